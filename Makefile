@@ -1,0 +1,42 @@
+# Two commands: `make demo` and `make test`. Everything a machine needs is set up by these rules.
+PYTHON ?= python3.11
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: demo test unit lint types house kube clean
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
+	$(BIN)/pip install -q --disable-pip-version-check "pip>=25.1"
+	$(BIN)/pip install -q --disable-pip-version-check -e . --group dev
+	@touch $@
+
+## demo: a federation in one process with an example application; ARGS=--once ends when it has settled
+demo: $(STAMP)
+	$(BIN)/federator demo $(ARGS)
+
+## test: everything; the tests of the real control plane run where it can be had
+test: $(STAMP) kube
+	$(BIN)/python -m pytest -n auto $(ARGS)
+
+## unit: the inner loop: no process, no socket
+unit: $(STAMP)
+	$(BIN)/python -m pytest -n auto -m "not e2e and not real and not soak" $(ARGS)
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+house: $(STAMP)
+	$(BIN)/python -m pytest tests/house
+
+## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
+kube: $(STAMP)
+	$(BIN)/python tests/controlplane/build.py
+
+clean:
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,89 @@
+"""What can go wrong between us and an API server, in our own words.
+
+Adapters translate statuses and socket errors to these classes; above the client nobody sees a status number. The class says
+whether trying again can help. Messages are short and never carry a response body of more than 512 characters.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+class ApiError(Exception):
+    """An API server refused, or could not be asked.
+
+    `status` is the HTTP status (0 when there was none), `reason` the Kubernetes reason, `causes` the field errors of a Status.
+    """
+
+    transient = False
+    """Whether the same request may succeed later without anybody changing anything."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        retry_after_s: float | None = None,
+        causes: Sequence[Mapping[str, Any]] = (),
+    ) -> None:
+        super().__init__(message[:512])
+        self.status = status
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+        self.causes = tuple(causes)
+
+
+class Unreachable(ApiError):
+    """No answer: refused, reset, silent past its deadline. Whether a write took effect is unknown."""
+
+    transient = True
+
+
+class Malformed(ApiError):
+    """An answer that is no Kubernetes answer: HTML, a broken body, one beyond its bounds."""
+
+    transient = True
+
+
+class Throttled(ApiError):
+    """429, or 503 with a Retry-After."""
+
+    transient = True
+
+
+class ServerTrouble(ApiError):
+    """Any other 5xx."""
+
+    transient = True
+
+
+class Conflict(ApiError):
+    """409 because the object changed: read it again and compute anew."""
+
+    transient = True
+
+
+class AlreadyExists(ApiError):
+    """409 on create."""
+
+
+class NotFound(ApiError):
+    """404 for an object (or for a kind that is not served)."""
+
+
+class Expired(ApiError):
+    """410: the version or continue token is too old; list again."""
+
+    transient = True
+
+
+class Invalid(ApiError):
+    """400 or 422: the server will never take this object."""
+
+
+class Denied(ApiError):
+    """403: not allowed."""
+
+
+class Unauthenticated(ApiError):
+    """401: who we say we are is not accepted."""
