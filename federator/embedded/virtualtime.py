@@ -1,0 +1,169 @@
+"""An asyncio event loop on which time passes only when there is nothing left to do.
+
+Time is an integer count of microseconds. When no callback is ready it jumps to the next timer; when there is no timer
+either, nothing can ever happen again and the loop raises `Deadlock` with a dump of the waiting tasks. Nothing real exists
+here: threads, executors, sockets, subprocesses and name look-ups raise. Used by tests, the simulator and time travel; never
+by a real server.
+"""
+
+import asyncio
+import collections
+import contextvars
+import heapq
+import itertools
+from collections.abc import Callable, Coroutine
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+STEPS_PER_INSTANT_MAX = 5_000_000
+"""Callbacks run without time moving before the loop is declared a livelock."""
+
+_CANCELLED_TIMERS_MIN = 1000
+
+
+class Deadlock(RuntimeError):
+    """Nothing is ready and no timer is set, yet the main coroutine has not ended. The message lists who waits where."""
+
+
+class Livelock(RuntimeError):
+    """Callbacks keep each other busy without time ever moving."""
+
+
+class VirtualTimeLoop(asyncio.BaseEventLoop):
+    """One thread of callbacks in the order they were scheduled; timers of one microsecond run first set, first run."""
+
+    _ready: "collections.deque[asyncio.Handle]"  # the base class's queue; `call_soon` (also from C tasks) fills it
+
+    def __init__(self, *, start_s: float = 0.0) -> None:
+        super().__init__()
+        self._now_us = round(start_s * 1_000_000)
+        self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
+        self._timer_order = itertools.count()
+        self._timers_cancelled = 0
+        self._steps_here = 0
+        self.steps = 0
+        """Callbacks run since the loop was made: a cheap measure of work that does not depend on the machine."""
+
+    def time(self) -> float:
+        return self._now_us / 1_000_000
+
+    def time_us(self) -> int:
+        """Virtual microseconds since the loop's start (plus `start_s`)."""
+        return self._now_us
+
+    def call_at(  # type: ignore[override]  # typeshed ties *args to the callback with a TypeVarTuple; same at run time
+        self,
+        when: float,
+        callback: Callable[..., object],
+        *args: Any,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        due_us = max(round(when * 1_000_000), self._now_us)
+        timer = asyncio.TimerHandle(due_us / 1_000_000, callback, args, self, context)
+        heapq.heappush(self._timers, (due_us, next(self._timer_order), timer))
+        timer._scheduled = True  # type: ignore[attr-defined]  # what makes TimerHandle.cancel() report to us
+        return timer
+
+    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
+        self._timers_cancelled += 1
+
+    def _run_once(self) -> None:
+        """One turn: the callbacks ready now, or, when there are none, time moves to the next timer."""
+        self._drop_cancelled_timers()
+        if not self._ready and not self._stopping:  # type: ignore[attr-defined]
+            self._advance()
+        timers, now_us = self._timers, self._now_us
+        while timers and timers[0][0] <= now_us:
+            timer = heapq.heappop(timers)[2]
+            timer._scheduled = False  # type: ignore[attr-defined]
+            self._ready.append(timer)
+        self._run_batch(len(self._ready))
+
+    def _run_batch(self, count: int) -> None:
+        """Runs the `count` oldest ready callbacks; what they schedule waits for the next turn."""
+        ready = self._ready
+        self.steps += count
+        self._steps_here += count
+        if self._steps_here > STEPS_PER_INSTANT_MAX:
+            raise Livelock(
+                f"{self._steps_here} callbacks ran at virtual time {self.time():.6f} s without time moving.\n{self.dump()}"
+            )
+        for _ in range(count):
+            handle = ready.popleft()
+            if not handle.cancelled():
+                handle._run()
+
+    def _advance(self) -> None:
+        if not self._timers:
+            raise Deadlock(
+                f"Nothing is ready and no timer is set at virtual time {self.time():.6f} s, "
+                f"yet the main coroutine waits.\n{self.dump()}"
+            )
+        due_us = self._timers[0][0]
+        if due_us > self._now_us:
+            self._now_us = due_us
+            self._steps_here = 0
+
+    def _drop_cancelled_timers(self) -> None:
+        timers = self._timers
+        if self._timers_cancelled > _CANCELLED_TIMERS_MIN and self._timers_cancelled * 2 > len(timers):
+            self._timers = timers = [entry for entry in timers if not entry[2].cancelled()]
+            heapq.heapify(timers)
+            self._timers_cancelled = 0
+        while timers and timers[0][2].cancelled():
+            heapq.heappop(timers)
+            self._timers_cancelled -= 1
+
+    def dump(self) -> str:
+        """Every unfinished task and the line where it waits, one per line, sorted by name."""
+        lines = []
+        for task in asyncio.all_tasks(self):
+            frames = task.get_stack(limit=1)
+            where = f"{frames[-1].f_code.co_filename}:{frames[-1].f_lineno}" if frames else "not started"
+            name = getattr(task.get_coro(), "__qualname__", "?")
+            lines.append(f"  task {task.get_name()} ({name}) waits at {where}")
+        return "\n".join(sorted(lines)) or "  no task is left"
+
+    def call_soon_threadsafe(  # type: ignore[override]
+        self, callback: Callable[..., object], *args: Any, context: contextvars.Context | None = None
+    ) -> asyncio.Handle:
+        # Kept because the interpreter's own SIGINT handler of asyncio.Runner wakes the loop this way.
+        return self.call_soon(callback, *args, context=context)
+
+    def _process_events(self, event_list: object) -> None:
+        """There are no file descriptors, hence no events."""
+
+    def _write_to_self(self) -> None:
+        """Nobody sleeps in a selector, so nobody needs waking."""
+
+    def _not_here(self, *_args: Any, **_kwargs: Any) -> NoReturn:
+        raise RuntimeError("threads, executors, sockets, subprocesses and name look-ups do not exist on virtual time")
+
+    run_in_executor = _not_here  # type: ignore[assignment]
+    getaddrinfo = _not_here
+    getnameinfo = _not_here
+    create_connection = _not_here
+    create_server = _not_here
+    create_unix_connection = _not_here
+    create_unix_server = _not_here
+    create_datagram_endpoint = _not_here
+    connect_read_pipe = _not_here
+    connect_write_pipe = _not_here
+    subprocess_exec = _not_here
+    subprocess_shell = _not_here
+    sock_connect = _not_here
+    sock_accept = _not_here
+    sock_recv = _not_here
+    sock_sendall = _not_here
+    add_reader = _not_here  # type: ignore[assignment]
+    add_writer = _not_here  # type: ignore[assignment]
+
+
+def run(main: Coroutine[Any, Any, T], *, start_s: float = 0.0) -> T:
+    """Runs `main` to its end on a fresh virtual loop, cancels what it left behind, and returns its result.
+
+    Raises `Deadlock` and `Livelock` besides whatever `main` raises.
+    """
+    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(start_s=start_s)) as runner:
+        return runner.run(main)

@@ -1,0 +1,72 @@
+"""The clock every controller is handed: monotonic seconds for waiting, wall time for what is written into objects.
+
+Both come from the running event loop, so the same controller lives on real and on virtual time. Nothing above this floor
+reads `time` or `datetime.now`; a clock is an argument. Made once per process (or per simulation) and shared.
+"""
+
+import asyncio
+import time
+from datetime import UTC, datetime
+
+
+class Clock:
+    """Wall time that advances with the event loop: `now() = wall_epoch_s + loop.time()`.
+
+    `wall_epoch_s` is the wall time, in seconds since 1970, at which the loop's own time was zero.
+    """
+
+    __slots__ = ("_second", "_stamp", "wall_epoch_s")
+
+    def __init__(self, wall_epoch_s: float) -> None:
+        self.wall_epoch_s = wall_epoch_s
+        self._second = -1
+        self._stamp = ""
+
+    def monotonic(self) -> float:
+        """Seconds on the running loop's time axis; what sleeps and deadlines are measured on."""
+        return asyncio.get_running_loop().time()
+
+    def now(self) -> float:
+        """Wall time in seconds since 1970."""
+        return self.wall_epoch_s + self.monotonic()
+
+    def rfc3339(self) -> str:
+        """Now, to the second, as Kubernetes writes `metav1.Time` (`2024-05-01T10:00:00Z`)."""
+        second = int(self.now())
+        if second != self._second:
+            self._second, self._stamp = second, stamp(second)
+        return self._stamp
+
+    def rfc3339_micro(self) -> str:
+        """Now, to the microsecond, as Kubernetes writes `metav1.MicroTime` (`2024-05-01T10:00:00.000000Z`)."""
+        return stamp_micro(self.now())
+
+
+class RealClock(Clock):
+    """Wall time read anew on every call, so that a stepped or suspended machine still writes true times."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(0.0)
+
+    def now(self) -> float:
+        return time.time()
+
+
+def stamp(epoch_s: float) -> str:
+    """`epoch_s` (seconds since 1970, cut to whole seconds) as RFC 3339 in UTC."""
+    return datetime.fromtimestamp(int(epoch_s), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def stamp_micro(epoch_s: float) -> str:
+    """`epoch_s` as RFC 3339 in UTC with six decimals."""
+    return datetime.fromtimestamp(epoch_s, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def parse(text: str) -> float:
+    """Seconds since 1970 of an RFC 3339 time with any offset. Raises ValueError."""
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"the time {text!r} has no offset")
+    return moment.timestamp()
