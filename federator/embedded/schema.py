@@ -1,0 +1,138 @@
+"""A structural schema, parsed once into nodes that walkers can read without looking anything up.
+
+Two sources: the builtin types (OpenAPI with `$ref` and `allOf`, resolved lazily: a reference is followed when a walker first goes
+there) and CRDs (already inline). Nodes are shared by all clusters of the process and never change after parsing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+JSON = Mapping[str, Any]
+
+ATOMIC: Final = "atomic"
+SET: Final = "set"
+MAP: Final = "map"
+GRANULAR: Final = "granular"
+
+_NO_FIELDS: Final[dict[str, "Node"]] = {}
+
+
+class Node:
+    """One place in a schema. `raw` keeps what is rarely asked for: bounds, rules, descriptions."""
+
+    __slots__ = (
+        "_fields",
+        "_items",
+        "_values",
+        "compiled",
+        "default",
+        "embedded",
+        "format",
+        "has_default",
+        "int_or_string",
+        "keys",
+        "kind",
+        "list_type",
+        "map_type",
+        "nullable",
+        "patch_merge_key",
+        "patch_strategy",
+        "preserve",
+        "raw",
+        "required",
+        "resolve",
+    )
+
+    def __init__(self, raw: JSON, resolve: Callable[[str], JSON] | None) -> None:
+        self.resolve = resolve
+        self.raw: JSON = merged_reference(raw, resolve)
+        raw = self.raw
+        self.kind: str = raw.get("type", "")
+        """"object", "array", "string", "integer", "number", "boolean", or "" where anything may stand."""
+        self.format: str = raw.get("format", "")
+        self.int_or_string: bool = bool(raw.get("x-kubernetes-int-or-string")) or self.format == "int-or-string"
+        self.preserve: bool = bool(raw.get("x-kubernetes-preserve-unknown-fields"))
+        self.embedded: bool = bool(raw.get("x-kubernetes-embedded-resource"))
+        self.nullable: bool = bool(raw.get("nullable"))
+        self.has_default: bool = "default" in raw
+        self.default: Any = raw.get("default")
+        self.required: tuple[str, ...] = tuple(raw.get("required", ()))
+        self.list_type: str = raw.get("x-kubernetes-list-type", ATOMIC)
+        self.map_type: str = raw.get("x-kubernetes-map-type", GRANULAR)
+        self.keys: tuple[str, ...] = tuple(raw.get("x-kubernetes-list-map-keys", ()))
+        self.patch_merge_key: str = raw.get("x-kubernetes-patch-merge-key", "")
+        self.patch_strategy: tuple[str, ...] = tuple(filter(None, raw.get("x-kubernetes-patch-strategy", "").split(",")))
+        self._fields: dict[str, Node] | None = None
+        self._items: Node | None = None
+        self._values: Node | None = None
+        self.compiled: dict[str, Any] = {}
+        """Per-walker caches (compiled patterns, CEL programs), keyed by the walker's name."""
+
+    @property
+    def fields(self) -> dict[str, "Node"]:
+        """Declared properties; empty for maps and scalars."""
+        fields = self._fields
+        if fields is None:
+            properties = self.raw.get("properties")
+            fields = {k: Node(v, self.resolve) for k, v in properties.items()} if properties else _NO_FIELDS
+            self._fields = fields
+        return fields
+
+    @property
+    def items(self) -> "Node | None":
+        """Schema of a list's items, or None."""
+        if self._items is None:
+            raw = self.raw.get("items")
+            if raw is not None:
+                self._items = Node(raw, self.resolve)
+        return self._items
+
+    @property
+    def values(self) -> "Node | None":
+        """Schema of a map's values (`additionalProperties`), or None where there are none or no schema is given."""
+        if self._values is None:
+            raw = self.raw.get("additionalProperties")
+            if isinstance(raw, Mapping):
+                self._values = Node(raw, self.resolve)
+        return self._values
+
+    def at(self, *path: str) -> "Node":
+        """The node under a path of field names; `[]` steps into a list. Raises KeyError."""
+        node = self
+        for step in path:
+            child = node.items if step == "[]" else node.fields[step]
+            if child is None:
+                raise KeyError(step)
+            node = child
+        return node
+
+
+def merged_reference(raw: JSON, resolve: Callable[[str], JSON] | None) -> JSON:
+    """`$ref` and the one-element `allOf` around it replaced by what they name; keys beside them win."""
+    while resolve is not None:
+        reference = raw.get("$ref")
+        if reference is not None:
+            around = {k: v for k, v in raw.items() if k != "$ref"}
+        elif "allOf" in raw and len(raw["allOf"]) == 1 and "$ref" in raw["allOf"][0]:
+            reference = raw["allOf"][0]["$ref"]
+            around = {k: v for k, v in raw.items() if k != "allOf"}
+        else:
+            break
+        raw = {**resolve(reference.rpartition("/")[2]), **around}
+    return raw
+
+
+class LazyNode:
+    """A schema that is parsed when somebody first asks."""
+
+    __slots__ = ("_load", "_node")
+
+    def __init__(self, load: Callable[[], Node]) -> None:
+        self._load = load
+        self._node: Node | None = None
+
+    def get(self) -> Node:
+        """The parsed root, always the same object."""
+        if self._node is None:
+            self._node = self._load()
+        return self._node
