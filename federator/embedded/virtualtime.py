@@ -1,9 +1,9 @@
 """An asyncio event loop on which time passes only when there is nothing left to do.
 
 Time is an integer count of microseconds. When no callback is ready it jumps to the next timer; when there is no timer
-either, nothing can ever happen again and the loop raises `Deadlock` with a dump of the waiting tasks. Nothing real exists
-here: threads, executors, sockets, subprocesses and name look-ups raise. Used by tests, the simulator and time travel; never
-by a real server.
+either, nothing can ever happen again and the loop raises `Deadlock` with a dump of the waiting tasks. Nothing real
+exists here: threads, executors, sockets, subprocesses and name look-ups raise. Used by tests, the simulator and time
+travel; never by a real server.
 """
 
 import asyncio
@@ -87,7 +87,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._steps_here += count
         if self._steps_here > STEPS_PER_INSTANT_MAX:
             raise Livelock(
-                f"{self._steps_here} callbacks ran at virtual time {self.time():.6f} s without time moving.\n{self.dump()}"
+                f"{self._steps_here} callbacks ran at virtual time {self.time():.6f} s and it never moved.\n"
+                f"{self.dump()}"
             )
         for _ in range(count):
             handle = ready.popleft()

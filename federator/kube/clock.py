@@ -1,7 +1,7 @@
 """The clock every controller is handed: monotonic seconds for waiting, wall time for what is written into objects.
 
-Both come from the running event loop, so the same controller lives on real and on virtual time. Nothing above this floor
-reads `time` or `datetime.now`; a clock is an argument. Made once per process (or per simulation) and shared.
+Both come from the running event loop, so the same controller lives on real and on virtual time. Nothing above this
+floor reads `time` or `datetime.now`; a clock is an argument. Made once per process (or per simulation) and shared.
 """
 
 import asyncio
