@@ -66,7 +66,7 @@ def build() -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Unavailable(f"The cache directory {target.parent} cannot be made: {error}.") from error
-    with _locked(target.with_suffix(".lock")):
+    with _locked(target.with_name(f"{target.name}.lock")):
         if _is_current(target):
             return target
         go = _go(target.parent)

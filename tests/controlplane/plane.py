@@ -1,0 +1,198 @@
+"""A real control plane for tests: one etcd and any number of API servers on loopback, each with its own etcd prefix.
+
+fixtures.py and the end-to-end tests use `ControlPlane`. TLS everywhere, RBAC on, static bearer tokens, everything in a
+private temporary directory that goes with it. Nothing here knows our own kinds.
+"""
+
+import csv
+import http.client
+import secrets
+import socket
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Self, TypeVar
+
+from tests.controlplane import certs, processes
+from tests.controlplane.cluster import ADMIN, Cluster
+
+READY_S = 90.0
+ATTEMPTS = 3
+"""A free port can be taken by another process before our child binds it; then the child is started anew."""
+
+MANAGER = "system:kube-controller-manager"
+SCHEDULER = "system:kube-scheduler"
+USERS: Mapping[str, str] = {ADMIN: "system:masters", MANAGER: "", SCHEDULER: "", "nobody": ""}
+"""Users with a static token, and their group. `nobody` may do only what RBAC objects give to that name."""
+
+T = TypeVar("T")
+
+
+class ControlPlane:
+    """etcd and API servers; a context manager. `cluster(name)` starts what does not run yet."""
+
+    def __init__(self, binaries: Path) -> None:
+        self._binaries = binaries
+        self._clusters: dict[str, Cluster] = {}
+        self.family = processes.Family()
+        try:
+            self._files = certs.write(self.family.directory)
+            self._tokens = {user: secrets.token_hex(16) for user in USERS}
+            self._token_file = self.family.directory / "tokens.csv"
+            self._token_file.touch(mode=0o600)
+            with self._token_file.open("w", newline="") as handle:
+                csv.writer(handle).writerows([self._tokens[user], user, user, USERS[user]] for user in USERS)
+            self._etcd_url = self._retrying(self._start_etcd)
+        except BaseException:
+            self.family.stop()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Ends everything, the last started first: so API servers end before etcd, without which they would hang."""
+        self.family.stop()
+
+    def cluster(self, name: str, *, controllers: bool = False, scheduler: bool = False) -> Cluster:
+        """The cluster of that name, started when it is not there; asking again with more adds what is missing."""
+        self.family.check()
+        if name not in self._clusters:
+            self._clusters[name] = self._retrying(lambda: self._start_api_server(name, controllers=controllers))
+        cluster = self._clusters[name]
+        if controllers and not cluster.has_controllers:
+            self._start_controllers(cluster)
+        if scheduler and not cluster.has_scheduler:
+            self._start_scheduler(cluster)
+        return cluster
+
+    def _retrying(self, start: Callable[[], T]) -> T:
+        for _ in range(ATTEMPTS - 1):
+            try:
+                return start()
+            except processes.ChildDied as error:
+                if "address already in use" not in str(error):
+                    raise
+                for child in [child for child in self.family.children if child.process.poll() is not None]:
+                    self.family.drop(child)
+        return start()
+
+    def _start_etcd(self) -> str:
+        files = self._files
+        url, peer = (f"https://127.0.0.1:{_free_port()}" for _ in range(2))
+        self.family.start(
+            "etcd",
+            [
+                str(self._binaries / "etcd"),
+                f"--data-dir={self.family.directory / 'etcd'}",
+                f"--listen-client-urls={url}",
+                f"--advertise-client-urls={url}",  # etcd 3.6 exits at once without it
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=default={peer}",
+                *(f"--{kind}cert-file={files.certificate}" for kind in ("", "peer-")),
+                *(f"--{kind}key-file={files.key}" for kind in ("", "peer-")),
+                *(f"--{kind}trusted-ca-file={files.ca}" for kind in ("", "peer-")),
+                *(f"--{kind}client-cert-auth" for kind in ("", "peer-")),
+                "--unsafe-no-fsync",  # nothing here is kept
+                "--log-level=warn",
+            ],
+        )
+        port = int(url.rsplit(":", 1)[1])
+        self.family.wait_until(lambda: _accepts(port), "etcd", READY_S)
+        return url
+
+    def _start_api_server(self, name: str, *, controllers: bool) -> Cluster:
+        files, port = self._files, _free_port()
+        url = f"https://127.0.0.1:{port}"
+        # Without a controller manager nobody makes service accounts or takes the not-ready taint from nodes.
+        disabled = "" if controllers else "ServiceAccount,TaintNodesByCondition"
+        self.family.start(
+            f"{name}-apiserver",
+            [
+                str(self._binaries / "kube-apiserver"),
+                f"--etcd-servers={self._etcd_url}",
+                f"--etcd-prefix=/{name}",
+                f"--etcd-cafile={files.ca}",
+                f"--etcd-certfile={files.certificate}",
+                f"--etcd-keyfile={files.key}",
+                "--bind-address=127.0.0.1",
+                "--advertise-address=127.0.0.1",
+                "--endpoint-reconciler-type=none",  # a loopback address is no valid endpoint
+                f"--secure-port={port}",
+                f"--tls-cert-file={files.certificate}",
+                f"--tls-private-key-file={files.key}",
+                f"--token-auth-file={self._token_file}",
+                "--anonymous-auth=false",
+                "--authorization-mode=RBAC",
+                "--service-account-issuer=https://kubernetes.default.svc",
+                f"--service-account-key-file={files.token_key}",
+                f"--service-account-signing-key-file={files.token_key}",
+                "--service-cluster-ip-range=10.0.0.0/16",
+                "--allow-privileged=true",
+                f"--disable-admission-plugins={disabled}",
+                "--profiling=false",
+            ],
+        )
+        cluster = Cluster(name, url, files.ca, self._tokens, self.family.directory)
+        self.family.wait_until(lambda: _is_ready(cluster), f"The API server {name}", READY_S)
+        return cluster
+
+    def _start_controllers(self, cluster: Cluster) -> None:
+        self.family.start(
+            f"{cluster.name}-controller-manager",
+            [
+                str(self._binaries / "kube-controller-manager"),
+                f"--kubeconfig={cluster.kubeconfig(MANAGER)}",
+                "--use-service-account-credentials=true",  # the bootstrap roles of each controller name its own account
+                "--leader-elect=false",
+                "--secure-port=0",
+                f"--root-ca-file={self._files.ca}",
+                f"--service-account-private-key-file={self._files.token_key}",
+                "--controllers=*,-horizontal-pod-autoscaler-controller",  # there is no metrics API
+                "--profiling=false",
+            ],
+        )
+        account = "/api/v1/namespaces/default/serviceaccounts/default"
+        self.family.wait_until(lambda: cluster.ask(account)[0] == 200, "The controller manager", READY_S)
+        cluster.has_controllers = True
+
+    def _start_scheduler(self, cluster: Cluster) -> None:
+        self.family.start(
+            f"{cluster.name}-scheduler",
+            [
+                str(self._binaries / "kube-scheduler"),
+                f"--kubeconfig={cluster.kubeconfig(SCHEDULER)}",
+                "--leader-elect=false",
+                "--secure-port=0",
+                "--profiling=false",
+            ],
+        )
+        cluster.has_scheduler = True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _is_ready(cluster: Cluster) -> bool:
+    try:
+        return cluster.ask("/readyz")[0] == 200 and cluster.ask("/api/v1/namespaces/default")[0] == 200
+    except (OSError, http.client.HTTPException):
+        return False
