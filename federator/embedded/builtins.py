@@ -80,7 +80,7 @@ def definition(name: str) -> JSON:
 @functools.cache
 def node(name: str) -> Node:
     """The parsed root of one builtin schema, shared by everyone."""
-    return Node(definition(name), definition)
+    return Node(definition(name), definition, name.rpartition(".")[2])
 
 
 def schema_names() -> Mapping[tuple[str, str, str], str]:

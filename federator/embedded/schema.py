@@ -34,6 +34,7 @@ class Node:
         "kind",
         "list_type",
         "map_type",
+        "name",
         "nullable",
         "patch_merge_key",
         "patch_strategy",
@@ -43,10 +44,13 @@ class Node:
         "resolve",
     )
 
-    def __init__(self, raw: JSON, resolve: Callable[[str], JSON] | None) -> None:
+    def __init__(self, raw: JSON, resolve: Callable[[str], JSON] | None, name: str = "") -> None:
         self.resolve = resolve
-        self.raw: JSON = merged_reference(raw, resolve)
-        raw = self.raw
+        self.name: str = name
+        """Last word of the builtin definition this node is, such as `DeploymentSpec`; empty in CRDs and inline schemas."""
+        raw, found = merged_reference(raw, resolve)
+        self.name = found or name
+        self.raw: JSON = raw
         self.kind: str = raw.get("type", "")
         """"object", "array", "string", "integer", "number", "boolean", or "" where anything may stand."""
         self.format: str = raw.get("format", "")
@@ -107,8 +111,9 @@ class Node:
         return node
 
 
-def merged_reference(raw: JSON, resolve: Callable[[str], JSON] | None) -> JSON:
-    """`$ref` and the one-element `allOf` around it replaced by what they name; keys beside them win."""
+def merged_reference(raw: JSON, resolve: Callable[[str], JSON] | None) -> tuple[JSON, str]:
+    """`$ref` and the one-element `allOf` around it replaced by what they name (keys beside them win), and that name's last word."""
+    name = ""
     while resolve is not None:
         reference = raw.get("$ref")
         if reference is not None:
@@ -118,8 +123,9 @@ def merged_reference(raw: JSON, resolve: Callable[[str], JSON] | None) -> JSON:
             around = {k: v for k, v in raw.items() if k != "allOf"}
         else:
             break
+        name = reference.rpartition(".")[2]
         raw = {**resolve(reference.rpartition("/")[2]), **around}
-    return raw
+    return raw, name
 
 
 class LazyNode:
