@@ -1,0 +1,153 @@
+"""The Ask: what a workload wants, free of its kind; and the policy it is placed under.
+
+Built by `expand.asks` from an object, a policy and a runtime profile; read by placement, the ledger, explain and the
+simulator.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from federator.model import names
+from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
+from federator.model.selectors import LabelSelector
+from federator.model.taints import Toleration
+
+
+class Tier(StrEnum):
+    """Service class; earlier ones are placed first."""
+
+    RESERVED = "Reserved"
+    ON_DEMAND = "OnDemand"
+    PREEMPTIBLE = "Preemptible"
+
+
+class Unit(StrEnum):
+    """What is divided: interchangeable replicas, or numbered shards."""
+
+    REPLICAS = "replicas"
+    SHARDS = "shards"
+
+
+class Strategy(StrEnum):
+    DUPLICATE = "Duplicate"
+    WEIGHTED = "Weighted"
+    CAPACITY = "Capacity"
+    PACK = "Pack"
+    SPREAD = "Spread"
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """One copy, as the scheduler in the member will see it: the effective request after runtime injection.
+
+    `node_selector` holds the canonical JSON of nodeSelector and required node affinity ("" when there is none): the hub
+    cannot judge it, only the member answers it, by `id`.
+    """
+
+    requests: Resources
+    node_selector: str = ""
+    tolerations: tuple[Toleration, ...] = ()
+    one_per_node: bool = False
+
+    @property
+    def id(self) -> str:
+        """Names this shape in ClusterCapacity; equal shapes have equal ids in every process."""
+        amounts = ",".join(f"{name}={amount}" for name, amount in self.requests.items())
+        tolerations = ";".join(sorted(repr(t) for t in self.tolerations))
+        return names.short_hash(amounts, self.node_selector, tolerations, str(self.one_per_node), length=12)
+
+    @property
+    def plain(self) -> bool:
+        """Whether the published histogram of free nodes can answer it without asking the member."""
+        return not self.node_selector
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadRule:
+    """Bounds how unevenly copies may lie over the domains of one cluster label."""
+
+    topology_key: str
+    min_domains: int = 1
+    max_skew: int = 0
+    """0 means no bound on the skew, only on the number of domains."""
+    hard: bool = False
+    """True is DoNotSchedule, False ScheduleAnyway (the least violation is taken, and reported)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Weight:
+    """A static weight for the clusters it names or selects."""
+
+    weight: int
+    names: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One of several ordered groups of clusters: the next is used only for what the earlier ones cannot take."""
+
+    name: str
+    names: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How copies are divided over the chosen clusters."""
+
+    strategy: Strategy = Strategy.CAPACITY
+    min_per_cluster: int = 0
+    max_per_cluster: int | None = None
+    fresh: bool = False
+    """True forgets what is held (mode Fresh); False moves as little as possible (mode Steady)."""
+    weights: tuple[Weight, ...] = ()
+    groups: tuple[Group, ...] = ()
+    max_clusters: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """A placement policy as the core reads it. `origin` tells how it was found: policyRef, inline, match or default."""
+
+    name: str = "default"
+    namespace: str = ""
+    uid: str = ""
+    generation: int = 0
+    origin: str = "default"
+    names: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
+    division: Division = Division()
+    require_all: bool = False
+    max_clusters_at_once: int | None = None
+
+
+DEFAULT_POLICY = Policy()
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What one workload wants. `count` copies or shards; `slots` is how many may run at once (equal to count for replicas)."""
+
+    key: WorkloadKey
+    uid: str
+    generation: int
+    unit: Unit
+    count: int
+    slots: int
+    shape: PodShape
+    project: str
+    tier: Tier = Tier.ON_DEMAND
+    priority: int = 0
+    created_s: float = 0.0
+    """Creation time in epoch seconds: age in the queue order."""
+    policy: Policy = DEFAULT_POLICY
+    labels: Mapping[str, str] = field(default_factory=dict)
+    whole: bool = False
+    """Quota admits it entirely or not at all (jobs); services are admitted in part."""
+    suspended: bool = False

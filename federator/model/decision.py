@@ -1,0 +1,103 @@
+"""The recorded decision: where a workload goes, why, and what is missing.
+
+It is a value: written to the host before any member hears of it, compared with what members hold, shown to people.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from federator.model.names import WorkloadKey
+from federator.model.shards import Ranges
+
+
+class Reason(StrEnum):
+    """Why a cluster was not chosen, or why copies are missing. The order is the precedence when several apply."""
+
+    MISCONFIGURED = "Misconfigured"
+    SUSPENDED = "Suspended"
+    HOST_WOULD_RUN_IT = "HostWouldRunIt"
+    NOT_SELECTED = "NotSelected"
+    NO_MATCHING_CLUSTER = "NoMatchingCluster"
+    API_NOT_AVAILABLE = "APINotAvailable"
+    TAINTED = "Tainted"
+    CORDONED = "Cordoned"
+    NOT_ALLOWED = "NotAllowed"
+    CLUSTER_UNHEALTHY = "ClusterUnhealthy"
+    CLUSTER_STALE = "ClusterStale"
+    PENDING_EVALUATION = "PendingEvaluation"
+    PRIORITY_EXCEEDS_MAX = "PriorityExceedsMax"
+    EXCEEDS_MAX_QUOTA = "ExceedsMaxQuota"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    INSUFFICIENT_CAPACITY = "InsufficientCapacity"
+    UNSCHEDULABLE = "Unschedulable"
+    SPREAD_UNSATISFIABLE = "SpreadUnsatisfiable"
+    GANG_INCOMPLETE = "GangIncomplete"
+    BELOW_MINIMUM = "BelowMinimum"
+    AT_MAXIMUM = "AtMaximum"
+    NOT_NEEDED = "NotNeeded"
+    CHOSEN = "Chosen"
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one cluster is given. `count` replicas, or the shards in `ranges` with `slots` of them at once.
+
+    `seq` is that of the decision which last changed this share; an unchanged share keeps its seq.
+    """
+
+    cluster: str
+    count: int
+    slots: int
+    seq: int = 0
+    ranges: Ranges = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why one cluster was or was not chosen. `message` is a sentence with numbers that names the field it comes from."""
+
+    cluster: str
+    reason: Reason
+    message: str
+    fit: int = 0
+    """Copies that it could take (beyond nothing; what is held counts as room)."""
+    got: int = 0
+    score: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+    """Named score terms, in thousandths; their sum is `score`."""
+
+    @property
+    def chosen(self) -> bool:
+        return self.reason is Reason.CHOSEN
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Where one workload goes. Always: sum of share counts + `shortfall` == `wanted` (times the clusters for Duplicate)."""
+
+    key: WorkloadKey
+    uid: str
+    wanted: int
+    shares: tuple[Share, ...]
+    shortfall: int
+    reason: Reason
+    """CHOSEN when nothing is missing; otherwise the binding constraint."""
+    message: str
+    verdicts: tuple[Verdict, ...]
+    as_of: float
+    inputs_hash: str
+    seq: int = 0
+    policy_name: str = "default"
+    policy_namespace: str = ""
+    policy_uid: str = ""
+    policy_generation: int = 0
+    policy_origin: str = "default"
+    quota_generations: Mapping[str, int] = field(default_factory=dict)
+    unlimited_quota: bool = False
+    """No FederatedQuota speaks for the project: nothing limits it, and a condition says so."""
+    violations: tuple[str, ...] = ()
+    """Soft spread rules that could not be kept, each as a sentence."""
+
+    def share_of(self, cluster: str) -> Share | None:
+        return next((share for share in self.shares if share.cluster == cluster), None)

@@ -1,0 +1,49 @@
+"""What must change in a live object so that every field we want has our value.
+
+Pure functions on decoded JSON. Fields that the live object has beyond ours belong to somebody else (defaults, webhooks, other
+writers) and are left alone; lists are compared as a whole, element by element, because a merge patch replaces them whole.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def covers(live: Any, want: Any) -> bool:
+    """Whether `live` has every field of `want` with its value. Lists must agree in length and order; null equals absent."""
+    if isinstance(want, Mapping):
+        if not isinstance(live, Mapping):
+            return not want and live is None
+        return all(covers(live.get(name), value) for name, value in want.items())
+    if isinstance(want, list):
+        if not isinstance(live, list):
+            return not want and live is None
+        return len(live) == len(want) and all(covers(a, b) for a, b in zip(live, want, strict=True))
+    return bool(live == want)
+
+
+def merge_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
+    """The smallest merge patch after which `live` covers `want`; empty when it already does."""
+    patch: dict[str, Any] = {}
+    for name, value in want.items():
+        have = live.get(name)
+        if covers(have, value):
+            continue
+        if isinstance(value, Mapping) and isinstance(have, Mapping):
+            patch[name] = merge_patch(have, value)
+        else:
+            patch[name] = value
+    return patch
+
+
+def replacement_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
+    """A merge patch after which `live` equals `want` exactly: fields that `want` lacks are removed. For objects of one writer."""
+    patch: dict[str, Any] = {name: None for name in live if name not in want}
+    for name, value in want.items():
+        have = live.get(name)
+        if have == value:
+            continue
+        if isinstance(value, Mapping) and isinstance(have, Mapping):
+            patch[name] = replacement_patch(have, value)
+        else:
+            patch[name] = value
+    return patch

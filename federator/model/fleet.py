@@ -1,0 +1,131 @@
+"""The fleet as one decision sees it: frozen, complete, stamped with the time it was read.
+
+A `FleetSnapshot` holds everything placement may read. What a batch gives away while it runs lies in the Ledger above it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from federator.model.ask import Tier
+from federator.model.resources import ZERO, Resources
+from federator.model.taints import Taint
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRow:
+    """`count` nodes that look alike: the same allocatable, the same free room, the same taints."""
+
+    count: int
+    allocatable: Resources
+    free: Resources
+    model: str = ""
+    """GPU model, "" without GPUs."""
+    family: str = ""
+    taints: tuple[Taint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """What a member last reported about its nodes."""
+
+    rows: tuple[NodeRow, ...] = ()
+    copies: Mapping[str, int] = field(default_factory=dict)
+    """Exact answers: shape id -> copies that fit, as of `includes_seq`."""
+    includes_seq: int = 0
+    """Slices up to this seq are already subtracted; the ledger charges exactly those above it."""
+    exact: bool = True
+    """False when the rows were rounded down to fit; `error` then bounds what is lost."""
+    packs: bool = False
+    """The member's scheduler packs nodes; else charges are taken spread-wise."""
+
+    @property
+    def allocatable(self) -> Resources:
+        total = ZERO
+        for row in self.rows:
+            total = total + row.allocatable * row.count
+        return total
+
+    @property
+    def free(self) -> Resources:
+        total = ZERO
+        for row in self.rows:
+            total = total + row.free * row.count
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """One member, as placement sees it."""
+
+    name: str
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: tuple[Taint, ...] = ()
+    cordoned: bool = False
+    ready: bool = True
+    unready_reason: str = ""
+    """A sentence for the verdict when not ready."""
+    removing: bool = False
+    apis: frozenset[str] = frozenset()
+    """Kinds it serves in a compatible schema, as `Kind.group` (`Deployment.apps`)."""
+    tiers: frozenset[Tier] = frozenset(Tier)
+    projects: frozenset[str] | None = None
+    """None: every project is welcome."""
+    usable_permille: int = 1000
+    """How much of its allocatable we may fill."""
+    capacity: Capacity | None = None
+    """None: it never reported; it then takes nothing."""
+    capacity_age_s: float = 0.0
+    stale: bool = False
+    """The report is older than the hub trusts: holds what it has, takes nothing new."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """What one workload has in one cluster by its last decision."""
+
+    cluster: str
+    count: int
+    """Replicas, or shards not yet finished."""
+    slots: int
+    seq: int
+    ranges: tuple[tuple[int, int], ...] = ()
+    ready: int = 0
+    unschedulable_cap: int | None = None
+    """The member could schedule no more than this; decays."""
+
+
+@dataclass(frozen=True, slots=True)
+class TierQuota:
+    """Limits of one account in one tier. `maximum` None: unlimited."""
+
+    guaranteed: Resources = ZERO
+    maximum: Resources | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaAccount:
+    """One FederatedQuota: the projects it speaks for, the namespaces bound to them, its limits."""
+
+    name: str
+    uid: str = ""
+    generation: int = 0
+    projects: frozenset[str] = frozenset()
+    namespaces: frozenset[str] = frozenset()
+    tiers: Mapping[Tier, TierQuota] = field(default_factory=dict)
+    max_priority: int | None = None
+    max_concurrent: int | None = None
+    parent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetSnapshot:
+    """Everything a decision may read. `as_of` is epoch seconds."""
+
+    as_of: float
+    clusters: Mapping[str, ClusterView]
+    quotas: tuple[QuotaAccount, ...] = ()
+
+    def __post_init__(self) -> None:
+        for name, view in self.clusters.items():
+            if name != view.name:
+                raise ValueError(f"cluster {view.name!r} is filed under {name!r}")

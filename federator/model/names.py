@@ -1,0 +1,51 @@
+"""Names and keys: who is meant, without carrying the object.
+
+A `WorkloadKey` is what queues, stores and ledgers are keyed by. Names derived from it are deterministic, injective and valid
+for Kubernetes; nothing here draws randomness.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from typing import NewType
+
+ClusterName = NewType("ClusterName", str)
+Generation = NewType("Generation", int)
+
+FEDERATION = "federation.pinterest.com"
+FLEET_LABEL = f"{FEDERATION}/fleet"
+"""Marks every object that a hub of this fleet wrote in a member; its value is the fleet's id."""
+WORKLOAD_UID_LABEL = f"{FEDERATION}/workload-uid"
+SLICE_ANNOTATION = f"{FEDERATION}/slice"
+"""Carries the slice block of kinds that have no `spec.slice` (plain Deployments), as JSON."""
+DECISION_FINALIZER = f"{FEDERATION}/members-emptied"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class WorkloadKey:
+    """Names one workload on the host: `kind` in CamelCase, then namespace and name."""
+
+    kind: str
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+def short_hash(*parts: str, length: int = 8) -> str:
+    """A stable lower-case hexadecimal hash of the parts; the same in every process."""
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogatepass"))
+        digest.update(b"\x00")
+    return digest.hexdigest()[:length]
+
+
+def stable_order(*parts: str) -> int:
+    """A stable 64-bit number for breaking ties without favouring the alphabet."""
+    return int(short_hash(*parts, length=16), 16)
+
+
+def decision_name(short_kind: str, name: str, uid: str) -> str:
+    """The name of a workload's PlacementDecision: short kind, name and a hash of its uid, so a re-creation gets its own."""
+    return f"{short_kind}-{name}-{short_hash(uid)}"

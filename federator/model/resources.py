@@ -1,0 +1,99 @@
+"""Resource vectors in exact integers.
+
+Units go by name: `cpu` in milli-cores, everything else in its base unit (memory and ephemeral-storage in bytes, pods and
+extended resources such as nvidia.com/gpu in counts). A name that is absent is zero. All arithmetic of capacity and quota
+passes through here.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+CPU: Final = "cpu"
+MEMORY: Final = "memory"
+PODS: Final = "pods"
+GPU: Final = "nvidia.com/gpu"
+
+UNLIMITED: Final = 1 << 62
+"""What `fits` answers when the ask needs nothing: more copies than anything can hold."""
+
+
+class Resources(Mapping[str, int]):
+    """An immutable vector name -> amount; zeros are not kept, so equal vectors compare and hash equal."""
+
+    __slots__ = ("_amounts", "_hash")
+
+    def __init__(self, amounts: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> None:
+        items = amounts.items() if isinstance(amounts, Mapping) else amounts
+        self._amounts = {name: amount for name, amount in sorted(items) if amount}
+        self._hash: int | None = None
+
+    def __getitem__(self, name: str) -> int:
+        return self._amounts.get(name, 0)
+
+    def get(self, name: str, default: int = 0) -> int:  # type: ignore[override]
+        return self._amounts.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._amounts
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._amounts)
+
+    def __len__(self) -> int:
+        return len(self._amounts)
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple(self._amounts.items()))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Resources):
+            return self._amounts == other._amounts
+        return NotImplemented
+
+    def __repr__(self) -> str:
+        return f"Resources({self._amounts})"
+
+    def __add__(self, other: "Resources") -> "Resources":
+        total = dict(self._amounts)
+        for name, amount in other._amounts.items():
+            total[name] = total.get(name, 0) + amount
+        return Resources(total)
+
+    def __sub__(self, other: "Resources") -> "Resources":
+        """May go negative: whoever needs a floor says so with `at_least_zero`."""
+        total = dict(self._amounts)
+        for name, amount in other._amounts.items():
+            total[name] = total.get(name, 0) - amount
+        return Resources(total)
+
+    def __mul__(self, copies: int) -> "Resources":
+        return Resources({name: amount * copies for name, amount in self._amounts.items()})
+
+    def at_least_zero(self) -> "Resources":
+        return Resources({name: max(amount, 0) for name, amount in self._amounts.items()})
+
+    def upper(self, other: "Resources") -> "Resources":
+        """The larger of both, name by name (how init containers combine with the others)."""
+        names = self._amounts.keys() | other._amounts.keys()
+        return Resources({name: max(self[name], other[name]) for name in names})
+
+    def scaled(self, permille: int) -> "Resources":
+        """This many thousandths, rounded down."""
+        return Resources({name: amount * permille // 1000 for name, amount in self._amounts.items()})
+
+    def within(self, limit: "Resources") -> bool:
+        """Whether no amount exceeds the limit's; a name absent from the limit counts as zero there."""
+        return all(amount <= limit[name] for name, amount in self._amounts.items())
+
+    def fits(self, ask: "Resources") -> int:
+        """How many whole copies of `ask` this vector holds; `UNLIMITED` when the ask needs nothing."""
+        copies = UNLIMITED
+        for name, need in ask._amounts.items():
+            if need > 0:
+                copies = min(copies, max(self[name], 0) // need)
+        return copies
+
+
+ZERO: Final = Resources()

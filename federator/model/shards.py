@@ -1,0 +1,90 @@
+"""Sets of shard indexes as sorted, disjoint, inclusive ranges, in the spelling of a Job's `completedIndexes` (`0-3,7`)."""
+
+from collections.abc import Iterable, Sequence
+
+Range = tuple[int, int]
+Ranges = tuple[Range, ...]
+
+
+def parse(text: str) -> Ranges:
+    """Reads `0-3,7`. Raises ValueError on anything that is not sorted, disjoint and non-negative."""
+    ranges: list[Range] = []
+    for part in text.split(",") if text else ():
+        low_text, dash, high_text = part.partition("-")
+        if not (low_text.isascii() and low_text.isdigit()) or (dash and not (high_text.isascii() and high_text.isdigit())):
+            raise ValueError(f"{part!r} is not an index or a range of indexes")
+        low, high = int(low_text), int(high_text or low_text)
+        if high < low or (ranges and low <= ranges[-1][1]):
+            raise ValueError(f"{text!r} is not sorted and disjoint at {part!r}")
+        ranges.append((low, high))
+    return normal(ranges)
+
+
+def text(ranges: Iterable[Range]) -> str:
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in ranges)
+
+
+def normal(ranges: Iterable[Range]) -> Ranges:
+    """Sorted, disjoint, adjacent ones joined."""
+    out: list[Range] = []
+    for low, high in sorted(ranges):
+        if out and low <= out[-1][1] + 1:
+            out[-1] = (out[-1][0], max(out[-1][1], high))
+        else:
+            out.append((low, high))
+    return tuple(out)
+
+
+def size(ranges: Iterable[Range]) -> int:
+    return sum(high - low + 1 for low, high in ranges)
+
+
+def union(left: Iterable[Range], right: Iterable[Range]) -> Ranges:
+    return normal([*left, *right])
+
+
+def minus(left: Sequence[Range], right: Sequence[Range]) -> Ranges:
+    """What is in `left` and not in `right`; both normal."""
+    out: list[Range] = []
+    for low, high in left:
+        start = low
+        for cut_low, cut_high in right:
+            if cut_high < start or cut_low > high:
+                continue
+            if cut_low > start:
+                out.append((start, cut_low - 1))
+            start = cut_high + 1
+        if start <= high:
+            out.append((start, high))
+    return tuple(out)
+
+
+def intersect(left: Sequence[Range], right: Sequence[Range]) -> Ranges:
+    return normal(
+        (max(a_low, b_low), min(a_high, b_high))
+        for a_low, a_high in left
+        for b_low, b_high in right
+        if max(a_low, b_low) <= min(a_high, b_high)
+    )
+
+
+def shifted(ranges: Iterable[Range], by: int) -> Ranges:
+    return tuple((low + by, high + by) for low, high in ranges)
+
+
+def take(ranges: Sequence[Range], count: int) -> tuple[Ranges, Ranges]:
+    """The first `count` indexes, and the rest."""
+    taken: list[Range] = []
+    rest: list[Range] = []
+    left = count
+    for low, high in ranges:
+        length = high - low + 1
+        if left >= length:
+            taken.append((low, high))
+        elif left > 0:
+            taken.append((low, low + left - 1))
+            rest.append((low + left, high))
+        else:
+            rest.append((low, high))
+        left -= min(left, length)
+    return tuple(taken), tuple(rest)

@@ -1,0 +1,79 @@
+"""Effects as data: what a controller wants done, carried out by the one applier in a cluster's lane."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRef:
+    """Names one object of an API server. `namespace` is "" for cluster-scoped kinds."""
+
+    api_version: str
+    plural: str
+    namespace: str
+    name: str
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """POST; AlreadyExists is the caller's to judge, never an adoption."""
+
+    ref: ObjectRef
+    body: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """A merge patch of just the difference. `uid` and `resource_version` go along as preconditions when given."""
+
+    ref: ObjectRef
+    body: Mapping[str, Any]
+    subresource: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """Server-side apply of the fields we own."""
+
+    ref: ObjectRef
+    body: Mapping[str, Any]
+    subresource: str = ""
+    force: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """DELETE with a uid precondition, always."""
+
+    ref: ObjectRef
+    uid: str
+    propagation: str = "Background"
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """An Event on the user's object, on a transition."""
+
+    regarding: ObjectRef
+    uid: str
+    reason: str
+    note: str
+    warning: bool = False
+    action: str = "Reconcile"
+
+
+@dataclass(frozen=True, slots=True)
+class Revisit:
+    """Nothing to do now; take the key again after `after_s` seconds."""
+
+    key: Any
+    after_s: float
+    why: str
+
+
+Step = Create | Patch | Apply | Delete | Tell
