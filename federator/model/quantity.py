@@ -133,7 +133,7 @@ def vector(amounts: Mapping[str, str | int], path: str = "") -> Resources:
     out: dict[str, int] = {}
     for name, text in amounts.items():
         here = errors.join(path, name)
-        amount = from_json(text, here).ceil(-3 if name.removeprefix("requests.") == CPU else 0)
+        amount = from_json(text, here).ceil(-3 if name == CPU else 0)
         if amount < 0:
             raise FieldError(here, f"a resource may not be negative, this is {text}")
         if amount >= UNLIMITED:
@@ -149,15 +149,16 @@ def render(resources: Resources) -> dict[str, str]:
 
 def render_amount(name: str, amount: int) -> str:
     """One amount of a vector as text: `cpu` from milli, memory and storage with binary suffixes."""
-    if name.removeprefix("requests.") == CPU:
+    if name == CPU:
         return str(Quantity(amount * (NANO // 1000)))
-    binary = name in _BINARY_NAMES or name.startswith("hugepages-") or name.endswith((".memory", ".storage"))
+    binary = name in _BINARY_NAMES or name.startswith("hugepages-")
     return str(Quantity(amount * NANO, Format.BINARY_SI if binary else Format.DECIMAL_SI))
 
 
 def _divide_away(amount: int, unit: int) -> int:
     """Rounded away from zero."""
-    return -(-amount // unit) if amount > 0 else -(amount // -unit) if amount % unit == 0 else -(-amount // unit) - 1
+    size = -(-abs(amount) // unit)
+    return -size if amount < 0 else size
 
 
 def _binary(whole: int) -> str:
