@@ -5,8 +5,8 @@ Border code (api, settings, command line) turns it into a Kubernetes Status caus
 
 
 class FieldError(ValueError):
-    """`path` names the field as a user would (`spec.template.spec.containers[0].name`, "" for the whole value); `message`
-    is a sentence without the path."""
+    """`path` names the field as a user would (`spec.template.spec.containers[0].name`, "" for the whole value);
+    `message` is a sentence without the path."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)

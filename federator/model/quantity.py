@@ -1,7 +1,7 @@
 """Kubernetes resource quantities, exactly: integers of nano-units and the format they were written in, never a float.
 
-The API borders and the member read amounts through here into `Resources`; `render` writes them back. Grammar, rounding and
-canonical form are those of the Kubernetes resource API (the case table quantity.json).
+The API borders and the member read amounts through here into `Resources`; `render` writes them back. Grammar, rounding
+and canonical form are those of the Kubernetes resource API (the case table quantity.json).
 """
 
 import re

@@ -1,7 +1,7 @@
 """Label selectors, and what Kubernetes allows as a label or a name.
 
-`parse` reads the grammar of `kubectl -l`, `from_dict` the LabelSelector object of the API; both give one frozen value that
-matches labels without further parsing. The case table is label_selectors.json.
+`parse` reads the grammar of `kubectl -l`, `from_dict` the LabelSelector object of the API; both give one frozen value
+that matches labels without further parsing. The case table is label_selectors.json.
 """
 
 import re
@@ -315,9 +315,7 @@ def check_label_value(value: str) -> str | None:
 
 def dns1123_label(text: str) -> str | None:
     """What is wrong with a name such as a namespace's, or None."""
-    return _problem(
-        text, _LABEL_1123, 63, "lower-case letters, digits and '-', beginning and ending with a letter or digit"
-    )
+    return _problem(text, _LABEL_1123, 63, "lower-case letters, digits and '-', no '-' at either end")
 
 
 def dns1035_label(text: str) -> str | None:

@@ -20,6 +20,7 @@ class Effect(StrEnum):
 
 REFUSING: Final = (Effect.NO_SCHEDULE, Effect.NO_EXECUTE)
 """The effects that keep new work away."""
+_EFFECTS: Final = tuple(str(effect) for effect in Effect)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -36,7 +37,7 @@ class Taint:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Toleration:
-    """`key` "" with operator Exists tolerates everything; `effect` "" means every effect; `seconds` -1 means for ever."""
+    """`key` "" with operator Exists tolerates everything; `effect` "" means every effect; `seconds` -1 for ever."""
 
     key: str = ""
     operator: str = "Equal"
@@ -83,7 +84,7 @@ def taint_from_dict(obj: Mapping[str, Any], path: str = "") -> Taint:
     if problem:
         raise FieldError(errors.join(path, "value"), problem)
     effect = _text(obj, "effect", path)
-    if effect not in Effect:
+    if effect not in _EFFECTS:
         raise FieldError(errors.join(path, "effect"), "one of NoSchedule, PreferNoSchedule, NoExecute")
     return Taint(obj["key"], value, effect)
 
@@ -102,7 +103,7 @@ def toleration_from_dict(obj: Mapping[str, Any], path: str = "") -> Toleration:
         raise FieldError(errors.join(path, "operator"), "must be Exists when key is empty")
     if operator == "Exists" and value:
         raise FieldError(errors.join(path, "value"), "must be empty when operator is Exists")
-    if effect and effect not in Effect:
+    if effect and effect not in _EFFECTS:
         raise FieldError(errors.join(path, "effect"), "one of NoSchedule, PreferNoSchedule, NoExecute, or empty")
     seconds = obj.get("tolerationSeconds")
     if seconds is None:
