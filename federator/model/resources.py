@@ -24,7 +24,7 @@ class Resources(Mapping[str, int]):
 
     def __init__(self, amounts: Mapping[str, int] | Iterable[tuple[str, int]] = ()) -> None:
         items = amounts.items() if isinstance(amounts, Mapping) else amounts
-        self._amounts = {name: amount for name, amount in sorted(items) if amount}
+        self._amounts: dict[str, int] = {name: amount for name, amount in sorted(items) if amount}
         self._hash: int | None = None
 
     def __getitem__(self, name: str) -> int:
