@@ -133,7 +133,9 @@ class Store:
             metadata["generation"] = 1
         return self._commit(shelf, resource, key, ADDED, obj, metadata, None)
 
-    def update(self, resource: ResourceInfo, obj: JsonObject, *, expect: str | None = None) -> Revision:
+    def update(
+        self, resource: ResourceInfo, obj: JsonObject, *, expect: str | None = None, same_generation: bool = False
+    ) -> Revision:
         """Replaces the object that has obj's namespace and name; status and spec alike.
 
         `expect`: the resourceVersion it must still have, else `Refusal` 409 Conflict; 404 when it is not there. The
@@ -160,7 +162,7 @@ class Store:
         unchanged = metadata == before
         if unchanged and _same_below(old.obj, obj):
             return old
-        if "generation" in before and _bumps_generation(resource, old.obj, obj, metadata):
+        if not same_generation and "generation" in before and _bumps_generation(resource, old.obj, obj, metadata):
             metadata["generation"] = before["generation"] + 1
         if "deletionTimestamp" in metadata and may_go(obj, metadata):
             return self._commit(shelf, resource, key, DELETED, obj, metadata, old)
