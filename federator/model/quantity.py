@@ -89,7 +89,7 @@ def parse(text: str) -> Quantity:
     if suffix in _BINARY_SUFFIXES[1:]:
         numerator = digits * 1024 ** _BINARY_SUFFIXES.index(suffix)
         nanos = _divide_away(numerator * NANO, 10 ** len(fraction))
-        small = 0 < numerator < 10 ** len(fraction) and not negative
+        small = 0 < numerator < 10 ** len(fraction)
         nanos = min(nanos, MAX_BINARY * NANO)
         return Quantity(-nanos if negative else nanos, Format.DECIMAL_SI if small else Format.BINARY_SI)
     form = Format.DECIMAL_SI if suffix in _DECIMAL_EXPONENTS else Format.DECIMAL_EXPONENT

@@ -143,7 +143,7 @@ def from_dict(obj: Mapping[str, Any] | None, path: str = "") -> LabelSelector:
         if name not in ("matchLabels", "matchExpressions"):
             raise FieldError(errors.join(path, str(name)), "unknown field of a label selector")
     labels_path = errors.join(path, "matchLabels")
-    labels = obj.get("matchLabels") or {}
+    labels = {} if obj.get("matchLabels") is None else obj["matchLabels"]
     if not isinstance(labels, Mapping):
         raise FieldError(labels_path, "an object of label keys and values")
     for key, value in labels.items():
@@ -152,7 +152,7 @@ def from_dict(obj: Mapping[str, Any] | None, path: str = "") -> LabelSelector:
         )
         if problem:
             raise FieldError(errors.join(labels_path, str(key)), problem)
-    expressions = obj.get("matchExpressions") or []
+    expressions = [] if obj.get("matchExpressions") is None else obj["matchExpressions"]
     if not isinstance(expressions, list):
         raise FieldError(errors.join(path, "matchExpressions"), "a list of expressions")
     return LabelSelector(
@@ -173,7 +173,7 @@ def _expression(obj: object, path: str) -> Requirement:
     operator = _OBJECT_OPERATORS.get(str(obj.get("operator")))
     if operator is None:
         raise FieldError(errors.join(path, "operator"), "one of In, NotIn, Exists, DoesNotExist")
-    values = obj.get("values") or []
+    values = [] if obj.get("values") is None else obj["values"]
     if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise FieldError(errors.join(path, "values"), "a list of texts")
     key = obj.get("key")
