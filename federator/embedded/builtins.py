@@ -72,9 +72,12 @@ def kubernetes_version() -> str:
     return str(_data()["kubernetes"])
 
 
+@functools.cache
 def definition(name: str) -> JSON:
-    """One builtin schema by name. Raises KeyError."""
-    return definitions()[name]
+    """One builtin schema by name, with `x-omit` and `x-null` (see `Node.omit`) added. Raises KeyError."""
+    zero = _data()["zero"].get(name)
+    schema = definitions()[name]
+    return schema if zero is None else {**schema, "x-omit": zero.get("omit", ()), "x-null": zero.get("null", ())}
 
 
 @functools.cache

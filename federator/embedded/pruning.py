@@ -134,6 +134,7 @@ def _typed_by_kind(node: Node) -> Walker:
 
 def _typed_struct(node: Node) -> Walker:
     table: dict[str, Walker] = {}
+    omit = node.omit
 
     def walk(value: Any, dropped: list[str]) -> Any:
         if type(value) is not dict:
@@ -151,7 +152,10 @@ def _typed_struct(node: Node) -> Walker:
                     dropped.append(key)
                     continue
                 step = table[key] = _typed(field)
-            fresh[key] = step(child, dropped)
+            kept = step(child, dropped)
+            # The wire form of a builtin has no empty lists, zero numbers or false flags where its type says so.
+            if kept or key not in omit:
+                fresh[key] = kept
         return fresh
 
     return walk
@@ -163,12 +167,14 @@ def _zero(node: Node) -> Any:
 
 def _typed_map(values: Node) -> Walker:
     zero = _zero(values)
+    if values.name == "Quantity":
+        return _resource_list
 
     def walk(value: Any, dropped: list[str]) -> Any:
         if type(value) is not dict:
             raise Mistyped
         step = _typed(values)
-        return {k: (zero if v is None else step(v, dropped)) for k, v in value.items()}
+        return {k: (copy_json(zero) if v is None else step(v, dropped)) for k, v in value.items()}
 
     return walk
 
@@ -236,6 +242,14 @@ def _quantity(value: Any, _: list[str]) -> Any:
         return scalars.quantity(str(value))
     except ValueError:
         raise Mistyped from None
+
+
+def _resource_list(value: Any, dropped: list[str]) -> Any:
+    """Amounts of resources: a real server rounds them up to milli units on reading."""
+    if type(value) is not dict:
+        raise Mistyped
+    amounts = {k: "0" if v is None else _quantity(v, dropped) for k, v in value.items()}
+    return {k: scalars.rounded_to_milli(v) if v[-1] in "nu" else v for k, v in amounts.items()}
 
 
 def _int_or_string(value: Any, _: list[str]) -> Any:

@@ -9,7 +9,9 @@ import re
 from fractions import Fraction
 from typing import Final
 
-_QUANTITY: Final = re.compile(r"^([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)?)$", re.ASCII)
+_QUANTITY: Final = re.compile(
+    r"^([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)?)$", re.ASCII
+)
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL: Final = {-3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 _DECIMAL_EXPONENT: Final = {suffix: power for power, suffix in _DECIMAL.items()}
@@ -55,6 +57,13 @@ def quantity(text: str) -> str:
     else:
         written = _in_decimal(value)
     return f"-{written}" if signed < 0 else written
+
+
+def rounded_to_milli(text: str) -> str:
+    """A quantity rounded up (away from zero) to whole milli units."""
+    milli = amount(text) * 1000
+    whole = -(-milli.numerator // milli.denominator) if milli >= 0 else milli.numerator // milli.denominator
+    return quantity(f"{whole}m")
 
 
 def _in_binary(value: Fraction) -> str:

@@ -36,6 +36,8 @@ class Node:
         "map_type",
         "name",
         "nullable",
+        "nulls",
+        "omit",
         "patch_merge_key",
         "patch_strategy",
         "preserve",
@@ -65,7 +67,13 @@ class Node:
         self.map_type: str = raw.get("x-kubernetes-map-type", GRANULAR)
         self.keys: tuple[str, ...] = tuple(raw.get("x-kubernetes-list-map-keys", ()))
         self.patch_merge_key: str = raw.get("x-kubernetes-patch-merge-key", "")
-        self.patch_strategy: tuple[str, ...] = tuple(filter(None, raw.get("x-kubernetes-patch-strategy", "").split(",")))
+        self.patch_strategy: tuple[str, ...] = tuple(
+            filter(None, raw.get("x-kubernetes-patch-strategy", "").split(","))
+        )
+        self.omit: frozenset[str] = frozenset(raw.get("x-omit", ()))
+        """Fields of a builtin that its JSON leaves out when they are zero or empty."""
+        self.nulls: tuple[str, ...] = tuple(raw.get("x-null", ()))
+        """Fields of a builtin that its JSON writes as null when they are absent (times)."""
         self._fields: dict[str, Node] | None = None
         self._items: Node | None = None
         self._values: Node | None = None

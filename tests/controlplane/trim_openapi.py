@@ -1,12 +1,15 @@
 """Makes `federator/embedded/data/k8s-openapi.json.gz` from a checkout of Kubernetes (its `api/` folder).
 
-Run as `python tests/controlplane/trim_openapi.py PATH_TO_KUBERNETES VERSION`, for example with the module cache folder of
-`k8s.io/kubernetes`. Only the groups the embedded API serves are kept; descriptions stay, for `kubectl explain`. The data are the
-published API description of Kubernetes (Apache-2.0); nothing of its code is taken. The result is the same for the same input.
+Run as `python tests/controlplane/trim_openapi.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v1.36.4`, where the modules
+`k8s.io/kubernetes`, and `api`, `apimachinery` and `apiextensions-apiserver` of the same release, have been downloaded. Only the
+groups the embedded API serves are kept; descriptions stay, for `kubectl explain`. The data are the published API description of
+Kubernetes (Apache-2.0) and which fields its JSON leaves out when they are zero (the `omitempty` of the API types, which OpenAPI
+does not tell); nothing of its code is taken. The result is the same for the same input.
 """
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -112,9 +115,63 @@ def _schema_name(schemas: dict[str, Any], group: str, version: str, kind: str) -
     raise SystemExit(f"no schema for {group}/{version} {kind}")
 
 
-def trim(kubernetes: Path, version: str) -> bytes:
-    """The compressed data, byte for byte the same for the same checkout."""
-    api = kubernetes / "api"
+_STRUCT = re.compile(r"^type (\w+) struct \{\n(.*?)^\}", re.MULTILINE | re.DOTALL)
+_FIELD = re.compile(r'^\t(?:(\w+)\s+)?([\w.*\[\]]+)\s+`json:"([^"]*)"', re.MULTILINE)
+_PACKAGES = {
+    "io.k8s.api.": ("api", ""),
+    "io.k8s.apimachinery.pkg.": ("apimachinery", "pkg"),
+    "io.k8s.apiextensions-apiserver.pkg.": ("apiextensions-apiserver", "pkg"),
+}
+
+
+def _struct_fields(folder: Path) -> dict[str, dict[str, tuple[str, bool]]]:
+    """struct -> JSON name -> (Go type, whether `omitempty`), with inlined structs of the same package folded in."""
+    text = "\n".join(path.read_text() for path in sorted(folder.glob("*.go")) if not path.name.endswith("_test.go"))
+    structs: dict[str, dict[str, tuple[str, bool]]] = {}
+    inlined: dict[str, list[str]] = {}
+    for name, body in _STRUCT.findall(text):
+        fields = structs.setdefault(name, {})
+        for _, go_type, tag in _FIELD.findall(body):
+            json_name, _, options = tag.partition(",")
+            if not json_name and "inline" in options:
+                inlined.setdefault(name, []).append(go_type.lstrip("*"))
+            else:
+                fields[json_name] = (go_type, "omitempty" in options)
+    for name in structs:
+        todo = list(inlined.get(name, ()))
+        while todo:
+            inner = todo.pop()
+            for json_name, field in structs.get(inner, {}).items():
+                structs[name].setdefault(json_name, field)
+            todo.extend(inlined.get(inner, ()))
+    return structs
+
+
+def _zero_rules(modules: Path, version: str, schemas: dict[str, Any]) -> dict[str, dict[str, list[str]]]:
+    """schema -> {"omit": fields left out when zero, "null": fields written as null when absent}."""
+    parsed: dict[Path, dict[str, dict[str, tuple[str, bool]]]] = {}
+    rules: dict[str, dict[str, list[str]]] = {}
+    for name, schema in sorted(schemas.items()):
+        prefix = next(prefix for prefix in _PACKAGES if name.startswith(prefix))
+        module, below = _PACKAGES[prefix]
+        *parts, struct = name.removeprefix(prefix).split(".")
+        folder = modules / "k8s.io" / f"{module}@{version.replace('v1.', 'v0.')}" / below / "/".join(parts)
+        fields = parsed.setdefault(folder, _struct_fields(folder)).get(struct, {}) if folder.is_dir() else {}
+        omit, null = [], []
+        for json_name, prop in sorted(schema.get("properties", {}).items()):
+            go_type, omitempty = fields.get(json_name, ("*", False))
+            if go_type in ("metav1.Time", "metav1.MicroTime", "Time", "MicroTime") and json_name != "creationTimestamp":
+                null.append(json_name)
+            elif omitempty and not go_type.startswith("*") and ("type" in prop or go_type.startswith("map[")):
+                omit.append(json_name)
+        if omit or null:
+            rules[name] = {key: value for key, value in (("omit", omit), ("null", null)) if value}
+    return rules
+
+
+def trim(modules: Path, version: str) -> bytes:
+    """The compressed data, byte for byte the same for the same modules."""
+    api = modules / "k8s.io" / f"kubernetes@{version}" / "api"
     schemas: dict[str, Any] = {}
     resources: list[dict[str, Any]] = []
     for group, group_version in SERVED:
@@ -137,6 +194,7 @@ def trim(kubernetes: Path, version: str) -> bytes:
         "licence": "Apache-2.0, The Kubernetes Authors; trimmed from api/openapi-spec/v3 and api/discovery",
         "resources": resources,
         "schemas": {name: schemas[name] for name in sorted(keep)},
+        "zero": _zero_rules(modules, version, {name: schemas[name] for name in keep}),
     }
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), 9, mtime=0)
 

@@ -1,0 +1,352 @@
+"""What a real API server fills into builtin objects, one rule per type, called by `defaults` on every struct of that type.
+
+Rules write into the dict they get; struct-valued fields are already there. Facts of the Kubernetes 1.36 API, feature gates at
+their defaults. Zero values that the wire form leaves out (`false`, `0`, empty lists) are absent here too.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+Struct = dict[str, Any]
+
+
+def _image_pull_policy(image: str) -> str:
+    """Always for `:latest` or neither tag nor digest; IfNotPresent otherwise, also where the name cannot be read."""
+    name, _, digest = image.partition("@")
+    repository, _, tag = name.rpartition(":")
+    if not repository or "/" in tag:
+        repository, tag = name, ""
+    if not repository or repository != repository.lower():
+        return "IfNotPresent"
+    return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
+
+
+def _container(c: Struct) -> None:
+    if not c.get("imagePullPolicy"):
+        c["imagePullPolicy"] = _image_pull_policy(c.get("image", ""))
+    c.setdefault("terminationMessagePath", "/dev/termination-log")
+    c.setdefault("terminationMessagePolicy", "File")
+
+
+def _pod_spec(spec: Struct) -> None:
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("schedulerName", "default-scheduler")
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount")
+    if account:
+        # The old name of the field mirrors the new one on the wire.
+        spec["serviceAccountName"] = spec["serviceAccount"] = account
+
+
+def _pod(pod: Struct) -> None:
+    spec = pod["spec"]
+    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
+    for c in containers:
+        resources = c.get("resources")
+        limits = resources.get("limits") if resources else None
+        if limits:
+            requests = resources.setdefault("requests", {})
+            for name, value in limits.items():
+                requests.setdefault(name, value)
+    spec.setdefault("enableServiceLinks", True)
+    if spec.get("hostNetwork"):
+        _host_network_ports(containers)
+
+
+def _host_network_ports(containers: list[Struct]) -> None:
+    for c in containers:
+        for port in c.get("ports", ()):
+            if not port.get("hostPort"):
+                port["hostPort"] = port.get("containerPort", 0)
+
+
+def _templated_host_network(owner: Struct) -> None:
+    """Templates of workloads default host ports too (the pod rule does not run on templates)."""
+    spec = owner.get("spec", {}).get("template", {}).get("spec") or {}
+    if spec.get("hostNetwork"):
+        _host_network_ports([*spec.get("containers", ()), *spec.get("initContainers", ())])
+
+
+def _volume(volume: Struct) -> None:
+    if not volume.keys() - {"name"}:
+        volume["emptyDir"] = {}
+    image = volume.get("image")
+    if image is not None and not image.get("pullPolicy"):
+        image["pullPolicy"] = _image_pull_policy(image.get("reference", ""))
+
+
+def _setting(**values: Any) -> Callable[[Struct], None]:
+    """A rule that sets scalars which are absent."""
+    items = tuple(values.items())
+
+    def rule(struct: Struct) -> None:
+        for key, value in items:
+            if key not in struct:
+                struct[key] = value
+
+    return rule
+
+
+def _deployment(d: Struct) -> None:
+    spec = d["spec"]
+    spec.setdefault("replicas", 1)
+    strategy = spec.setdefault("strategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", "25%")
+        rolling.setdefault("maxSurge", "25%")
+    spec.setdefault("revisionHistoryLimit", 10)
+    spec.setdefault("progressDeadlineSeconds", 600)
+    _templated_host_network(d)
+
+
+def _replica_set(rs: Struct) -> None:
+    rs["spec"].setdefault("replicas", 1)
+    _templated_host_network(rs)
+
+
+def _daemon_set(ds: Struct) -> None:
+    spec = ds["spec"]
+    strategy = spec.setdefault("updateStrategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+    if strategy["type"] == "RollingUpdate":
+        rolling = strategy.setdefault("rollingUpdate", {})
+        rolling.setdefault("maxUnavailable", 1)
+        rolling.setdefault("maxSurge", 0)
+    spec.setdefault("revisionHistoryLimit", 10)
+    _templated_host_network(ds)
+
+
+def _stateful_set(ss: Struct) -> None:
+    spec = ss["spec"]
+    spec.setdefault("podManagementPolicy", "OrderedReady")
+    strategy = spec.setdefault("updateStrategy", {})
+    if not strategy.get("type"):
+        strategy["type"] = "RollingUpdate"
+        strategy.setdefault("rollingUpdate", {})
+    if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
+        strategy["rollingUpdate"].setdefault("partition", 0)
+        strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
+    retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
+    retention.setdefault("whenDeleted", "Retain")
+    retention.setdefault("whenScaled", "Retain")
+    spec.setdefault("replicas", 1)
+    spec.setdefault("revisionHistoryLimit", 10)
+    for claim in spec.get("volumeClaimTemplates", ()):
+        claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
+    _templated_host_network(ss)
+
+
+def _job(job: Struct) -> None:
+    spec = job["spec"]
+    if "completions" not in spec and "parallelism" not in spec:
+        spec["completions"] = 1
+    spec.setdefault("parallelism", 1)
+    spec.setdefault("backoffLimit", 2**31 - 1 if "backoffLimitPerIndex" in spec else 6)
+    labels = spec.get("template", {}).get("metadata", {}).get("labels")
+    if labels and not job["metadata"].get("labels"):
+        job["metadata"]["labels"] = dict(labels)
+    spec.setdefault("completionMode", "NonIndexed")
+    spec.setdefault("suspend", False)
+    spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
+    spec.setdefault("manualSelector", False)
+    _templated_host_network(job)
+
+
+def _cron_job(cron: Struct) -> None:
+    spec = cron["spec"]
+    spec.setdefault("concurrencyPolicy", "Allow")
+    spec.setdefault("suspend", False)
+    spec.setdefault("successfulJobsHistoryLimit", 3)
+    spec.setdefault("failedJobsHistoryLimit", 1)
+
+
+def _service(service: Struct) -> None:
+    spec = service["spec"]
+    affinity = spec.setdefault("sessionAffinity", "None")
+    if affinity == "None":
+        spec.pop("sessionAffinityConfig", None)
+    elif affinity == "ClientIP":
+        config = spec.get("sessionAffinityConfig") or {}
+        if (config.get("clientIP") or {}).get("timeoutSeconds") is None:
+            spec["sessionAffinityConfig"] = {"clientIP": {"timeoutSeconds": 10800}}
+    kind = spec.setdefault("type", "ClusterIP")
+    for port in spec.get("ports", ()):
+        port.setdefault("protocol", "TCP")
+        if not port.get("targetPort"):
+            port["targetPort"] = port.get("port", 0)
+    external = kind in ("NodePort", "LoadBalancer") or (kind == "ClusterIP" and spec.get("externalIPs"))
+    if external and not spec.get("externalTrafficPolicy"):
+        spec["externalTrafficPolicy"] = "Cluster"
+    if kind in ("ClusterIP", "NodePort", "LoadBalancer"):
+        spec.setdefault("internalTrafficPolicy", "Cluster")
+    if kind == "LoadBalancer":
+        spec.setdefault("allocateLoadBalancerNodePorts", True)
+        for ingress in (service.get("status", {}).get("loadBalancer") or {}).get("ingress", ()):
+            if ingress.get("ip"):
+                ingress.setdefault("ipMode", "VIP")
+
+
+def _endpoint_slice(endpoints: Struct) -> None:
+    for port in endpoints.get("ports") or ():
+        port.setdefault("name", "")
+
+
+def _namespace(namespace: Struct) -> None:
+    name = namespace["metadata"].get("name")
+    if name:
+        namespace["metadata"].setdefault("labels", {})["kubernetes.io/metadata.name"] = name
+
+
+def _limit_range_item(item: Struct) -> None:
+    if item.get("type") != "Container":
+        return
+    default = item.setdefault("default", {})
+    for key, value in item.get("max", {}).items():
+        default.setdefault(key, value)
+    requests = item.setdefault("defaultRequest", {})
+    for source in (default, item.get("min", {})):
+        for key, value in source.items():
+            requests.setdefault(key, value)
+    for key in ("default", "defaultRequest"):
+        if not item[key]:
+            del item[key]
+
+
+def _node_status(status: Struct) -> None:
+    if "allocatable" not in status and "capacity" in status:
+        status["allocatable"] = dict(status["capacity"])
+
+
+_SCALE_UP: Final = {
+    "stabilizationWindowSeconds": 0,
+    "selectPolicy": "Max",
+    "policies": (
+        {"type": "Pods", "value": 4, "periodSeconds": 15},
+        {"type": "Percent", "value": 100, "periodSeconds": 15},
+    ),
+}
+_SCALE_DOWN: Final = {"selectPolicy": "Max", "policies": ({"type": "Percent", "value": 100, "periodSeconds": 15},)}
+
+
+def _autoscaler(hpa: Struct) -> None:
+    spec = hpa["spec"]
+    spec.setdefault("minReplicas", 1)
+    if not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
+    behavior = spec.get("behavior")
+    if behavior is not None:
+        for direction, rules in (("scaleUp", _SCALE_UP), ("scaleDown", _SCALE_DOWN)):
+            policies = [dict(policy) for policy in rules["policies"]]  # type: ignore[attr-defined]
+            behavior[direction] = {**rules, "policies": policies, **(behavior.get(direction) or {})}
+
+
+def _network_policy(policy: Struct) -> None:
+    spec = policy["spec"]
+    if not spec.get("policyTypes"):
+        spec["policyTypes"] = ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
+
+
+def _role_binding(binding: Struct) -> None:
+    if not binding["roleRef"].get("apiGroup"):
+        binding["roleRef"]["apiGroup"] = "rbac.authorization.k8s.io"
+
+
+def _subject(subject: Struct) -> None:
+    if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+        subject["apiGroup"] = "rbac.authorization.k8s.io"
+
+
+def _webhook(webhook: Struct) -> None:
+    webhook.setdefault("failurePolicy", "Fail")
+    webhook.setdefault("matchPolicy", "Equivalent")
+    webhook.setdefault("namespaceSelector", {})
+    webhook.setdefault("objectSelector", {})
+    webhook.setdefault("timeoutSeconds", 10)
+
+
+def _mutating_webhook(webhook: Struct) -> None:
+    _webhook(webhook)
+    webhook.setdefault("reinvocationPolicy", "Never")
+
+
+def _match_resources(match: Struct) -> None:
+    match.setdefault("matchPolicy", "Equivalent")
+    match.setdefault("namespaceSelector", {})
+    match.setdefault("objectSelector", {})
+
+
+def _definition(crd: Struct) -> None:
+    spec, names = crd["spec"], crd["spec"].setdefault("names", {})
+    kind = names.get("kind", "")
+    if not names.get("singular"):
+        names["singular"] = kind.lower()
+    if not names.get("listKind") and kind:
+        names["listKind"] = kind + "List"
+    spec.setdefault("conversion", {"strategy": "None"})
+
+
+def _persistent_volume(volume: Struct) -> None:
+    volume["spec"].setdefault("persistentVolumeReclaimPolicy", "Retain")
+    volume["spec"].setdefault("volumeMode", "Filesystem")
+    volume["status"].setdefault("phase", "Pending")
+
+
+RULES: Final[Mapping[str, Callable[[Struct], None]]] = {
+    "Container": _container,
+    "EphemeralContainer": _container,
+    "PodSpec": _pod_spec,
+    "Pod": _pod,
+    "Volume": _volume,
+    "Probe": _setting(timeoutSeconds=1, periodSeconds=10, successThreshold=1, failureThreshold=3),
+    "HTTPGetAction": _setting(path="/", scheme="HTTP"),
+    "SecretVolumeSource": _setting(defaultMode=420),
+    "ConfigMapVolumeSource": _setting(defaultMode=420),
+    "DownwardAPIVolumeSource": _setting(defaultMode=420),
+    "ProjectedVolumeSource": _setting(defaultMode=420),
+    "ServiceAccountTokenProjection": _setting(expirationSeconds=3600),
+    "HostPathVolumeSource": _setting(type=""),
+    "ObjectFieldSelector": _setting(apiVersion="v1"),
+    "Deployment": _deployment,
+    "ReplicaSet": _replica_set,
+    "DaemonSet": _daemon_set,
+    "StatefulSet": _stateful_set,
+    "Job": _job,
+    "CronJob": _cron_job,
+    "PodFailurePolicyOnPodConditionsPattern": _setting(status="True"),
+    "Service": _service,
+    "EndpointPort": _setting(protocol="TCP"),
+    "EndpointSlice": _endpoint_slice,
+    "Namespace": _namespace,
+    "NamespaceStatus": _setting(phase="Active"),
+    "Secret": _setting(type="Opaque"),
+    "PersistentVolume": _persistent_volume,
+    "PersistentVolumeClaimStatus": _setting(phase="Pending"),
+    "PersistentVolumeClaimSpec": _setting(volumeMode="Filesystem"),
+    "LimitRangeItem": _limit_range_item,
+    "NodeStatus": _node_status,
+    "HorizontalPodAutoscaler": _autoscaler,
+    "NetworkPolicy": _network_policy,
+    "NetworkPolicyPort": _setting(protocol="TCP"),
+    "IngressClassParametersReference": _setting(scope="Cluster"),
+    "PriorityClass": _setting(preemptionPolicy="PreemptLowerPriority"),
+    "StorageClass": _setting(reclaimPolicy="Delete", volumeBindingMode="Immediate"),
+    "RoleBinding": _role_binding,
+    "ClusterRoleBinding": _role_binding,
+    "Subject": _subject,
+    "ValidatingWebhook": _webhook,
+    "MutatingWebhook": _mutating_webhook,
+    "RuleWithOperations": _setting(scope="*"),
+    "NamedRuleWithOperations": _setting(scope="*"),
+    "ServiceReference": _setting(port=443),
+    "ValidatingAdmissionPolicySpec": _setting(failurePolicy="Fail"),
+    "MatchResources": _match_resources,
+    "CustomResourceDefinition": _definition,
+}
+"""Type name -> rule; types of one name in two groups (`EndpointPort`, `ServiceReference`) share theirs."""
