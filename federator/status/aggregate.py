@@ -1,0 +1,111 @@
+"""Folds the native statuses of a carried kind's copies into one status of the same shape. One row per kind.
+
+Called by the hub's gathering for kinds that have no status shape of ours (a plain Deployment), so that people and
+tools read the host's object as they read any other. Counters are summed; what cannot be summed has its rule in its
+function.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from federator.status import conditions
+
+Status = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class MemberStatus:
+    """One cluster's copy: its status as that cluster shows it, {} when it has none yet."""
+
+    cluster: str
+    status: Status
+
+
+def of(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any] | None:
+    """The aggregated status, or None for a kind without a rule (its fold says all there is to say)."""
+    rule = AGGREGATORS.get(str(obj.get("kind", "")))
+    return None if rule is None else rule(obj, sorted(members, key=lambda member: member.cluster))
+
+
+def deployment(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:
+    """Sums of all counters that at least one member shows."""
+    names = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+    return _sums(members, names)
+
+
+def load_balanced(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:
+    """All addresses of all members, each once; they name every door to the workload."""
+    if obj.get("kind") == "Service" and _get(obj, "spec", "type") != "LoadBalancer":
+        return {}
+    addresses: list[Any] = []
+    for member in members:
+        for address in _list(_get(member.status, "loadBalancer", "ingress")):
+            if address not in addresses:
+                addresses.append(address)
+    return {"loadBalancer": {"ingress": addresses}} if addresses else {"loadBalancer": {}}
+
+
+def job(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:
+    """Failed as soon as one member's Job failed; complete when all are. A finished status is final and comes back
+    as it is."""
+    live = obj.get("status")
+    if isinstance(live, Mapping) and _finished(live):
+        return dict(live)
+    status = _sums(members, ("active", "succeeded", "failed", "ready"))
+    starts = [str(member.status["startTime"]) for member in members if member.status.get("startTime")]
+    if starts:
+        status["startTime"] = min(starts)
+    failed = [m.cluster for m in members if conditions.is_true(_list(m.status.get("conditions")), "Failed")]
+    complete = [m.cluster for m in members if conditions.is_true(_list(m.status.get("conditions")), "Complete")]
+    verdicts: list[dict[str, Any]] = []
+    if failed:
+        verdicts = [_verdict("Failed", "JobFailed", f"The Job failed in {', '.join(failed)}.")]
+    elif members and len(complete) == len(members):
+        where = f"all {len(members)} clusters" if len(members) > 1 else complete[0]
+        verdicts = [
+            _verdict("Complete", "Completed", f"The Job completed in {where}."),
+            _verdict("SuccessCriteriaMet", "CompletionsReached", f"All completions were reached in {where}."),
+        ]
+    ends = [str(member.status["completionTime"]) for member in members if member.status.get("completionTime")]
+    if verdicts and ends:
+        status["completionTime"] = max(ends)
+    if verdicts:
+        status["conditions"] = verdicts
+    return status
+
+
+AGGREGATORS: Mapping[str, Callable[[Mapping[str, Any], Sequence[MemberStatus]], dict[str, Any]]] = {
+    "Deployment": deployment,
+    "Service": load_balanced,
+    "Ingress": load_balanced,
+    "Job": job,
+}
+
+
+def _sums(members: Sequence[MemberStatus], names: Iterable[str]) -> dict[str, Any]:
+    totals: dict[str, Any] = {}
+    for name in names:
+        amounts = [member.status[name] for member in members if isinstance(member.status.get(name), int)]
+        if amounts:
+            totals[name] = sum(amounts)
+    return totals
+
+
+def _finished(status: Status) -> bool:
+    live = _list(status.get("conditions"))
+    return conditions.is_true(live, "Complete") or conditions.is_true(live, "Failed")
+
+
+def _verdict(kind: str, reason: str, message: str) -> dict[str, Any]:
+    return {"type": kind, "status": conditions.TRUE, "reason": reason, "message": message}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _get(obj: Any, *path: str) -> Any:
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, Mapping) else None
+    return obj

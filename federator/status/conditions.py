@@ -1,0 +1,92 @@
+"""Conditions: what is said about a workload, and how it is laid over what was said before.
+
+Called by `fold` (which makes them), by the hub's gathering and the member's roll-up (which write them). Time is an
+argument: a condition's lastTransitionTime moves only when its status does, so that folding twice gives equal bytes.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+TRUE: Final = "True"
+FALSE: Final = "False"
+UNKNOWN: Final = "Unknown"
+
+MESSAGE_LIMIT: Final = 1024
+"""Characters of one message. The API allows 32768; a status for hundreds of clusters must stay small."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One condition of the Kubernetes API conventions, without its time.
+
+    `reason` is CamelCase, `message` a sentence with numbers. `observed_generation` is the generation it speaks about.
+    """
+
+    type: str
+    status: str
+    reason: str
+    message: str = ""
+    observed_generation: int = 0
+
+
+def truth(value: bool | None) -> str:
+    """True, False, or Unknown for None."""
+    return UNKNOWN if value is None else TRUE if value else FALSE
+
+
+def clipped(message: str, limit: int = MESSAGE_LIMIT) -> str:
+    """The message, cut visibly when it is longer than `limit` characters."""
+    return message if len(message) <= limit else message[: limit - 3] + "..."
+
+
+def merge(
+    live: Sequence[Any] | None, wanted: Iterable[Condition], now: str, owned: Iterable[str] = ()
+) -> list[dict[str, Any]]:
+    """The list to write: `wanted` over `live`, in the order of the live list, new ones at the end.
+
+    A condition whose status did not change keeps its lastTransitionTime; others get `now` (RFC 3339). Types in
+    `owned` that are not wanted any more are dropped; types we do not own stay exactly as they are.
+    """
+    fresh = {condition.type: condition for condition in wanted}
+    dropped = set(owned) - fresh.keys()
+    merged: list[dict[str, Any]] = []
+    for old in live or ():
+        if not isinstance(old, Mapping):
+            continue
+        kind = old.get("type")
+        if kind in dropped:
+            continue
+        condition = fresh.pop(kind, None) if isinstance(kind, str) else None
+        merged.append(dict(old) if condition is None else rendered(condition, old, now))
+    merged.extend(rendered(condition, None, now) for condition in fresh.values())
+    return merged
+
+
+def rendered(condition: Condition, old: Mapping[str, Any] | None, now: str) -> dict[str, Any]:
+    """One condition as the API spells it; its transition time is the old one's when the status is the same."""
+    body: dict[str, Any] = {
+        "type": condition.type,
+        "status": condition.status,
+        "reason": condition.reason,
+        "message": clipped(condition.message),
+        "lastTransitionTime": now,
+    }
+    if condition.observed_generation:
+        body["observedGeneration"] = condition.observed_generation
+    if old is not None and old.get("status") == condition.status and isinstance(old.get("lastTransitionTime"), str):
+        body["lastTransitionTime"] = old["lastTransitionTime"]
+    return body
+
+
+def find(conditions: Sequence[Any] | None, kind: str) -> Mapping[str, Any] | None:
+    """The live condition of that type, if there is one."""
+    for condition in conditions or ():
+        if isinstance(condition, Mapping) and condition.get("type") == kind:
+            return condition
+    return None
+
+
+def is_true(conditions: Sequence[Any] | None, kind: str) -> bool:
+    condition = find(conditions, kind)
+    return condition is not None and condition.get("status") == TRUE

@@ -1,0 +1,122 @@
+"""What a fold is made from, and its intermediate figures: frozen values without a judgement.
+
+`fold` fills them, `verdict` turns them into conditions and sentences; the hub's gathering makes `Wanted`, `Placing`
+and `Refusal`.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from federator.model.ask import Unit
+from federator.model.decision import Reason, Share
+from federator.model.observation import SliceObservation
+from federator.model.shards import Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What the workload asks for, and what is durably known of its past."""
+
+    generation: int
+    unit: Unit
+    count: int
+    """Replicas, or shards. For a policy that duplicates: replicas times clusters, as the decision's `wanted`."""
+    suspended: bool = False
+    deleting: bool = False
+    previous_observed_generation: int = 0
+    """What the host's status claims already; the claim never falls."""
+    previous_completed: Ranges = ()
+    """Shards that the host's status records as completed: its own copy is the durable truth."""
+    previous_failed: Ranges = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Placing:
+    """The decision in force, as far as the fold needs it. `current` False: it was made for inputs that have since
+    changed."""
+
+    shares: tuple[Share, ...] = ()
+    shortfall: int = 0
+    reason: Reason = Reason.CHOSEN
+    message: str = ""
+    current: bool = True
+    unlimited_quota: bool = False
+    violations: tuple[str, ...] = ()
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A cluster would not take what we wrote. `permanent`: trying again cannot help until somebody changes
+    something."""
+
+    cluster: str
+    reason: str
+    message: str
+    permanent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One cluster in the folded status."""
+
+    cluster: str
+    share: int
+    slots: int
+    known: bool
+    exists: bool
+    applied: bool
+    """Its slice carries this generation and this share."""
+    caught_up: bool
+    """It has also observed them."""
+    ready: int = 0
+    updated: int = 0
+    actual: int = 0
+    active: int = 0
+    completed: int = 0
+    """Of the shards in its share, how many are completed."""
+    failed: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """The figures of a fold before they are judged."""
+
+    ready_lo: int
+    ready_hi: int
+    unknown: int
+    need: int
+    """Ready (or busy, or finished) copies at which the workload is as it should be everywhere."""
+    completed: Ranges
+    failed: Ranges
+    finished: bool
+    exact: bool
+    """Every cluster has exactly its share: none missing, none left over."""
+    unhealthy: tuple[SliceObservation, ...] = ()
+    """Known clusters that gave a reason, in name order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """Everything `verdict` judges."""
+
+    wanted: Wanted
+    placing: Placing | None
+    tally: Tally
+    rows: tuple[Row, ...]
+    refusals: tuple[Refusal, ...]
+    in_flight: Mapping[str, str]
+    observed_generation: int
+    placed: int
+
+    @property
+    def shared_rows(self) -> tuple[Row, ...]:
+        """Clusters that have a share."""
+        return tuple(row for row in self.rows if row.share > 0)
+
+    @property
+    def leftovers(self) -> tuple[Row, ...]:
+        """Clusters that still hold a slice without having a share."""
+        return tuple(row for row in self.rows if row.share == 0 and row.exists)

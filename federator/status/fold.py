@@ -1,0 +1,204 @@
+"""Folds what all members say about one workload into one status: figures as an interval, conditions, and whether it
+is settled.
+
+Called by the hub's gathering for every workload that something changed for, and by the simulator. A cluster that is
+not heard is neither ready nor gone: its copies widen the interval. Pure: equal inputs give equal folds, in any
+order of observations.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from federator.model import shards
+from federator.model.ask import Unit
+from federator.model.decision import Share
+from federator.model.observation import SliceObservation
+from federator.model.shards import Ranges
+from federator.status import verdict
+from federator.status.conditions import Condition
+from federator.status.facts import Facts, Placing, Refusal, Row, Tally, Wanted
+
+__all__ = ["Fold", "Placing", "Refusal", "Row", "Wanted", "fold"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """One workload over all members. Between `ready_lo` and `ready_hi` copies are ready; `unknown` is what widens
+    it."""
+
+    unit: Unit
+    generation: int
+    observed_generation: int
+    desired: int
+    placed: int
+    """Copies or shards that the decision gives to clusters."""
+    shortfall: int
+    ready_lo: int
+    ready_hi: int
+    unknown: int
+    updated: int
+    actual: int
+    active: int
+    clusters: int
+    """Clusters with a share."""
+    finished: bool
+    completed: Ranges
+    failed: Ranges
+    rows: tuple[Row, ...]
+    settled: bool
+    waiting_for: str
+    """Why it is not settled, as a sentence; "" when it is."""
+    summary: str
+    """One line for tables: "2990/3000 ready in 4 clusters"."""
+    conditions: tuple[Condition, ...]
+
+    @property
+    def ready(self) -> int:
+        """What is shown as ready: what is certainly ready."""
+        return self.ready_lo
+
+
+def fold(
+    wanted: Wanted,
+    placing: Placing | None,
+    observations: Sequence[SliceObservation],
+    *,
+    refusals: Sequence[Refusal] = (),
+    in_flight: Mapping[str, str] | None = None,
+) -> Fold:
+    """`placing` is None before the first decision. `observations` names every cluster that has a share or may hold
+    a slice; a share without an observation counts as unknown. `in_flight` maps clusters to what is on its way there
+    or held back."""
+    shares = {share.cluster: share for share in placing.shares} if placing else {}
+    seen = {observation.cluster: observation for observation in observations}
+    for cluster, share in shares.items():
+        seen.setdefault(cluster, SliceObservation(cluster, known=False, desired=share.count))
+    held = [seen[cluster] for cluster in sorted(seen) if cluster in shares or seen[cluster].exists]
+    tally = _shards(wanted, shares, held) if wanted.unit is Unit.SHARDS else _replicas(wanted, shares, held)
+    rows = tuple(_row(wanted, shares.get(o.cluster), o, tally) for o in held)
+    placed = sum(share.count for share in shares.values())
+    claimed = placing is not None and placing.current and all(row.caught_up for row in rows if row.cluster in shares)
+    observed = wanted.generation if claimed else min(wanted.previous_observed_generation, wanted.generation)
+    facts = Facts(wanted, placing, tally, rows, tuple(refusals), dict(in_flight or {}), observed, placed)
+    waiting_for = verdict.waiting_for(facts)
+    return Fold(
+        unit=wanted.unit,
+        generation=wanted.generation,
+        observed_generation=observed,
+        desired=wanted.count,
+        placed=placed,
+        shortfall=placing.shortfall if placing else wanted.count,
+        ready_lo=tally.ready_lo,
+        ready_hi=tally.ready_hi,
+        unknown=tally.unknown,
+        updated=sum(row.updated for row in rows),
+        actual=sum(row.actual for row in rows),
+        active=sum(row.active for row in rows),
+        clusters=sum(1 for share in shares.values() if share.count > 0),
+        finished=tally.finished,
+        completed=tally.completed,
+        failed=tally.failed,
+        rows=rows,
+        settled=not waiting_for,
+        waiting_for=waiting_for,
+        summary=verdict.summary(facts),
+        conditions=verdict.conditions_of(facts, waiting_for),
+    )
+
+
+def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
+    """Interchangeable copies: a cluster that is being left still serves, so it counts until it is gone."""
+    low = high = 0
+    exact = True
+    for seen in held:
+        share = shares[seen.cluster].count if seen.cluster in shares else 0
+        if not seen.known:
+            high += max(seen.ready, share)
+            exact = False
+            continue
+        low += seen.ready
+        high += seen.ready
+        exact = exact and seen.ready == share and max(seen.actual, seen.ready) == share and seen.updated >= share
+    return Tally(
+        ready_lo=low,
+        ready_hi=high,
+        unknown=high - low,
+        need=0 if wanted.suspended else wanted.count,
+        completed=(),
+        failed=(),
+        finished=False,
+        exact=exact,
+        unhealthy=_unhealthy(held),
+    )
+
+
+def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
+    """Numbered shards: what was once completed stays completed, whoever reports it later, or never again."""
+    universe: Ranges = ((0, wanted.count - 1),) if wanted.count > 0 else ()
+    completed = wanted.previous_completed
+    failed = wanted.previous_failed
+    for seen in held:
+        completed = shards.union(completed, seen.completed)
+        failed = shards.union(failed, seen.failed)
+    completed = shards.intersect(shards.normal(completed), universe)
+    failed = shards.minus(shards.intersect(shards.normal(failed), universe), completed)
+    done = shards.union(completed, failed)
+    finished = wanted.count > 0 and shards.size(done) == wanted.count
+    low = high = need = 0
+    exact = True
+    for seen in held:
+        share = shares.get(seen.cluster)
+        open_shards = shards.size(shards.minus(share.ranges, done)) if share else 0
+        busy = min(share.slots, open_shards) if share else 0
+        need += busy
+        ready = max(min(seen.active, seen.ready if seen.reason else seen.active) - seen.unschedulable, 0)
+        if not seen.known:
+            high += max(ready, busy)
+            exact = exact and busy == 0
+            continue
+        low += ready
+        high += ready
+        exact = exact and (ready >= busy if share else seen.active == 0)
+    return Tally(
+        ready_lo=low,
+        ready_hi=high,
+        unknown=high - low,
+        need=0 if wanted.suspended else need,
+        completed=completed,
+        failed=failed,
+        finished=finished,
+        exact=exact,
+        unhealthy=_unhealthy(held),
+    )
+
+
+def _unhealthy(held: Sequence[SliceObservation]) -> tuple[SliceObservation, ...]:
+    return tuple(seen for seen in held if seen.known and (seen.healthy is False or seen.reason))
+
+
+def _row(wanted: Wanted, share: Share | None, seen: SliceObservation, tally: Tally) -> Row:
+    ranges = share.ranges if share else ()
+    applied = (
+        share is not None
+        and seen.exists
+        and not seen.deleting
+        and seen.seq >= share.seq
+        and seen.origin_generation >= wanted.generation
+    )
+    return Row(
+        cluster=seen.cluster,
+        share=share.count if share else 0,
+        slots=share.slots if share else 0,
+        known=seen.known,
+        exists=seen.exists,
+        applied=applied,
+        caught_up=applied and seen.known and seen.observed_generation >= seen.generation,
+        ready=seen.ready,
+        updated=seen.updated,
+        actual=seen.actual,
+        active=seen.active,
+        completed=shards.size(shards.intersect(ranges, tally.completed)),
+        failed=shards.size(shards.intersect(ranges, tally.failed)),
+        reason=seen.reason if seen.known else "ClusterUnknown",
+        message=seen.message if seen.known else "The cluster is not heard; the figures are the last ones seen.",
+    )

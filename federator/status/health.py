@@ -1,0 +1,99 @@
+"""Is a native object well? One function per kind, one row each in `HEALTH`.
+
+Called by the member's roll-up. Objects are dicts as an API server gave them; whatever is missing or of a wrong type
+counts as absent, nothing here raises on a strange status.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federator.status import conditions
+
+Obj = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """`healthy`, and when it is not: why, as a CamelCase reason and a sentence with numbers."""
+
+    healthy: bool
+    reason: str = ""
+    message: str = ""
+
+
+WELL = Health(True)
+
+
+def of(obj: Obj) -> Health:
+    """The health of a native object. A kind that has no row has no status of its own: existing is enough."""
+    judge = HEALTH.get(str(obj.get("kind", "")))
+    return WELL if judge is None else judge(obj)
+
+
+def deployment(obj: Obj) -> Health:
+    """Well when its controller has seen the present spec and every wanted replica is of it, and available."""
+    if behind := _not_observed(obj):
+        return behind
+    wanted = _number(_part(obj, "spec"), "replicas", 1)
+    status = _part(obj, "status")
+    if (updated := _number(status, "updatedReplicas")) < wanted:
+        return Health(False, "RollingOut", f"{updated} of {wanted} replicas run the current template.")
+    if (available := _number(status, "availableReplicas")) < updated:
+        return Health(False, "NotAvailable", f"{available} of {updated} replicas are available.")
+    return WELL
+
+
+def service(obj: Obj) -> Health:
+    """Only a load balancer has something to wait for: its address."""
+    if _part(obj, "spec").get("type") != "LoadBalancer" or _addresses(obj):
+        return WELL
+    return Health(False, "NoLoadBalancer", "The Service waits for the address of its load balancer.")
+
+
+def ingress(obj: Obj) -> Health:
+    """Well once an ingress controller has published an address."""
+    if _addresses(obj):
+        return WELL
+    return Health(False, "NoLoadBalancer", "The Ingress waits for an address from its controller.")
+
+
+def job(obj: Obj) -> Health:
+    """Well unless it has failed; one that still runs is well."""
+    status = _part(obj, "status")
+    live = status.get("conditions")
+    failed = conditions.find(live if isinstance(live, list) else None, "Failed")
+    if failed is None or failed.get("status") != conditions.TRUE:
+        return WELL
+    return Health(False, str(failed.get("reason") or "JobFailed"), str(failed.get("message") or "The Job has failed."))
+
+
+HEALTH: Mapping[str, Callable[[Obj], Health]] = {
+    "Deployment": deployment,
+    "Service": service,
+    "Ingress": ingress,
+    "Job": job,
+}
+
+
+def _not_observed(obj: Obj) -> Health | None:
+    generation = _number(_part(obj, "metadata"), "generation")
+    observed = _number(_part(obj, "status"), "observedGeneration")
+    if observed == generation:
+        return None
+    return Health(False, "NotObserved", f"Generation {generation} is not acted on yet; the last seen is {observed}.")
+
+
+def _addresses(obj: Obj) -> bool:
+    balancer = _part(_part(obj, "status"), "loadBalancer").get("ingress")
+    return isinstance(balancer, list) and bool(balancer)
+
+
+def _part(obj: Obj, name: str) -> Obj:
+    part = obj.get(name)
+    return part if isinstance(part, Mapping) else {}
+
+
+def _number(part: Obj, name: str, default: int = 0) -> int:
+    value = part.get(name, default)
+    return value if isinstance(value, int) and not isinstance(value, bool) else default

@@ -1,0 +1,150 @@
+"""The first useful reason why something is not ready, from what its pods say.
+
+Called by the member for every pod it projects (`of_pod`, once per event) and for every roll-up (`first`). A pod's
+own phase helps nobody; what its containers and the scheduler say does. Nothing here reads a clock: times are the
+API's own strings.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+UNSCHEDULABLE: Final = "Unschedulable"
+
+_WAITING: Final[Mapping[str, tuple[int, str]]] = {
+    "InvalidImageName": (1, "ImagePullFailed"),
+    "ErrImagePull": (1, "ImagePullFailed"),
+    "ImagePullBackOff": (1, "ImagePullFailed"),
+    "ErrImageNeverPull": (1, "ImagePullFailed"),
+    "ImageInspectError": (1, "ImagePullFailed"),
+    "RegistryUnavailable": (1, "ImagePullFailed"),
+    "CreateContainerConfigError": (2, "ContainerConfigError"),
+    "CreateContainerError": (2, "ContainerConfigError"),
+    "RunContainerError": (3, "ContainerStartFailed"),
+    "PostStartHookError": (3, "ContainerStartFailed"),
+    "CrashLoopBackOff": (4, "CrashLooping"),
+}
+"""What a kubelet writes as `state.waiting.reason` -> (usefulness, our reason). Others (ContainerCreating) are no
+trouble."""
+
+_RANK_UNSCHEDULABLE: Final = 5
+_RANK_FAILED: Final = 6
+DETAIL_LIMIT: Final = 200
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Trouble:
+    """What is wrong with one pod. Lower `rank` is more useful: somebody must act on an image before capacity
+    matters."""
+
+    rank: int
+    reason: str
+    detail: str
+    since: str = ""
+    """RFC 3339 as the API wrote it; "" when the API does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The first useful reason over many pods, and how many of them the scheduler cannot place."""
+
+    reason: str = ""
+    message: str = ""
+    count: int = 0
+    unschedulable: int = 0
+    unschedulable_since: str = ""
+    unschedulable_detail: str = ""
+
+
+NOTHING: Final = Finding()
+
+
+def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
+    """The trouble of one pod as an API server shows it; None when there is none (yet)."""
+    status = pod.get("status")
+    if not isinstance(status, Mapping) or _get(pod, "metadata", "deletionTimestamp"):
+        return None
+    found = [*_container_troubles(status)]
+    if status.get("phase") == "Pending":
+        for condition in _list(status.get("conditions")):
+            if (
+                _get(condition, "type") == "PodScheduled"
+                and _get(condition, "status") == "False"
+                and _get(condition, "reason") == UNSCHEDULABLE
+            ):
+                since = str(_get(condition, "lastTransitionTime") or "")
+                found.append(Trouble(_RANK_UNSCHEDULABLE, UNSCHEDULABLE, _text(_get(condition, "message")), since))
+    if status.get("phase") == "Failed":
+        reason = str(status.get("reason") or "PodFailed")
+        found.append(Trouble(_RANK_FAILED, reason, _text(status.get("message"))))
+    return min(found, default=None)
+
+
+def _container_troubles(status: Mapping[str, Any]) -> Iterable[Trouble]:
+    for group in ("initContainerStatuses", "containerStatuses"):
+        for container in _list(status.get(group)):
+            waiting = _get(container, "state", "waiting")
+            row = _WAITING.get(str(_get(waiting, "reason")))
+            if row is None:
+                continue
+            rank, reason = row
+            name = str(_get(container, "name") or "?")
+            said = _text(_get(waiting, "message")) or str(_get(waiting, "reason"))
+            if reason == "CrashLooping":
+                said = _crash(container, said)
+            elif reason == "ImagePullFailed" and _get(container, "image"):
+                said = f"{_get(container, 'image')}: {said}"
+            yield Trouble(rank, reason, _text(f"container {name}: {said}"))
+
+
+def _crash(container: Any, said: str) -> str:
+    ended = _get(container, "lastState", "terminated")
+    if not isinstance(ended, Mapping):
+        return said
+    restarts = _get(container, "restartCount") or 0
+    why = f"{ended.get('reason') or 'Error'} with exit code {ended.get('exitCode', 0)}"
+    return f"ended {why} after {restarts} restart{'' if restarts == 1 else 's'}"
+
+
+def first(troubles: Iterable[Trouble | None]) -> Finding:
+    """The most useful reason with the number of pods that share it; ties end in the detail's own order."""
+    counts: dict[str, int] = {}
+    worst: Trouble | None = None
+    stuck: Trouble | None = None
+    since = ""
+    for trouble in troubles:
+        if trouble is None:
+            continue
+        counts[trouble.reason] = counts.get(trouble.reason, 0) + 1
+        if worst is None or trouble < worst:
+            worst = trouble
+        if trouble.reason == UNSCHEDULABLE:
+            stuck = trouble if stuck is None or trouble < stuck else stuck
+            since = min(since, trouble.since) if since and trouble.since else since or trouble.since
+    if worst is None:
+        return NOTHING
+    count = counts[worst.reason]
+    message = f"{count} pod{'' if count == 1 else 's'}: {worst.detail}" if worst.detail else f"{count} pods"
+    return Finding(
+        reason=worst.reason,
+        message=message,
+        count=count,
+        unschedulable=counts.get(UNSCHEDULABLE, 0),
+        unschedulable_since=since,
+        unschedulable_detail="" if stuck is None else stuck.detail,
+    )
+
+
+def _text(value: Any) -> str:
+    text = " ".join(str(value or "").split())
+    return text if len(text) <= DETAIL_LIMIT else text[: DETAIL_LIMIT - 3] + "..."
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _get(obj: Any, *path: str) -> Any:
+    for name in path:
+        obj = obj.get(name) if isinstance(obj, Mapping) else None
+    return obj

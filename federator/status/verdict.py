@@ -1,0 +1,306 @@
+"""Judges the figures of a fold: conditions, one line for tables, and what still keeps the workload from being
+settled.
+
+Called by `fold` only. Rules (kstatus): Reconciling=True while something is under way, Stalled=True when it cannot
+go on unless a person changes something, a shortfall with a reason is a settled state, and Unknown never is.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from federator.model import shards
+from federator.model.ask import Unit
+from federator.model.decision import Reason
+from federator.status import conditions
+from federator.status.conditions import Condition, truth
+from federator.status.facts import Facts, Placing, Row
+
+STALLING: Final = frozenset(
+    {
+        Reason.MISCONFIGURED,
+        Reason.HOST_WOULD_RUN_IT,
+        Reason.PRIORITY_EXCEEDS_MAX,
+        Reason.EXCEEDS_MAX_QUOTA,
+        Reason.NOT_ALLOWED,
+        Reason.API_NOT_AVAILABLE,
+        Reason.NO_MATCHING_CLUSTER,
+        Reason.NOT_SELECTED,
+    }
+)
+"""Reasons for a shortfall that waiting cannot lift; the others (room, quota in use, an unready cluster) may pass by
+themselves."""
+
+STALLING_IN_MEMBER: Final = frozenset({"Conflict", "CannotConverge", "ExpansionFailed"})
+"""What a member process reports when only a person can help."""
+
+OWNED: Final = (
+    "Ready",
+    "Placed",
+    "Applied",
+    "Healthy",
+    "Reconciling",
+    "Stalled",
+    "QuotaUnlimited",
+    "SpreadViolated",
+    "Complete",
+    "Failed",
+)
+"""Every condition type a fold may set; for `conditions.merge`."""
+
+SUMMARY_LIMIT: Final = 200
+
+
+def waiting_for(facts: Facts) -> str:
+    """The first thing that keeps the workload from being settled, as a sentence; "" when it is settled."""
+    wanted, placing, tally = facts.wanted, facts.placing, facts.tally
+    if wanted.deleting:
+        return "It is being deleted."
+    if placing is None:
+        return "It has not been placed yet."
+    if not placing.current:
+        return "What it was placed for has changed; it is being placed again."
+    if facts.in_flight:
+        cluster = min(facts.in_flight)
+        return f"{cluster}: {facts.in_flight[cluster]}."
+    if facts.refusals:
+        return f"{facts.refusals[0].cluster} refused it: {facts.refusals[0].message}"
+    if facts.leftovers:
+        return (
+            f"{_names(facts.leftovers)} still {_verb(facts.leftovers, 'holds', 'hold')} copies that belong elsewhere."
+        )
+    if tally.finished:
+        return ""
+    if unheard := [row for row in facts.rows if not row.known]:
+        return f"{_names(unheard)} {_verb(unheard, 'is', 'are')} not heard."
+    if behind := [row for row in facts.shared_rows if not row.caught_up]:
+        return f"{_names(behind)} {_verb(behind, 'has', 'have')} not observed generation {wanted.generation} yet."
+    if not tally.exact:
+        return f"{_progress(facts)}."
+    return ""
+
+
+def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
+    """All conditions of the workload, the summary first."""
+    stalled = _stalled(facts)
+    reconciling = bool(waiting) and stalled.status != conditions.TRUE
+    generation = facts.observed_generation
+    found = [
+        _ready(facts),
+        _placed(facts),
+        _applied(facts),
+        _healthy(facts),
+        Condition(
+            "Reconciling",
+            truth(reconciling),
+            _reconciling_reason(facts) if reconciling else "Settled" if not waiting else stalled.reason,
+            waiting if reconciling else "",
+            generation,
+        ),
+        stalled,
+    ]
+    found.extend(_notices(facts))
+    return tuple(found)
+
+
+def summary(facts: Facts) -> str:
+    """One line for tables and for people, with numbers."""
+    return conditions.clipped(_summary(facts), SUMMARY_LIMIT)
+
+
+def _ready(facts: Facts) -> Condition:
+    wanted, placing, tally = facts.wanted, facts.placing, facts.tally
+
+    def ready(value: bool | None, reason: str, message: str) -> Condition:
+        return Condition("Ready", truth(value), reason, message, facts.observed_generation)
+
+    if wanted.suspended:
+        return ready(False, Reason.SUSPENDED.value, "It is suspended: nothing is to run.")
+    if tally.finished:
+        if tally.failed:
+            return ready(False, "Failed", f"{_summary(facts)}.")
+        return ready(True, "Completed", f"{_summary(facts)}.")
+    if placing is None:
+        return ready(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
+    short = placing.shortfall > 0
+    if tally.ready_lo >= tally.need and not short:
+        return ready(True, "Ready", f"{_progress(facts)}.")
+    if tally.ready_hi < tally.need or short:
+        if short and (tally.ready_lo >= facts.placed or not facts.rows or wanted.unit is Unit.SHARDS):
+            return ready(False, placing.reason.value, placing.message)
+        if tally.unhealthy and (seen := next((o for o in tally.unhealthy if o.reason), None)):
+            return ready(False, seen.reason, f"{_progress(facts)}; {seen.cluster}: {seen.message}")
+        return ready(False, "Progressing", f"{_progress(facts)}.")
+    unheard = [row for row in facts.rows if not row.known]
+    return ready(
+        None, "ClusterUnknown", f"{_progress(facts)}; {_names(unheard)} {_verb(unheard, 'is', 'are')} not heard."
+    )
+
+
+def _placed(facts: Facts) -> Condition:
+    placing, wanted = facts.placing, facts.wanted
+    if placing is None:
+        return Condition("Placed", conditions.UNKNOWN, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
+    generation = wanted.generation if placing.current else facts.observed_generation
+    if placing.shortfall > 0:
+        return Condition("Placed", conditions.FALSE, placing.reason.value, _shortfall(facts, placing), generation)
+    if wanted.suspended:
+        return Condition("Placed", conditions.FALSE, Reason.SUSPENDED.value, "It is suspended.", generation)
+    clusters = len([share for share in placing.shares if share.count > 0])
+    message = f"All {facts.placed} {_things(facts, facts.placed)} have a place, in {_clusters(clusters)}."
+    return Condition("Placed", conditions.TRUE, "Placed", message, generation)
+
+
+def _applied(facts: Facts) -> Condition:
+    def applied(value: bool | None, reason: str, message: str) -> Condition:
+        return Condition("Applied", truth(value), reason, message, facts.observed_generation)
+
+    if facts.refusals:
+        worst = next((refusal for refusal in facts.refusals if refusal.permanent), facts.refusals[0])
+        others = f" (and {len(facts.refusals) - 1} more)" if len(facts.refusals) > 1 else ""
+        return applied(False, worst.reason, f"{worst.cluster} refused it{others}: {worst.message}")
+    if facts.placing is None:
+        return applied(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
+    if facts.leftovers:
+        return applied(False, "Leaving", f"{_names(facts.leftovers)} still to be emptied.")
+    behind = [row for row in facts.shared_rows if not row.applied]
+    total = len(facts.shared_rows)
+    if any(row.known for row in behind):
+        return applied(
+            False, "Applying", f"{total - len(behind)} of {_clusters(total)} have the present generation and share."
+        )
+    if behind:
+        return applied(None, "ClusterUnknown", f"{_names(behind)} {_verb(behind, 'is', 'are')} not heard.")
+    if not total:
+        return applied(True, "NothingPlaced", "No cluster has a share, so there is nothing to apply.")
+    return applied(
+        True, "Applied", f"{_clusters(total)} {'has' if total == 1 else 'have'} the present generation and share."
+    )
+
+
+def _healthy(facts: Facts) -> Condition:
+    def healthy(value: bool | None, reason: str, message: str) -> Condition:
+        return Condition("Healthy", truth(value), reason, message, facts.observed_generation)
+
+    if facts.tally.finished:
+        return healthy(not facts.tally.failed, "Finished", f"{_summary(facts)}.")
+    if facts.tally.unhealthy:
+        first = next((seen for seen in facts.tally.unhealthy if seen.reason), facts.tally.unhealthy[0])
+        others = len(facts.tally.unhealthy) - 1
+        more = f" ({_clusters(others)} more)" if others else ""
+        return healthy(False, first.reason or "Unhealthy", f"{first.cluster}{more}: {first.message or 'not healthy.'}")
+    if facts.placing is None:
+        return healthy(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
+    unheard = [row for row in facts.rows if not row.known]
+    if unheard:
+        return healthy(None, "ClusterUnknown", f"{_names(unheard)} {_verb(unheard, 'is', 'are')} not heard.")
+    if not facts.shared_rows:
+        return healthy(True, "NothingPlaced", "No cluster has a share, so nothing can be ill.")
+    if not facts.tally.exact:
+        return healthy(False, "Progressing", f"{_progress(facts)}.")
+    return healthy(True, "Healthy", f"{_progress(facts)}.")
+
+
+def _stalled(facts: Facts) -> Condition:
+    def stalled(reason: str, message: str) -> Condition:
+        return Condition("Stalled", conditions.TRUE, reason, message, facts.observed_generation)
+
+    placing = facts.placing
+    if placing is not None and placing.shortfall > 0 and placing.reason in STALLING:
+        return stalled(placing.reason.value, placing.message)
+    permanent = next((refusal for refusal in facts.refusals if refusal.permanent), None)
+    if permanent is not None:
+        return stalled(permanent.reason, f"{permanent.cluster}: {permanent.message}")
+    for seen in facts.tally.unhealthy:
+        if seen.reason in STALLING_IN_MEMBER:
+            return stalled(seen.reason, f"{seen.cluster}: {seen.message}")
+    if facts.tally.finished and facts.tally.failed:
+        return stalled("Failed", f"{_summary(facts)}.")
+    return Condition("Stalled", conditions.FALSE, "NotStalled", "", facts.observed_generation)
+
+
+def _notices(facts: Facts) -> list[Condition]:
+    found: list[Condition] = []
+    generation = facts.observed_generation
+    if facts.placing is not None and facts.placing.unlimited_quota:
+        project = facts.placing.project
+        message = f"No FederatedQuota speaks for the project {project!r}: nothing limits what it takes."
+        found.append(Condition("QuotaUnlimited", conditions.TRUE, "NoQuota", message, generation))
+    if facts.placing is not None and facts.placing.violations:
+        message = " ".join(facts.placing.violations)
+        found.append(
+            Condition("SpreadViolated", conditions.TRUE, Reason.SPREAD_UNSATISFIABLE.value, message, generation)
+        )
+    if facts.tally.finished:
+        kind, reason = ("Failed", "ShardsFailed") if facts.tally.failed else ("Complete", "AllShardsCompleted")
+        found.append(Condition(kind, conditions.TRUE, reason, f"{_summary(facts)}.", generation))
+    return found
+
+
+def _reconciling_reason(facts: Facts) -> str:
+    placing = facts.placing
+    if facts.wanted.deleting:
+        return "Deleting"
+    if placing is None or not placing.current:
+        return Reason.PENDING_EVALUATION.value
+    if any(not row.known for row in facts.rows):
+        return "ClusterUnknown"
+    if facts.in_flight or facts.leftovers or any(not row.applied for row in facts.shared_rows):
+        return "Applying"
+    return "Progressing"
+
+
+def _summary(facts: Facts) -> str:
+    wanted, placing, tally = facts.wanted, facts.placing, facts.tally
+    if wanted.deleting:
+        return f"being deleted from {_clusters(len([row for row in facts.rows if row.exists]))}"
+    if tally.finished:
+        completed, failed = shards.size(tally.completed), shards.size(tally.failed)
+        if not failed:
+            return f"all {completed} shards completed" if completed > 1 else "the only shard completed"
+        return f"{completed} of {wanted.count} shards completed, {failed} failed"
+    if wanted.suspended:
+        return "suspended"
+    if placing is None:
+        return "waiting to be placed"
+    if placing.shortfall > 0 and (tally.ready_lo >= facts.placed or facts.placed == 0):
+        return f"placed {_shortfall(facts, placing)}"
+    text = _progress(facts)
+    if placing.shortfall > 0:
+        return f"{text}, {placing.shortfall} not placed: {placing.message}"
+    if reason := next((seen.reason for seen in tally.unhealthy if seen.reason), ""):
+        return f"{text} ({reason})"
+    return text
+
+
+def _shortfall(facts: Facts, placing: Placing) -> str:
+    total = facts.placed + placing.shortfall
+    return f"{facts.placed} of {total}: {placing.message}"
+
+
+def _progress(facts: Facts) -> str:
+    tally = facts.tally
+    where = _clusters(len(facts.shared_rows) or len(facts.rows))
+    unknown = f", {tally.unknown} unknown" if tally.unknown else ""
+    if facts.wanted.unit is Unit.SHARDS:
+        failed = f", {shards.size(tally.failed)} failed" if tally.failed else ""
+        done = shards.size(tally.completed)
+        return f"{done}/{facts.wanted.count} completed{failed}, {tally.ready_lo} running{unknown} in {where}"
+    return f"{tally.ready_lo}/{facts.wanted.count} ready{unknown} in {where}"
+
+
+def _things(facts: Facts, count: int) -> str:
+    noun = "shard" if facts.wanted.unit is Unit.SHARDS else "replica"
+    return noun if count == 1 else f"{noun}s"
+
+
+def _clusters(count: int) -> str:
+    return "1 cluster" if count == 1 else f"{count} clusters"
+
+
+def _verb(rows: Sequence[Row], one: str, many: str) -> str:
+    return one if len(rows) == 1 else many
+
+
+def _names(rows: Sequence[Row]) -> str:
+    names = [row.cluster for row in rows]
+    return ", ".join(names) if len(names) <= 3 else f"{', '.join(names[:3])} and {len(names) - 3} more"
