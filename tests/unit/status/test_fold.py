@@ -1,0 +1,298 @@
+"""Folding: intervals, conditions, what is settled and what is not."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.model.ask import Unit
+from federator.model.decision import Reason, Share
+from federator.model.observation import SliceObservation
+from federator.status import fold as folding
+from federator.status.conditions import Condition
+from federator.status.facts import Placing, Refusal, Wanted
+
+
+def wanted(count: int, **more: Any) -> Wanted:
+    return Wanted(generation=2, unit=Unit.REPLICAS, count=count, **more)
+
+
+def shares(*counts: int) -> tuple[Share, ...]:
+    return tuple(Share(f"c{i}", count, count, seq=7) for i, count in enumerate(counts))
+
+
+def seen(cluster: str, desired: int, ready: int | None = None, **more: Any) -> SliceObservation:
+    copies = desired if ready is None else ready
+    return SliceObservation(
+        **{
+            "cluster": cluster,
+            "known": True,
+            "exists": True,
+            "generation": 3,
+            "observed_generation": 3,
+            "seq": 7,
+            "origin_generation": 2,
+            "desired": desired,
+            "ready": copies,
+            "updated": desired,
+            "actual": desired,
+            "healthy": copies == desired,
+            **more,
+        }
+    )
+
+
+def condition(fold: folding.Fold, kind: str) -> Condition:
+    return next(c for c in fold.conditions if c.type == kind)
+
+
+def states(fold: folding.Fold) -> dict[str, str]:
+    return {c.type: c.status for c in fold.conditions}
+
+
+def test_all_ready_everywhere_is_settled() -> None:
+    fold = folding.fold(wanted(5), Placing(shares(3, 2)), [seen("c0", 3), seen("c1", 2)])
+    assert fold.settled
+    assert fold.observed_generation == 2
+    assert fold.summary == "5/5 ready in 2 clusters"
+    assert states(fold) == {
+        "Ready": "True",
+        "Placed": "True",
+        "Applied": "True",
+        "Healthy": "True",
+        "Reconciling": "False",
+        "Stalled": "False",
+    }
+    assert {c.observed_generation for c in fold.conditions} == {2}
+
+
+def test_an_unheard_cluster_widens_the_interval_and_is_never_settled() -> None:
+    placing = Placing(shares(3, 2))
+    lost = replace(seen("c1", 2), known=False)
+    fold = folding.fold(wanted(5, previous_observed_generation=1), placing, [seen("c0", 3), lost])
+    assert (fold.ready_lo, fold.ready_hi, fold.unknown) == (3, 5, 2)
+    assert condition(fold, "Ready").status == "Unknown"
+    assert condition(fold, "Healthy").status == "Unknown"
+    assert not fold.settled
+    assert "c1" in fold.waiting_for
+    assert fold.observed_generation == 1, "no claim while a placed cluster is not heard"
+
+
+def test_ready_is_false_when_even_the_unknown_cannot_meet_the_need() -> None:
+    lost = replace(seen("c1", 2), known=False)
+    fold = folding.fold(wanted(5), Placing(shares(3, 2)), [seen("c0", 3, 1), lost])
+    assert (fold.ready_lo, fold.ready_hi) == (1, 3)
+    assert condition(fold, "Ready").status == "False"
+
+
+def test_ready_is_true_when_the_known_alone_meet_the_need() -> None:
+    fold = folding.fold(wanted(3), Placing(shares(3)), [seen("c0", 3), replace(seen("c9", 2), known=False)])
+    assert condition(fold, "Ready").status == "True"
+    assert not fold.settled
+
+
+def test_a_share_without_any_observation_counts_as_unknown() -> None:
+    fold = folding.fold(wanted(5), Placing(shares(3, 2)), [seen("c0", 3)])
+    assert fold.unknown == 2
+    assert not fold.settled
+
+
+def test_a_reasoned_shortfall_is_settled_and_says_why() -> None:
+    message = "6 copies fit nowhere: each needs 4 cpu on one node."
+    placing = Placing(shares(54), shortfall=6, reason=Reason.INSUFFICIENT_CAPACITY, message=message)
+    fold = folding.fold(wanted(60), placing, [seen("c0", 54)])
+    assert fold.settled
+    ready = condition(fold, "Ready")
+    assert (ready.status, ready.reason) == ("False", "InsufficientCapacity")
+    assert condition(fold, "Placed").status == "False"
+    assert condition(fold, "Reconciling").status == "False"
+    assert condition(fold, "Stalled").status == "False", "room may come by itself"
+    assert fold.summary == f"placed 54 of 60: {message}"
+
+
+def test_a_shortfall_that_waiting_cannot_lift_is_stalled() -> None:
+    placing = Placing((), shortfall=60, reason=Reason.PRIORITY_EXCEEDS_MAX, message="priority 9 exceeds 5 of team.")
+    fold = folding.fold(wanted(60), placing, [])
+    assert condition(fold, "Stalled").status == "True"
+    assert condition(fold, "Stalled").reason == "PriorityExceedsMax"
+    assert fold.settled
+
+
+def test_before_the_first_decision_everything_is_pending() -> None:
+    fold = folding.fold(wanted(5), None, [])
+    assert states(fold)["Ready"] == "Unknown"
+    assert condition(fold, "Placed").reason == "PendingEvaluation"
+    assert states(fold)["Reconciling"] == "True"
+    assert not fold.settled
+    assert fold.observed_generation == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"observed_generation": 2}, "has not observed"),
+        ({"origin_generation": 1}, "has not observed"),
+        ({"seq": 6}, "has not observed"),
+        ({"deleting": True}, "has not observed"),
+        ({"ready": 1}, "ready"),
+        ({"actual": 3}, "ready"),
+        ({"updated": 1}, "ready"),
+    ],
+)
+def test_a_cluster_that_is_not_there_yet_keeps_it_unsettled(change: dict[str, Any], why: str) -> None:
+    fold = folding.fold(wanted(2), Placing(shares(2)), [replace(seen("c0", 2), **change)])
+    assert not fold.settled
+    assert why in fold.waiting_for
+    assert states(fold)["Reconciling"] == "True"
+
+
+def test_a_cluster_that_is_being_left_still_serves_and_keeps_it_unsettled() -> None:
+    fold = folding.fold(wanted(2), Placing(shares(2)), [seen("c0", 2, 0), seen("c8", 2)])
+    assert condition(fold, "Ready").status == "True", "the two old copies still serve"
+    assert "c8" in fold.waiting_for
+    assert condition(fold, "Applied").reason == "Leaving"
+
+
+def test_the_observed_generation_never_falls_and_never_exceeds_the_generation() -> None:
+    fold = folding.fold(wanted(2, previous_observed_generation=9), Placing(shares(2)), [seen("c0", 2, seq=1)])
+    assert fold.observed_generation == 2
+
+
+def test_a_stale_decision_is_not_settled_although_all_is_ready() -> None:
+    fold = folding.fold(wanted(2), Placing(shares(2), current=False), [seen("c0", 2)])
+    assert not fold.settled
+    assert condition(fold, "Reconciling").reason == "PendingEvaluation"
+
+
+def test_the_first_useful_reason_reaches_ready_healthy_and_the_summary() -> None:
+    ill = seen("c1", 2, 0, reason="ImagePullFailed", message="2 pods: container app: app:9: not found", healthy=False)
+    fold = folding.fold(wanted(5), Placing(shares(3, 2)), [seen("c0", 3), ill])
+    assert condition(fold, "Ready").reason == "ImagePullFailed"
+    assert "c1" in condition(fold, "Ready").message
+    assert condition(fold, "Healthy").reason == "ImagePullFailed"
+    assert fold.summary == "3/5 ready in 2 clusters (ImagePullFailed)"
+
+
+def test_a_permanent_refusal_by_one_cluster_is_reported_and_stalls() -> None:
+    refusal = Refusal("c1", "Invalid", "spec.template is not allowed by policy x.", permanent=True)
+    gone = SliceObservation("c1", known=True)
+    fold = folding.fold(wanted(5), Placing(shares(3, 2)), [seen("c0", 3), gone], refusals=[refusal])
+    assert condition(fold, "Applied").reason == "Invalid"
+    assert condition(fold, "Stalled").status == "True"
+    assert condition(fold, "Reconciling").status == "False"
+    assert not fold.settled
+
+
+def test_something_in_flight_is_not_settled() -> None:
+    fold = folding.fold(wanted(2), Placing(shares(2)), [seen("c0", 2)], in_flight={"c0": "an update is on its way"})
+    assert fold.waiting_for == "c0: an update is on its way."
+
+
+def test_no_quota_and_soft_spread_violations_are_said() -> None:
+    placing = Placing(shares(2), unlimited_quota=True, project="ads", violations=("zone a holds 2 more than zone b.",))
+    fold = folding.fold(wanted(2), placing, [seen("c0", 2)])
+    assert "ads" in condition(fold, "QuotaUnlimited").message
+    assert condition(fold, "SpreadViolated").message.startswith("zone a")
+    assert fold.settled
+
+
+def test_suspended_is_settled_once_nothing_is_left() -> None:
+    placing = Placing((), reason=Reason.SUSPENDED)
+    running = folding.fold(wanted(5, suspended=True), placing, [seen("c0", 5)])
+    assert not running.settled
+    stopped = folding.fold(wanted(5, suspended=True), placing, [])
+    assert stopped.settled
+    assert condition(stopped, "Ready").reason == "Suspended"
+    assert stopped.summary == "suspended"
+
+
+def jobs(count: int, **more: Any) -> Wanted:
+    return Wanted(generation=2, unit=Unit.SHARDS, count=count, **more)
+
+
+def job_share(cluster: str, low: int, high: int, slots: int) -> Share:
+    return Share(cluster, high - low + 1, slots, seq=7, ranges=((low, high),))
+
+
+def test_a_jobset_at_its_parallelism_is_ready_and_settled_while_it_runs() -> None:
+    placing = Placing((job_share("c0", 0, 9, 3),))
+    fold = folding.fold(jobs(10), placing, [seen("c0", 10, active=3, completed=((0, 3),))])
+    assert fold.settled
+    assert fold.summary == "4/10 completed, 3 running in 1 cluster"
+    assert condition(fold, "Ready").status == "True"
+    assert "Complete" not in states(fold)
+
+
+def test_shards_that_cannot_be_scheduled_do_not_run() -> None:
+    placing = Placing((job_share("c0", 0, 9, 3),))
+    stuck = seen("c0", 10, active=3, unschedulable=2, reason="Unschedulable", ready=1, message="2 pods: no node")
+    fold = folding.fold(jobs(10), placing, [stuck])
+    assert fold.ready_hi <= 1
+    assert not fold.settled
+
+
+def test_completed_shards_outlive_the_clusters_that_reported_them() -> None:
+    placing = Placing((job_share("c0", 0, 9, 5),))
+    now = seen("c0", 10, active=0, completed=((5, 9),))
+    fold = folding.fold(jobs(10, previous_completed=((0, 4),)), placing, [now])
+    assert fold.completed == ((0, 9),)
+    assert fold.finished
+    assert fold.settled
+    assert states(fold)["Complete"] == "True"
+    assert fold.summary == "all 10 shards completed"
+
+
+def test_a_shard_that_failed_once_and_completed_elsewhere_is_completed() -> None:
+    placing = Placing((job_share("c0", 0, 3, 4),))
+    fold = folding.fold(jobs(4, previous_failed=((1, 1),)), placing, [seen("c0", 4, completed=((0, 3),))])
+    assert (fold.completed, fold.failed) == (((0, 3),), ())
+
+
+def test_failed_shards_end_as_failed_and_stalled() -> None:
+    placing = Placing((job_share("c0", 0, 3, 4),))
+    fold = folding.fold(jobs(4), placing, [seen("c0", 4, completed=((0, 1), (3, 3)), failed=((2, 2),))])
+    assert fold.finished
+    assert states(fold)["Failed"] == "True"
+    assert states(fold)["Stalled"] == "True"
+    assert condition(fold, "Ready").reason == "Failed"
+    assert fold.summary == "3 of 4 shards completed, 1 failed"
+
+
+def test_indexes_beyond_the_shards_are_not_believed() -> None:
+    placing = Placing((job_share("c0", 0, 3, 4),))
+    fold = folding.fold(jobs(4), placing, [seen("c0", 4, active=2, completed=((0, 1), (4, 99)))])
+    assert fold.completed == ((0, 1),)
+    assert not fold.finished
+
+
+observation = st.builds(
+    lambda cluster, known, exists, ready, desired, seq: SliceObservation(
+        cluster, known, exists=exists, ready=ready, desired=desired, actual=ready, updated=ready, seq=seq
+    ),
+    st.sampled_from([f"c{i}" for i in range(5)]),
+    st.booleans(),
+    st.booleans(),
+    st.integers(0, 9),
+    st.integers(0, 9),
+    st.integers(0, 9),
+)
+
+
+@given(st.lists(observation, unique_by=lambda o: o.cluster), st.lists(st.integers(1, 9), max_size=4), st.randoms())
+def test_folding_is_ordered_honest_and_independent_of_the_order_of_observations(
+    observations: list[SliceObservation], counts: list[int], rng: Any
+) -> None:
+    ask, placing = wanted(sum(counts)), Placing(shares(*counts))
+    fold = folding.fold(ask, placing, observations)
+    assert 0 <= fold.ready_lo <= fold.ready_hi
+    assert fold.unknown == fold.ready_hi - fold.ready_lo
+    if fold.settled:
+        assert fold.ready_lo == sum(counts)
+        assert all(row.known for row in fold.rows)
+        assert condition(fold, "Reconciling").status == "False"
+    assert not (condition(fold, "Reconciling").status == "True" and condition(fold, "Stalled").status == "True")
+    shuffled = list(observations)
+    rng.shuffle(shuffled)
+    assert folding.fold(ask, placing, shuffled) == fold
