@@ -1,7 +1,7 @@
 """What can go wrong between us and an API server, in our own words.
 
-Adapters translate statuses and socket errors to these classes; above the client nobody sees a status number. The class says
-whether trying again can help. Messages are short and never carry a response body of more than 512 characters.
+Adapters translate statuses and socket errors to these classes; above the client nobody sees a status number. The class
+says whether trying again can help. Messages are short and never carry more than 512 characters of an answer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,8 @@ from typing import Any
 class ApiError(Exception):
     """An API server refused, or could not be asked.
 
-    `status` is the HTTP status (0 when there was none), `reason` the Kubernetes reason, `causes` the field errors of a Status.
+    `status` is the HTTP status (0 when there was none), `reason` the Kubernetes reason, `causes` the field errors of a
+    Status.
     """
 
     transient = False

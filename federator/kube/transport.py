@@ -1,12 +1,12 @@
 """The seam between us and any API server: one request, one streamed answer.
 
-Everything above speaks through `Transport`; below it are aiohttp (real servers), the embedded API (in process) and decorators
-that inject faults. A transport never retries, never follows redirects and never interprets a body.
+Everything above speaks through `Transport`; below it are aiohttp (real servers), the embedded API (in process) and
+decorators that inject faults. A transport never retries, never follows redirects and never interprets a body.
 """
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,3 +52,12 @@ class Transport(Protocol):
         ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class RefreshesCredentials(Protocol):
+    """A transport that can renew who we say we are; decorators pass it on."""
+
+    async def refresh_credentials(self) -> bool:
+        """Fetches credentials anew; False when there is nothing fresher to try."""
+        ...

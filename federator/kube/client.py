@@ -1,0 +1,346 @@
+"""The one client: Kubernetes verbs on a Transport, for the host, members and the CLI alike.
+
+It decodes, types errors, bounds bodies, gives every call a deadline, refreshes credentials once on 401, and tries reads
+again within a budget. It never repeats a write: after `errors.Unreachable` a write's effect is unknown, and callers,
+being level-triggered, read and compute anew.
+"""
+
+import random
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from federator.kube import decode, discovery, errors, paths
+from federator.kube.exchange import Call, Exchange, Query, RequestMeter
+from federator.kube.transport import Transport
+from federator.kube.watchstream import WatchStream
+from federator.model.steps import ObjectRef
+
+PAGE_SIZE = 500
+"""Objects asked for per page of a list."""
+BOOKMARK_S = 60.0
+"""How often a real API server sends a bookmark on a watch, about, in seconds."""
+SILENCE_S = 3 * BOOKMARK_S
+"""A watch that says nothing for this long is dropped (F15)."""
+
+PATCH_TYPES: Mapping[str, str] = {
+    "merge": "application/merge-patch+json",
+    "json": "application/json-patch+json",
+    "apply": "application/apply-patch+yaml",
+    "strategic": "application/strategic-merge-patch+json",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A whole collection as of `resource_version`."""
+
+    items: tuple[dict[str, Any], ...]
+    resource_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A decoded watch event: ADDED, MODIFIED, DELETED or BOOKMARK."""
+
+    type: str
+    object: dict[str, Any]
+
+
+class Client:
+    """Speaks to one API server. `cluster` names it in metrics and messages; `rng` draws request ids and jitter."""
+
+    def __init__(
+        self,
+        transport: Transport,
+        cluster: str = "host",
+        *,
+        field_manager: str = "federator",
+        metrics: RequestMeter | None = None,
+        rng: random.Random | None = None,
+        timeout_s: float = 30.0,
+    ) -> None:
+        self.transport = transport
+        self.cluster = cluster
+        self.field_manager = field_manager
+        self.timeout_s = timeout_s
+        """Deadline of a call that names none, in seconds, tries and waits included."""
+        self._exchange = Exchange(
+            transport, cluster, rng=rng if rng is not None else random.Random(cluster), metrics=metrics
+        )
+
+    # -- reads ---------------------------------------------------------------------------------------------------
+
+    async def get(self, ref: ObjectRef, *, subresource: str = "", timeout_s: float | None = None) -> dict[str, Any]:
+        """The object. Raises `errors.NotFound` and the other ApiErrors."""
+        call = self._read("get", ref.plural, paths.single(ref, subresource), (), timeout_s)
+        return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call))
+
+    async def list(
+        self,
+        api_version: str,
+        plural: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_SIZE,
+    ) -> Listing:
+        """Everything there is, read consistently in pages; begun anew when a continue token expires (F18)."""
+        for last in (False, False, True):
+            items: list[dict[str, Any]] = []
+            version = ""
+            try:
+                # The last try asks for everything in one answer: nothing can expire in between.
+                async for page in self.pages(
+                    api_version,
+                    plural,
+                    namespace,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    limit=0 if last else limit,
+                ):
+                    items.extend(decode.items(page, api_version))
+                    version = page.metadata.resourceVersion
+            except errors.Expired:
+                if last:
+                    raise
+                continue
+            return Listing(tuple(items), version)
+        raise AssertionError("unreachable")
+
+    async def pages(
+        self,
+        api_version: str,
+        plural: str,
+        namespace: str = "",
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        limit: int = PAGE_SIZE,
+    ) -> AsyncGenerator[decode.Page, None]:
+        """The pages of one consistent list. Raises `errors.Expired` when the list must be begun anew."""
+        path = paths.collection(api_version, plural, namespace)
+        chosen = paths.selection(label_selector, field_selector)
+        token = ""
+        while True:
+            query = chosen + ((("limit", str(limit)),) if limit else ())
+            if token:
+                query += (("continue", token),)
+            call = self._read("list", plural, path, query)
+            page = decode.page(await self._exchange.send(call), self._exchange.what(call))
+            yield page
+            token = page.metadata.continue_
+            if not token:
+                return
+
+    async def version(self) -> dict[str, Any]:
+        """What `/version` says: `gitVersion`, `major`, `minor`, ..."""
+        call = self._read("get", "version", "/version")
+        return decode.obj(await self._exchange.send(call), self._exchange.what(call))
+
+    async def ready(self, *, timeout_s: float = 5.0) -> str:
+        """Asks `/readyz` once, without trying again. Returns the answer's Date header ("" when there is none).
+
+        Raises an ApiError when the server is not ready, does not answer within `timeout_s`, or something else does.
+        """
+        call = Call("get", "readyz", "GET", "/readyz", timeout_s=timeout_s)
+        body, headers = await self._exchange.send_with_headers(call)
+        if body.strip() != b"ok":
+            raise errors.Malformed(f"{self._exchange.what(call)}: the answer is not the ok of an API server.")
+        return headers.get("date", "")
+
+    async def kube_system_uid(self) -> str:
+        """The uid of the namespace kube-system, which is how a cluster is told from another (invariant 17)."""
+        found = await self.get(ObjectRef("v1", "namespaces", "", "kube-system", "Namespace"))
+        uid = found["metadata"].get("uid", "")
+        if not isinstance(uid, str) or not uid:
+            raise errors.Malformed(f"{self.cluster}: the namespace kube-system has no uid.")
+        return uid
+
+    async def discover(self) -> tuple[discovery.Resource, ...]:
+        """Every resource that is served, sorted. Groups that do not answer are left out, as kubectl does."""
+        return await discovery.discover(self)
+
+    async def raw(
+        self,
+        method: str,
+        path: str,
+        query: Query = (),
+        body: bytes = b"",
+        *,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float | None = None,
+    ) -> bytes:
+        """The body of any request, at most `BODY_LIMIT` bytes. `path` is percent-encoded already."""
+        given = self.timeout_s if timeout_s is None else timeout_s
+        safe = method in ("GET", "HEAD")
+        return await self._exchange.send(
+            Call(method.lower(), "raw", method, path, query, body, headers or {}, given, safe)
+        )
+
+    # -- watches -------------------------------------------------------------------------------------------------
+
+    async def open_watch(
+        self,
+        api_version: str,
+        plural: str,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        lifetime_s: int = 0,
+        silence_s: float = SILENCE_S,
+    ) -> WatchStream:
+        """Opens a watch with bookmarks from `resource_version` on; "" begins with everything there is.
+
+        The server ends it after `lifetime_s` seconds (0: when it likes). Raises `errors.Expired` when the version is
+        too old, and the other ApiErrors; what happens later comes out of the stream.
+        """
+        query: Query = (("watch", "true"), ("allowWatchBookmarks", "true"))
+        if resource_version:
+            query += (("resourceVersion", resource_version),)
+        if lifetime_s:
+            query += (("timeoutSeconds", str(lifetime_s)),)
+        query += paths.selection(label_selector, field_selector)
+        call = Call("watch", plural, "GET", paths.collection(api_version, plural, namespace), query)
+        response = await self._exchange.open(call, silence_s=silence_s)
+        return WatchStream(response, silence_s=silence_s, what=self._exchange.what(call))
+
+    async def watch(
+        self,
+        api_version: str,
+        plural: str,
+        namespace: str = "",
+        *,
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+    ) -> AsyncGenerator[Event, None]:
+        """Decoded events of one watch until the server ends it. An ERROR event is raised as the ApiError it carries."""
+        stream = await self.open_watch(
+            api_version,
+            plural,
+            namespace,
+            resource_version=resource_version,
+            label_selector=label_selector,
+            field_selector=field_selector,
+        )
+        try:
+            while (batch := await stream.batch()) is not None:
+                for event in batch:
+                    if event.type == "ERROR":
+                        raise decode.event_error(bytes(event.object))
+                    yield Event(event.type, decode.obj(bytes(event.object), "watch"))
+        finally:
+            await stream.close()
+
+    # -- writes --------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, ref: ObjectRef, body: Mapping[str, Any], dry_run: bool = False, *, strict: bool = False
+    ) -> dict[str, Any]:
+        """POSTs the object. Raises `errors.AlreadyExists`. `strict`: unknown fields are refused instead of dropped."""
+        path = paths.collection(ref.api_version, ref.plural, ref.namespace)
+        return await self._write("create", "POST", ref, path, body, options=self._options(dry_run, strict))
+
+    async def replace(
+        self,
+        ref: ObjectRef,
+        body: Mapping[str, Any],
+        subresource: str = "",
+        *,
+        dry_run: bool = False,
+        strict: bool = False,
+    ) -> dict[str, Any]:
+        """PUTs the object; a `metadata.resourceVersion` in it must be the live one (else `errors.Conflict`)."""
+        path = paths.single(ref, subresource)
+        return await self._write("update", "PUT", ref, path, body, options=self._options(dry_run, strict))
+
+    async def patch(
+        self,
+        ref: ObjectRef,
+        body: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+        *,
+        kind: str = "merge",
+        subresource: str = "",
+        force: bool = False,
+        dry_run: bool = False,
+        strict: bool = False,
+    ) -> dict[str, Any]:
+        """Patches the object. `kind`: merge, json, apply (server-side, creates too) or strategic (builtin kinds only).
+
+        A `metadata.uid` or `metadata.resourceVersion` in a merge patch is a precondition: `errors.Conflict` otherwise.
+        """
+        options = self._options(dry_run, strict)
+        if kind == "apply":
+            options += (("force", "true" if force else "false"),)
+        path = paths.single(ref, subresource)
+        verb = "apply" if kind == "apply" else "patch"
+        return await self._write(verb, "PATCH", ref, path, body, options=options, content_type=PATCH_TYPES[kind])
+
+    async def delete(
+        self,
+        ref: ObjectRef,
+        *,
+        uid: str,
+        propagation: str = "Background",
+        resource_version: str = "",
+        dry_run: bool = False,
+    ) -> dict[str, Any]:
+        """Deletes the object with this uid and no other (`errors.Conflict`). Returns what the server answered."""
+        conditions = {"uid": uid}
+        if resource_version:
+            conditions["resourceVersion"] = resource_version
+        body = {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "propagationPolicy": propagation,
+            "preconditions": conditions,
+        }
+        options: Query = (("dryRun", "All"),) if dry_run else ()
+        return await self._write("delete", "DELETE", ref, paths.single(ref), body, options=options)
+
+    async def close(self) -> None:
+        """Closes the transport."""
+        await self.transport.close()
+
+    # -- how a call is made ----------------------------------------------------------------------------------------
+
+    def _options(self, dry_run: bool, strict: bool) -> Query:
+        options: Query = (("fieldManager", self.field_manager),)
+        if dry_run:
+            options += (("dryRun", "All"),)
+        if strict:
+            options += (("fieldValidation", "Strict"),)
+        return options
+
+    def _read(self, verb: str, resource: str, path: str, query: Query = (), timeout_s: float | None = None) -> Call:
+        given = self.timeout_s if timeout_s is None else timeout_s
+        return Call(verb, resource, "GET", path, query, timeout_s=given, safe=True)
+
+    async def _write(
+        self,
+        verb: str,
+        method: str,
+        ref: ObjectRef,
+        path: str,
+        body: object,
+        *,
+        options: Query,
+        content_type: str = "application/json",
+    ) -> dict[str, Any]:
+        call = Call(
+            verb,
+            ref.plural,
+            method,
+            path,
+            options,
+            msgspec.json.encode(body),
+            {"content-type": content_type},
+            self.timeout_s,
+        )
+        return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call))

@@ -1,0 +1,229 @@
+"""Bytes from an API server to our words: errors out of Status bodies, pages of lists, watch events.
+
+The only place that knows status numbers. Used by the client; decodes with msgspec and leaves objects raw, so that
+their consumers pay for the fields they keep and for nothing else.
+"""
+
+import contextlib
+import gc
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from federator.kube import errors
+
+RETRY_AFTER_MAX_S = 600.0
+"""A server may not silence us for longer than this, in seconds."""
+
+_GC_PAUSE_BYTES = 256 * 1024
+
+
+class _Details(msgspec.Struct):
+    retryAfterSeconds: int | float | None = None
+    causes: list[dict[str, Any]] | None = None
+
+
+class _Status(msgspec.Struct):
+    kind: str = ""
+    reason: str | None = None
+    message: str | None = None
+    code: int | None = None
+    details: _Details | None = None
+
+
+class _ListMeta(msgspec.Struct):
+    resourceVersion: str = ""
+    continue_: str = msgspec.field(default="", name="continue")
+    remainingItemCount: int | None = None
+
+
+class Page(msgspec.Struct):
+    """One page of a list. `items` are the objects' own bytes."""
+
+    kind: str
+    metadata: _ListMeta
+    items: list[msgspec.Raw] | None = None
+
+
+class RawEvent(msgspec.Struct):
+    """One watch event; `object` is the object's own bytes."""
+
+    type: str
+    object: msgspec.Raw
+
+
+class Meta(msgspec.Struct):
+    """What every reader of raw objects needs of `metadata`."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+
+
+class Named(msgspec.Struct):
+    """An object seen only through its metadata."""
+
+    metadata: Meta
+
+
+_status_decoder = msgspec.json.Decoder(_Status)
+_page_decoder = msgspec.json.Decoder(Page)
+event_decoder = msgspec.json.Decoder(RawEvent)
+named_decoder = msgspec.json.Decoder(Named)
+any_decoder = msgspec.json.Decoder()
+
+_BY_REASON: Mapping[str, type[errors.ApiError]] = {
+    "AlreadyExists": errors.AlreadyExists,
+    "Conflict": errors.Conflict,
+    "NotFound": errors.NotFound,
+    "Expired": errors.Expired,
+    "Gone": errors.Expired,
+    "Invalid": errors.Invalid,
+    "BadRequest": errors.Invalid,
+    "MethodNotAllowed": errors.Invalid,
+    "NotAcceptable": errors.Invalid,
+    "RequestEntityTooLarge": errors.Invalid,
+    "UnsupportedMediaType": errors.Invalid,
+    "Forbidden": errors.Denied,
+    "Unauthorized": errors.Unauthenticated,
+    "TooManyRequests": errors.Throttled,
+    "InternalError": errors.ServerTrouble,
+    "ServerTimeout": errors.ServerTrouble,
+    "Timeout": errors.ServerTrouble,
+    "ServiceUnavailable": errors.ServerTrouble,
+}
+
+_BY_STATUS: Mapping[int, type[errors.ApiError]] = {
+    400: errors.Invalid,
+    401: errors.Unauthenticated,
+    403: errors.Denied,
+    404: errors.NotFound,
+    405: errors.Invalid,
+    406: errors.Invalid,
+    408: errors.ServerTrouble,
+    409: errors.Conflict,
+    410: errors.Expired,
+    413: errors.Invalid,
+    415: errors.Invalid,
+    422: errors.Invalid,
+    429: errors.Throttled,
+}
+
+
+def error(status: int, headers: Mapping[str, str], body: bytes, what: str) -> errors.ApiError:
+    """The error that an answer other than 2xx means. `what` names the request in the message.
+
+    The reason of a Status body decides before the number does: 409 is Conflict or AlreadyExists only by its reason.
+    A 404 counts as NotFound only when Kubernetes itself said so: a captive portal's page must not mean "deleted".
+    """
+    said = _decoded_status(body)
+    if said is None and _is_foreign(status, headers, body):
+        return errors.Malformed(
+            f"{what}: answered {status} with {headers.get('content-type', 'no content type')}, as no API server does.",
+            status=status,
+        )
+    said = said or _Status()
+    reason = said.reason or ""
+    retry_after_s = _retry_after(headers, said)
+    made = _BY_REASON.get(reason) or _BY_STATUS.get(status) or errors.ServerTrouble
+    if made is errors.ServerTrouble and status == 503 and retry_after_s is not None:
+        made = errors.Throttled
+    message = said.message or f"answered {status}"
+    causes = said.details.causes if said.details is not None and said.details.causes else ()
+    return made(f"{what}: {message}", status=status, reason=reason, retry_after_s=retry_after_s, causes=causes)
+
+
+def _is_foreign(status: int, headers: Mapping[str, str], body: bytes) -> bool:
+    """Whether an answer without a Status body can only come from something between us and the API server."""
+    if 300 <= status < 400:
+        return True
+    if status == 404:
+        return not body.lstrip().startswith(b"404 page not found") and body.strip() != b""
+    return status < 500 and "html" in headers.get("content-type", "").lower()
+
+
+def event_error(raw: bytes) -> errors.ApiError:
+    """The error inside a watch's ERROR event; one without a code is trouble of the server's."""
+    said = _decoded_status(raw)
+    if said is None:
+        return errors.Malformed("The watch ended with an ERROR event that carries no Status.")
+    return error(said.code or 500, {}, raw, "The watch ended")
+
+
+def _decoded_status(body: bytes) -> _Status | None:
+    try:
+        said = _status_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return said if said.kind == "Status" else None
+
+
+def _retry_after(headers: Mapping[str, str], said: _Status) -> float | None:
+    told: float | None = None
+    text = headers.get("retry-after", "")
+    if text.isascii() and text.isdigit() and len(text) < 10:
+        told = float(text)
+    if said.details is not None and said.details.retryAfterSeconds:
+        told = float(said.details.retryAfterSeconds)
+    return None if told is None else min(max(told, 0.0), RETRY_AFTER_MAX_S)
+
+
+def obj(body: bytes, what: str) -> dict[str, Any]:
+    """A JSON object. Raises `errors.Malformed` for anything else."""
+    try:
+        value = any_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise errors.Malformed(f"{what}: the answer is no JSON ({exc}).") from exc
+    if not isinstance(value, dict):
+        raise errors.Malformed(f"{what}: the answer is no JSON object.")
+    return value
+
+
+def single(body: bytes, name: str, what: str) -> dict[str, Any]:
+    """An object of Kubernetes (or a Status), and when `name` is given, none with another name."""
+    found = obj(body, what)
+    metadata = found.get("metadata")
+    if not isinstance(metadata, dict):
+        raise errors.Malformed(f"{what}: the answer is no object of Kubernetes.")
+    if name and metadata.get("name", name) != name:
+        raise errors.Malformed(f"{what}: the answer is about another object.")
+    return found
+
+
+def page(body: bytes, what: str) -> Page:
+    """One page of a list. Raises `errors.Malformed` when the body is no Kubernetes list."""
+    try:
+        with collector_paused(len(body)):
+            value = _page_decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        raise errors.Malformed(f"{what}: the answer is no list ({exc}).") from exc
+    if not value.kind.endswith("List"):
+        raise errors.Malformed(f"{what}: the answer is a {value.kind or 'nameless kind'} and no list.")
+    return value
+
+
+def items(page: Page, api_version: str) -> list[dict[str, Any]]:
+    """The page's objects, with the type that servers leave out of list items of builtin kinds."""
+    kind = page.kind.removesuffix("List")
+    made = []
+    for raw in page.items or ():
+        item = obj(bytes(raw), "list")
+        item.setdefault("apiVersion", api_version)
+        item.setdefault("kind", kind)
+        made.append(item)
+    return made
+
+
+@contextlib.contextmanager
+def collector_paused(size: int) -> Iterator[None]:
+    """Keeps the cyclic collector still while many objects are made at once; it makes that four times slower."""
+    if size < _GC_PAUSE_BYTES or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

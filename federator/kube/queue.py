@@ -1,0 +1,273 @@
+"""The work queue of every controller: signals collapse, one worker per key, failures wait longer each time.
+
+However often a key is signalled while its turn runs, exactly one more turn follows. A turn gets a key, never an event.
+`run` serves keys one by one, `run_batches` many at a time (placing). A failing turn never ends the process.
+"""
+
+import asyncio
+import collections
+import heapq
+import itertools
+import logging
+import random
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from federator.kube import backoff, errors
+from federator.model.steps import Revisit
+
+K = TypeVar("K", bound=Hashable)
+
+log = logging.getLogger(__name__)
+
+Answer = Revisit | Iterable[Revisit] | None
+
+
+class QueueMeter(Protocol):
+    """Where a queue reports; `metrics.Metrics` is one."""
+
+    def queue_added(self, queue: str, depth: int) -> None: ...
+    def queue_started(self, queue: str, depth: int, waited_s: float) -> None: ...
+    def queue_done(self, queue: str, worked_s: float) -> None: ...
+    def queue_failed(self, queue: str, error: str) -> None: ...
+
+
+class WorkQueue(Generic[K]):
+    """Keys to be worked on. Bounded by the number of distinct keys, whatever the number of signals.
+
+    `base_s`, `cap_s`: first and longest wait of a key after transient failures; `stuck_s`: the least wait after a
+    failure that trying again does not help by itself.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        rng: random.Random,
+        base_s: float = 0.05,
+        cap_s: float = 60.0,
+        stuck_s: float = 5.0,
+        metrics: QueueMeter | None = None,
+    ) -> None:
+        self.name = name
+        self.failures = 0
+        """Turns that ended in an exception that is no ApiError: each is a bug."""
+        self._rng = rng
+        self._base_s = base_s
+        self._cap_s = cap_s
+        self._stuck_s = stuck_s
+        self._metrics = metrics
+        self._ready: collections.deque[K] = collections.deque()
+        self._waiting: dict[K, float] = {}  # in `_ready`, with the time of the first signal
+        self._running: dict[K, float] = {}
+        self._again: dict[K, float] = {}  # signalled while running
+        self._due: dict[K, float] = {}
+        self._timers: list[tuple[float, int, K]] = []
+        self._order = itertools.count()
+        self._alarm: asyncio.TimerHandle | None = None
+        self._failed: dict[K, int] = {}
+        self._getters: collections.deque[asyncio.Future[None]] = collections.deque()
+
+    def __len__(self) -> int:
+        """Keys ready to be taken."""
+        return len(self._ready)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing is ready and nothing runs (keys may still be due later)."""
+        return not self._ready and not self._running
+
+    @property
+    def pending(self) -> int:
+        """Keys ready, running or due later."""
+        return len(set(self._waiting) | set(self._running) | set(self._due))
+
+    def add(self, key: K) -> None:
+        """Signals that `key` needs a turn. While its turn runs, it gets exactly one more."""
+        if key in self._waiting or key in self._again:
+            return
+        now = asyncio.get_running_loop().time()
+        if key in self._running:
+            self._again[key] = now
+            return
+        self._enqueue(key, now)
+
+    def add_after(self, key: K, delay_s: float) -> None:
+        """Signals `key` in `delay_s` seconds; of several such signals the earliest counts."""
+        if delay_s <= 0:
+            self.add(key)
+            return
+        due = asyncio.get_running_loop().time() + delay_s
+        if due >= self._due.get(key, float("inf")):
+            return
+        self._due[key] = due
+        heapq.heappush(self._timers, (due, next(self._order), key))
+        if len(self._timers) > 2 * len(self._due) + 64:
+            self._timers = [entry for entry in self._timers if self._due.get(entry[2]) == entry[0]]
+            heapq.heapify(self._timers)
+        self._set_alarm()
+
+    async def get(self) -> K:
+        """Waits for a key and takes it; `done` must follow."""
+        while not self._ready:
+            getter = asyncio.get_running_loop().create_future()
+            self._getters.append(getter)
+            try:
+                await getter
+            except asyncio.CancelledError:
+                # Hand a wake-up that already reached us to the next in line, or it would be lost with us.
+                if getter.done() and not getter.cancelled() and self._ready:
+                    self._wake()
+                raise
+        return self._take()
+
+    async def take_batch(self, most: int, linger_s: float = 0.0) -> list[K]:
+        """Waits for a key, then up to `linger_s` seconds for more; at most `most` keys, each to be given to `done`."""
+        batch = [await self.get()]
+        if linger_s > 0 and len(self._ready) + 1 < most:
+            try:
+                await asyncio.sleep(linger_s)
+            except asyncio.CancelledError:
+                self.done(batch[0])
+                self.add(batch[0])
+                raise
+        while self._ready and len(batch) < most:
+            batch.append(self._take())
+        return batch
+
+    def done(self, key: K) -> None:
+        """The turn of `key` has ended; it is queued again if it was signalled meanwhile."""
+        begun = self._running.pop(key)
+        if self._metrics is not None:
+            self._metrics.queue_done(self.name, asyncio.get_running_loop().time() - begun)
+        signalled = self._again.pop(key, None)
+        if signalled is not None:
+            self._enqueue(key, signalled)
+
+    def succeed(self, key: K) -> None:
+        """Forgets the failures of `key`."""
+        self._failed.pop(key, None)
+
+    def fail(self, key: K, error: BaseException) -> float:
+        """Counts a failed turn and schedules the next; returns its delay in seconds (Retry-After is obeyed)."""
+        count = self._failed.get(key, 0) + 1
+        self._failed[key] = count
+        delay_s = backoff.delay(self._rng, count, base_s=self._base_s, cap_s=self._cap_s)
+        told_s, helps = _advice(error)
+        if not helps:
+            delay_s = max(delay_s, self._stuck_s * self._rng.uniform(1.0, 2.0))
+        if told_s:
+            delay_s = max(delay_s, told_s * self._rng.uniform(1.0, 1.25))
+        self.add_after(key, delay_s)
+        self._report(key, error, delay_s)
+        return delay_s
+
+    async def run(self, handler: Callable[[K], Awaitable[Answer]], workers: int = 1) -> None:
+        """Serves keys with `workers` workers until cancelled. The handler may return when to look again."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(workers):
+                group.create_task(self._work(handler), name=f"queue {self.name} worker {number}")
+
+    async def run_batches(
+        self, handler: Callable[[Sequence[K]], Awaitable[Answer]], *, most: int, linger_s: float = 0.0
+    ) -> None:
+        """Serves batches of keys, one batch at a time, until cancelled. A failed batch backs off all of its keys."""
+        while True:
+            batch = await self.take_batch(most, linger_s)
+            try:
+                self._heed(await handler(batch))
+            except Exception as exc:  # a failure is data (invariant 20)
+                for key in batch:
+                    self.fail(key, exc)
+            else:
+                for key in batch:
+                    self.succeed(key)
+            finally:
+                for key in batch:
+                    self.done(key)
+
+    async def _work(self, handler: Callable[[K], Awaitable[Answer]]) -> None:
+        while True:
+            key = await self.get()
+            try:
+                self._heed(await handler(key))
+            except Exception as exc:  # a failure is data (invariant 20)
+                self.fail(key, exc)
+            else:
+                self.succeed(key)
+            finally:
+                self.done(key)
+            # A handler that never waits must not keep everything else on this loop from running.
+            await asyncio.sleep(0)
+
+    def _heed(self, answer: Answer) -> None:
+        if answer is None:
+            return
+        for revisit in (answer,) if isinstance(answer, Revisit) else answer:
+            self.add_after(revisit.key, revisit.after_s)
+
+    def _report(self, key: K, error: BaseException, delay_s: float) -> None:
+        kind = type(error).__name__
+        if self._metrics is not None:
+            self._metrics.queue_failed(self.name, kind)
+        if isinstance(error, errors.ApiError):
+            log.info("queue %s: %s failed (%s: %s); again in %.2f s", self.name, key, kind, error, delay_s)
+            return
+        self.failures += 1
+        log.error("queue %s: the turn of %s broke; again in %.2f s", self.name, key, delay_s, exc_info=error)
+
+    def _enqueue(self, key: K, signalled: float) -> None:
+        self._waiting[key] = signalled
+        self._ready.append(key)
+        if self._metrics is not None:
+            self._metrics.queue_added(self.name, len(self._ready))
+        self._wake()
+
+    def _take(self) -> K:
+        key = self._ready.popleft()
+        signalled = self._waiting.pop(key)
+        now = asyncio.get_running_loop().time()
+        self._running[key] = now
+        if self._metrics is not None:
+            self._metrics.queue_started(self.name, len(self._ready), now - signalled)
+        return key
+
+    def _wake(self) -> None:
+        while self._getters:
+            getter = self._getters.popleft()
+            if not getter.done():
+                getter.set_result(None)
+                return
+
+    def _set_alarm(self) -> None:
+        while self._timers and self._due.get(self._timers[0][2]) != self._timers[0][0]:
+            heapq.heappop(self._timers)
+        if not self._timers:
+            return
+        due = self._timers[0][0]
+        if self._alarm is not None:
+            if not self._alarm.cancelled() and self._alarm.when() <= due:
+                return
+            self._alarm.cancel()
+        self._alarm = asyncio.get_running_loop().call_at(due, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        # A loop may ring a hair early; what is due by then is taken at once rather than slept on again.
+        now = asyncio.get_running_loop().time() + 0.000_002
+        while self._timers and self._timers[0][0] <= now:
+            due, _, key = heapq.heappop(self._timers)
+            if self._due.get(key) == due:
+                del self._due[key]
+                self.add(key)
+        self._set_alarm()
+
+
+def _advice(error: BaseException) -> tuple[float, bool]:
+    """(how long the server asked us to wait, in seconds; whether trying again can help by itself)."""
+    if isinstance(error, errors.ApiError):
+        return error.retry_after_s or 0.0, error.transient
+    if isinstance(error, BaseExceptionGroup):
+        parts = [_advice(part) for part in error.exceptions]
+        return max(told for told, _ in parts), all(helps for _, helps in parts)
+    return 0.0, False

@@ -1,0 +1,348 @@
+"""Keeps a store equal to one collection of an API server: list consistently, watch, survive, list again.
+
+One per (cluster, kind), owned by a supervisor. It never wipes the store: a new list is compared with what is there and
+absence counts only when the whole list has been read. Everything in FAULTS.md section B ends here, in a counter.
+"""
+
+import asyncio
+import collections
+import contextlib
+import logging
+import random
+from collections.abc import Callable
+from typing import Any, Generic, Protocol, TypeVar
+
+from federator.kube import backoff, decode, errors, reading
+from federator.kube.client import SILENCE_S, Client
+from federator.kube.clock import Clock
+from federator.kube.store import Key, Store, Version, version_number
+
+T = TypeVar("T")
+
+log = logging.getLogger(__name__)
+
+INSTANT_S = 1.0
+"""A watch that ends sooner than this, in seconds, ended "at once"."""
+HEALTHY_S = 5.0
+"""A watch that lived this long, in seconds, clears the back-off."""
+INSTANT_ENDS_MAX = 3
+"""After so many watches in a row that ended at once, the watch counts as failing and the list is read again: some
+servers close instead of answering 410."""
+REWINDS_REFUSED = 3
+"""So many lists in a row that are older than what we know are refused; the next one is believed."""
+SLICE = 128
+"""Events handled before other work gets its turn (F20)."""
+_TOMBSTONES = 4096
+_JITTER_S = 2.0
+
+
+class WatchMeter(Protocol):
+    """Where reflectors report; `metrics.Metrics` is one."""
+
+    def watch_events(self, cluster: str, resource: str, count: int) -> None: ...
+    def watch_trouble(self, cluster: str, resource: str, trouble: str) -> None: ...
+    def watch_lists(self, cluster: str, resource: str) -> None: ...
+
+
+class Reflector(Generic[T]):
+    """Feeds `store`. `on_change(key, old, new)` is called after each change (old or new is None); it must not wait.
+
+    `gate` bounds how many lists run at once in the whole process (F37). `silence_s`: a watch that says nothing for so
+    long is dropped.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        api_version: str,
+        plural: str,
+        store: Store[T],
+        *,
+        project: Callable[[dict[str, Any]], T | None] | None = None,
+        project_raw: Callable[[bytes], T | None] | None = None,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        on_change: Callable[[Key, T | None, T | None], None] | None = None,
+        clock: Clock,
+        rng: random.Random,
+        gate: asyncio.Semaphore | None = None,
+        silence_s: float = SILENCE_S,
+        metrics: WatchMeter | None = None,
+    ) -> None:
+        self.client = client
+        self.api_version = api_version
+        self.plural = plural
+        self.store = store
+        self.watch_failing = False
+        """Watches end as soon as they begin, or cannot be begun at all: what the store says may be old."""
+        self.trouble: errors.ApiError | None = None
+        """What went wrong last; None while all is well."""
+        self.troubles: collections.Counter[str] = collections.Counter()
+        """What went wrong so far, by kind."""
+        self._reader = reading.ObjectReader(api_version, project, project_raw)
+        self._namespace = namespace
+        self._label_selector = label_selector
+        self._field_selector = field_selector
+        self._on_change = on_change
+        self._clock = clock
+        self._rng = rng
+        self._gate = gate
+        self._silence_s = silence_s
+        self._metrics = metrics
+        self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
+        self._instant_ends = 0
+        self._rewinds = 0
+        self._stale = True  # the next thing to do is a list
+        self._dropped: collections.OrderedDict[Key, int] = collections.OrderedDict()
+
+    # -- the loop ------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Lists and watches until cancelled."""
+        while True:
+            try:
+                if self._stale:
+                    await self._list()
+                    self._stale = False
+                await self._watch()
+            except errors.Expired as exc:
+                self._note("expired", exc, failing=False)
+                self._stale = True
+                await asyncio.sleep(self._rng.uniform(0.0, _JITTER_S) + self._waits.next())
+            except errors.Malformed as exc:
+                self._note("malformed", exc)
+                self._stale = True
+                await asyncio.sleep(self._waits.next())
+            except errors.ApiError as exc:
+                self._note(type(exc).__name__.lower(), exc)
+                wait_s = self._waits.next()
+                if not exc.transient:
+                    wait_s = max(wait_s, self._rng.uniform(2.0, 4.0))
+                await asyncio.sleep(max(wait_s, (exc.retry_after_s or 0.0) * self._rng.uniform(1.0, 1.25)))
+
+    # -- listing -------------------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        async with self._gate if self._gate is not None else contextlib.nullcontext():
+            rows, version = await self._read_list()
+        if self._is_rewind(version):
+            raise errors.ServerTrouble(
+                f"{self.client.cluster}: the list of {self.plural} is of version {version}, older than "
+                f"{self.store.resource_version}, which was seen before."
+            )
+        self._publish(rows, version)
+        self._heard()
+        self.store.mark_synced()
+        if self._metrics is not None:
+            self._metrics.watch_lists(self.client.cluster, self.plural)
+
+    async def _read_list(self) -> tuple[dict[Key, tuple[Version, T | None]], str]:
+        """The whole list or an exception: a part of a list is worth nothing (F18)."""
+        rows: dict[Key, tuple[Version, T | None]] = {}
+        version = ""
+        pages = self.client.pages(
+            self.api_version,
+            self.plural,
+            self._namespace,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+        async with contextlib.aclosing(pages):
+            async for page in pages:
+                version = page.metadata.resourceVersion
+                kind = page.kind.removesuffix("List")
+                items = page.items or []
+                for start in range(0, len(items), SLICE):
+                    for raw in items[start : start + SLICE]:
+                        self._read_row(raw, kind, rows)
+                    await asyncio.sleep(0)
+        if not version:
+            raise errors.Malformed(f"{self.client.cluster}: the list of {self.plural} has no resourceVersion.")
+        return rows, version
+
+    def _read_row(self, raw: Any, kind: str, rows: dict[Key, tuple[Version, T | None]]) -> None:
+        try:
+            identity, project = self._reader.read(raw, kind)
+        except errors.Malformed as exc:
+            self._count("bad object", exc)
+            return
+        key, version = identity.key, identity.version
+        if self.store.version(key) == version and version.number >= 0:
+            rows[key] = (version, self.store.get(key))
+            return
+        try:
+            rows[key] = (version, project())
+        except Exception as exc:  # a projection that breaks on one object must not cost the others (F21)
+            self._count("bad object", exc)
+            rows[key] = (version, self.store.get(key))
+
+    def _is_rewind(self, version: str) -> bool:
+        known, now = version_number(self.store.resource_version), version_number(version)
+        if now < 0 or now >= known:
+            self._rewinds = 0
+            return False
+        self._rewinds += 1
+        self._count("went back in time", None)
+        return self._rewinds <= REWINDS_REFUSED
+
+    def _publish(self, rows: dict[Key, tuple[Version, T | None]], version: str) -> None:
+        """Makes the store equal to a whole list and reports the differences, in order of keys."""
+        believed_rewind = self._rewinds > REWINDS_REFUSED
+        if believed_rewind:
+            self._rewinds = 0
+            self._dropped.clear()
+            self.store.rewinds += 1
+        self.store.resource_version = version
+        for key in self.store:
+            if key not in rows:
+                self._remove(key, version_number(version))
+        for key in sorted(rows):
+            row_version, row = rows[key]
+            known = self.store.version(key)
+            if known == row_version and known.number >= 0:
+                continue
+            if known is not None and not believed_rewind and 0 <= row_version.number < known.number:
+                continue
+            self._set(key, row, row_version)
+
+    # -- watching ------------------------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """One watch, from its opening to its end; raises what ended it unless the server did."""
+        stream = await self.client.open_watch(
+            self.api_version,
+            self.plural,
+            self._namespace,
+            resource_version=self.store.resource_version,
+            lifetime_s=self._rng.randrange(300, 600),
+            silence_s=self._silence_s,
+            label_selector=self._label_selector,
+            field_selector=self._field_selector,
+        )
+        begun = self._clock.monotonic()
+        healthy = asyncio.get_running_loop().call_later(HEALTHY_S, self._recovered)
+        try:
+            while (batch := await stream.batch()) is not None:
+                await self._take_in(batch)
+        finally:
+            healthy.cancel()
+            self._instant_ends = self._instant_ends + 1 if self._clock.monotonic() - begun < INSTANT_S else 0
+            await stream.close()
+        await self._after_end()
+
+    async def _after_end(self) -> None:
+        """The server closed the stream: go on from the last version, patiently when it closes all the time (F19)."""
+        if not self._instant_ends:
+            return
+        self._count("closed at once", None)
+        if self._instant_ends >= INSTANT_ENDS_MAX:
+            self.watch_failing = True
+            self._stale = self._instant_ends % INSTANT_ENDS_MAX == 0
+        await asyncio.sleep(self._waits.next())
+
+    def _recovered(self) -> None:
+        self._waits.reset()
+        self._instant_ends = 0
+        self.watch_failing = False
+        self.trouble = None
+
+    async def _take_in(self, batch: list[decode.RawEvent]) -> None:
+        if self._metrics is not None:
+            self._metrics.watch_events(self.client.cluster, self.plural, len(batch))
+        for start in range(0, len(batch), SLICE):
+            for event in batch[start : start + SLICE]:
+                self._handle(event)
+            self._heard()
+            if start + SLICE < len(batch):
+                await asyncio.sleep(0)
+
+    def _handle(self, event: decode.RawEvent) -> None:
+        kind = event.type
+        if kind == "BOOKMARK":
+            self._advance(reading.bookmark_version(event.object))
+            return
+        if kind == "ERROR":
+            raise decode.event_error(bytes(event.object))
+        if kind not in ("ADDED", "MODIFIED", "DELETED"):
+            raise errors.Malformed(f"{self.client.cluster}: the watch of {self.plural} sent an event {kind[:40]!r}.")
+        identity, project = self._reader.read(event.object)
+        self._advance(identity.resource_version)
+        if self._is_old(identity):
+            return
+        if kind == "DELETED":
+            self._remove(identity.key, identity.version.number)
+            return
+        try:
+            row = project()
+        except Exception as exc:  # what we knew stays; listing again could not read it either
+            self._count("bad object", exc)
+            return
+        self._set(identity.key, row, identity.version)
+
+    def _is_old(self, identity: reading.Identity) -> bool:
+        """An event that tells less than we know already: repeated, or out of order (F17)."""
+        number = identity.version.number
+        if number < 0:
+            return False
+        known = self.store.version(identity.key)
+        if known is None:
+            return number <= self._dropped.get(identity.key, -1)
+        return number < known.number
+
+    def _advance(self, version: str) -> None:
+        known, now = version_number(self.store.resource_version), version_number(version)
+        if version and (now < 0 or now > known):
+            self.store.resource_version = version
+
+    # -- changes -------------------------------------------------------------------------------------------------
+
+    def _set(self, key: Key, row: T | None, version: Version) -> None:
+        if row is None:
+            self._remove(key, version.number)
+            return
+        known = self.store.version(key)
+        old = self.store.put(key, row, version)
+        self._dropped.pop(key, None)
+        if known != version or version.number < 0:
+            self._tell(key, old, row)
+
+    def _remove(self, key: Key, number: int) -> None:
+        if number >= 0:
+            self._dropped[key] = max(number, self._dropped.get(key, -1))
+            if len(self._dropped) > _TOMBSTONES:
+                self._dropped.popitem(last=False)
+        old = self.store.drop(key)
+        if old is not None:
+            self._tell(key, old, None)
+
+    def _tell(self, key: Key, old: T | None, new: T | None) -> None:
+        if self._on_change is None:
+            return
+        try:
+            self._on_change(key, old, new)
+        except Exception as exc:  # one listener's bug must not end the only eyes we have on a cluster
+            self._count("listener broke", exc)
+
+    def _heard(self) -> None:
+        self.store.heard_at = self._clock.monotonic()
+
+    def _note(self, what: str, error: errors.ApiError, *, failing: bool = True) -> None:
+        self.trouble = error
+        if failing and (not isinstance(error, errors.Unreachable) or self._waits.failures >= INSTANT_ENDS_MAX):
+            self.watch_failing = True
+        self._count(what, error)
+
+    def _count(self, what: str, error: BaseException | None) -> None:
+        self.troubles[what] += 1
+        if self._metrics is not None:
+            self._metrics.watch_trouble(self.client.cluster, self.plural, what.replace(" ", "_"))
+        if self.troubles[what] & (self.troubles[what] - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: told, yet no flood
+            log.warning(
+                "reflector of %s at %s: %s (%d so far): %s",
+                self.plural,
+                self.client.cluster,
+                what,
+                self.troubles[what],
+                error,
+            )

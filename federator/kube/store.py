@@ -1,0 +1,156 @@
+"""What we know of one collection on one API server: projections by (namespace, name), fed by one reflector.
+
+Read synchronously by controllers. Silence is not absence: `heard_at` says when the server was last heard, `synced`
+whether a whole list has been read in this process's life, and nothing may be deleted on the word of an unsynced store.
+"""
+
+import asyncio
+import math
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from types import MappingProxyType
+from typing import Generic, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+Key = tuple[str, str]
+"""(namespace, name); the namespace is "" for cluster-scoped kinds."""
+
+
+class Version(NamedTuple):
+    """Which state of which object a row shows. `number` is the resourceVersion, -1 when it is no number."""
+
+    number: int
+    uid: str
+
+
+def version_number(resource_version: str) -> int:
+    """The resourceVersion as a number that can be compared (Kubernetes promises that since 1.35); -1 if it is none."""
+    if resource_version.isascii() and resource_version.isdigit() and len(resource_version) < 40:
+        return int(resource_version)
+    return -1
+
+
+class Store(Generic[T]):
+    """A copy-on-write map of projections. Written by its reflector only."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name
+        self._rows: dict[Key, T] = {}
+        self._versions: dict[Key, Version] = {}
+        self._lent = False
+        self._indexes: dict[str, _Index[T]] = {}
+        self._synced = asyncio.Event()
+        self.heard_at = -math.inf
+        """When the server was last heard (list, event or bookmark), on `Clock.monotonic()`; -inf: never."""
+        self.resource_version = ""
+        """The newest version this store has seen; where a watch goes on."""
+        self.rewinds = 0
+        """How often the server's own history went back for good (a restored backup, another server): no reason to
+        delete anything before its identity has been checked (F51)."""
+
+    # -- reading -------------------------------------------------------------------------------------------------
+
+    def get(self, key: Key) -> T | None:
+        """The projection, or None."""
+        return self._rows.get(key)
+
+    def items(self) -> Mapping[Key, T]:
+        """Everything as of now: an immutable view that later changes do not reach. Order is that of arrival."""
+        self._lent = True
+        return MappingProxyType(self._rows)
+
+    def keys(self) -> tuple[Key, ...]:
+        """All keys, sorted."""
+        return tuple(sorted(self._rows))
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self.keys())
+
+    def version(self, key: Key) -> Version | None:
+        """Version and uid of the object a row came from."""
+        return self._versions.get(key)
+
+    @property
+    def synced(self) -> bool:
+        """Whether a whole list has been read in this process's life."""
+        return self._synced.is_set()
+
+    async def wait_synced(self) -> None:
+        """Returns when `synced`; the caller sets the deadline."""
+        await self._synced.wait()
+
+    def add_index(self, name: str, values: Callable[[T], Iterable[Hashable]]) -> None:
+        """Keeps an index: each row is found under every value of `values(row)`. Call it before the reflector runs."""
+        index = _Index(values)
+        for key, row in self._rows.items():
+            index.add(key, row)
+        self._indexes[name] = index
+
+    def by_index(self, name: str, value: Hashable) -> list[tuple[Key, T]]:
+        """Rows under `value`, sorted by key."""
+        return [(key, self._rows[key]) for key in sorted(self._indexes[name].keys_of(value))]
+
+    # -- writing: the reflector's ------------------------------------------------------------------------------------
+
+    def put(self, key: Key, row: T, version: Version) -> T | None:
+        """Sets a row; returns the one that was there."""
+        self._own()
+        old = self._rows.get(key)
+        for index in self._indexes.values():
+            if old is not None:
+                index.remove(key, old)
+            index.add(key, row)
+        self._rows[key] = row
+        self._versions[key] = version
+        return old
+
+    def drop(self, key: Key) -> T | None:
+        """Removes a row; returns it."""
+        if key not in self._rows:
+            return None
+        self._own()
+        old = self._rows.pop(key)
+        del self._versions[key]
+        for index in self._indexes.values():
+            index.remove(key, old)
+        return old
+
+    def mark_synced(self) -> None:
+        """A whole list is in."""
+        self._synced.set()
+
+    def _own(self) -> None:
+        if self._lent:
+            self._rows = dict(self._rows)
+            self._lent = False
+
+
+class _Index(Generic[T]):
+    """Keys by the values that a function finds in a row."""
+
+    __slots__ = ("_keys", "_values")
+
+    def __init__(self, values: Callable[[T], Iterable[Hashable]]) -> None:
+        self._values = values
+        self._keys: dict[Hashable, set[Key]] = {}
+
+    def add(self, key: Key, row: T) -> None:
+        for value in self._values(row):
+            self._keys.setdefault(value, set()).add(key)
+
+    def remove(self, key: Key, row: T) -> None:
+        for value in self._values(row):
+            keys = self._keys.get(value)
+            if keys is not None:
+                keys.discard(key)
+                if not keys:
+                    del self._keys[value]
+
+    def keys_of(self, value: Hashable) -> set[Key]:
+        return self._keys.get(value, set())
