@@ -1,0 +1,183 @@
+"""Capacity as objects spell it: the shapes that a hub asks about, and what a member answers. Models and conversions.
+
+Shared by ClusterCapacity (in a member), MemberCluster.status.capacity (the copy on the host) and PlacementDecision (the shape that
+a decision is charged with).
+"""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from federator.api import placementfields, raw
+from federator.api.common import ATOMIC, Amount, Amounts, Count, Int64, LabelKey, LabelValue, Model, Moment, ShortText
+from federator.api.federatedquota import vector
+from federator.api.placementfields import TolerationFields
+from federator.api.raw import Obj
+from federator.model import quantity, taints
+from federator.model.ask import PodShape
+from federator.model.errors import FieldError
+from federator.model.fleet import Capacity, NodeRow
+from federator.model.taints import Taint
+
+MAX_ROWS = 256
+ShapeId = Annotated[str, Field(min_length=1, max_length=32)]
+
+
+class TaintFields(Model):
+    """Keeps away work that does not tolerate it."""
+
+    key: LabelKey
+    """Key of the taint."""
+    value: LabelValue = ""
+    """Value of the taint."""
+    effect: Annotated[str, Field(max_length=16, pattern="^(NoSchedule|PreferNoSchedule|NoExecute)$")]
+    """NoSchedule keeps new work away, PreferNoSchedule if possible; NoExecute also moves away what is there."""
+    time_added: Moment | None = None
+    """When it was added."""
+
+
+class Shape(Model):
+    """One kind of copy: what it needs of a node."""
+
+    id: ShapeId
+    """Name of the shape; equal shapes have equal names."""
+    requests: Amounts
+    """Effective request of one pod, runtime support included."""
+    selector: Annotated[str, Field(max_length=16384)] = ""
+    """Node selector and required node affinity, as canonical JSON; empty for none."""
+    tolerations: Annotated[list[TolerationFields], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """Taints of nodes that it accepts."""
+    one_per_node: bool | None = None
+    """Whether two copies may not share a node."""
+
+
+class NodeRowFields(Model):
+    """Nodes that look alike."""
+
+    count: Count
+    """How many."""
+    allocatable: Amounts
+    """What each offers to pods."""
+    free: Amounts
+    """What each has left."""
+    model: Annotated[str, Field(max_length=128)] = ""
+    """GPU model; empty without GPUs."""
+    family: Annotated[str, Field(max_length=128)] = ""
+    """Family of the machine."""
+    taints: Annotated[list[TaintFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    """Their taints."""
+
+
+class CapacityFields(Model):
+    """What a member's nodes offer and have left."""
+
+    includes_seq: Int64 = 0
+    """Slices up to this decision are already subtracted."""
+    exact: bool = True
+    """False when rows were rounded down to fit; error then bounds what that loses."""
+    error: ShortText = ""
+    """What rounding may have hidden, as a sentence."""
+    packs: bool | None = None
+    """Whether the scheduler there packs nodes; it spreads when left out."""
+    node_count: Amount = 0
+    """Nodes that can take pods."""
+    summary: ShortText = ""
+    """One line for tables."""
+    nodes: Annotated[list[NodeRowFields], Field(max_length=MAX_ROWS, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """Free nodes by look."""
+    copies: Annotated[dict[str, Amount], Field(max_length=MAX_ROWS)] = Field(default_factory=dict)
+    """How many copies of each shape fit, by the shape's id."""
+    as_of: Moment | None = None
+    """When these figures last changed."""
+
+
+def to_capacity(status: Obj) -> Capacity:
+    """From `ClusterCapacity.status` or `MemberCluster.status.capacity`. Negative figures count as zero, unreadable rows as none."""
+    return Capacity(
+        rows=tuple(_to_row(row) for row in raw.objects(status, "nodes") if raw.integer(row, "count") > 0),
+        copies={
+            shape: max(copies, 0)
+            for shape, copies in sorted(raw.mapping(status, "copies").items())
+            if isinstance(copies, int) and not isinstance(copies, bool)
+        },
+        includes_seq=max(raw.integer(status, "includesSeq"), 0),
+        exact=status.get("exact") is not False,
+        packs=raw.flag(status, "packs"),
+    )
+
+
+def from_capacity(capacity: Capacity, *, error: str = "", as_of_s: float | None = None) -> dict[str, Any]:
+    """The fields of `to_capacity`, and those that people read; everything is said, so that a merge patch can clear it."""
+    nodes = sum(row.count for row in capacity.rows)
+    free, total = capacity.free, capacity.allocatable
+    status: dict[str, Any] = {
+        "includesSeq": capacity.includes_seq,
+        "exact": capacity.exact,
+        "error": error,
+        "packs": capacity.packs,
+        "nodeCount": nodes,
+        "summary": f"{nodes} nodes, {free['cpu'] // 1000} of {total['cpu'] // 1000} cpu free",
+        "nodes": [_from_row(row) for row in capacity.rows],
+        "copies": dict(sorted(capacity.copies.items())),
+    }
+    if as_of_s is not None:
+        status["asOf"] = raw.rfc3339(as_of_s)
+    return status
+
+
+def to_shape(shape: Obj) -> PodShape:
+    return PodShape(
+        requests=vector(raw.mapping(shape, "requests")),
+        node_selector=raw.text(shape, "selector"),
+        tolerations=placementfields.tolerations_of(shape.get("tolerations")),
+        one_per_node=raw.flag(shape, "onePerNode"),
+    )
+
+
+def from_shape(shape: PodShape) -> dict[str, Any]:
+    body: dict[str, Any] = {"id": shape.id, "requests": quantity.render(shape.requests)}
+    if shape.node_selector:
+        body["selector"] = shape.node_selector
+    if shape.tolerations:
+        body["tolerations"] = [taints.toleration_to_dict(toleration) for toleration in shape.tolerations]
+    if shape.one_per_node:
+        body["onePerNode"] = True
+    return body
+
+
+def taints_of(value: object) -> tuple[Taint, ...]:
+    """Those that are valid."""
+    found: list[Taint] = []
+    for entry in value if isinstance(value, list) else ():
+        try:
+            found.append(taints.taint_from_dict(entry))
+        except FieldError:
+            continue
+    return tuple(found)
+
+
+def _to_row(row: Obj) -> NodeRow:
+    return NodeRow(
+        count=raw.integer(row, "count"),
+        allocatable=vector(raw.mapping(row, "allocatable")),
+        free=vector(raw.mapping(row, "free")),
+        model=raw.text(row, "model"),
+        family=raw.text(row, "family"),
+        taints=taints_of(row.get("taints")),
+    )
+
+
+def _from_row(row: NodeRow) -> dict[str, Any]:
+    body: dict[str, Any] = {
+        "count": row.count,
+        "allocatable": quantity.render(row.allocatable),
+        "free": quantity.render(row.free),
+    }
+    body |= raw.present({"model": row.model, "family": row.family})
+    if row.taints:
+        body["taints"] = [taints.taint_to_dict(taint) for taint in row.taints]
+    return body

@@ -1,0 +1,82 @@
+"""ClusterCapacity: one object in each member. The hub writes the shapes it cares about, the member answers. Schema, conversion."""
+
+from collections.abc import Iterable
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from federator.api import capacityfields, raw
+from federator.api.capacityfields import MAX_ROWS, CapacityFields, Shape
+from federator.api.common import Amount, Conditions, Metadata, Model, list_map, rules
+from federator.api.raw import Obj
+from federator.model.ask import PodShape
+from federator.model.fleet import Capacity
+
+KIND: Final = "ClusterCapacity"
+NAME: Final = "cluster"
+"""Name of the only object of this kind in a member."""
+
+
+class Spec(Model):
+    """What the hub wants to know."""
+
+    shapes: Annotated[list[Shape], Field(max_length=MAX_ROWS, json_schema_extra=list_map("id"))] = Field(
+        default_factory=list
+    )
+    """Shapes to answer exactly, in status.copies."""
+
+
+class Status(CapacityFields):
+    """What this cluster's nodes offer and have left."""
+
+    observed_generation: Amount = 0
+    """The newest generation whose shapes are answered."""
+    conditions: Conditions = Field(default_factory=list)
+    """What keeps the figures from being exact."""
+
+
+class ClusterCapacity(Model):
+    """What this cluster's nodes offer and have left, for placement."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(("self.metadata.name == 'cluster'", "the only ClusterCapacity is named cluster"))
+    )
+
+    api_version: Literal["federation.pinterest.com/v1alpha1"]
+    """federation.pinterest.com/v1alpha1."""
+    kind: Literal["ClusterCapacity"]
+    """ClusterCapacity."""
+    metadata: Metadata
+    """Standard metadata."""
+    spec: Spec | None = None
+    """What the hub wants to know."""
+    status: Status | None = None
+    """What this cluster's nodes offer and have left."""
+
+
+def to_capacity(status: Obj) -> Capacity:
+    return capacityfields.to_capacity(status)
+
+
+def from_capacity(
+    capacity: Capacity, *, observed_generation: int = 0, error: str = "", as_of_s: float | None = None
+) -> dict[str, Any]:
+    """The whole `.status` of the object in a member."""
+    fields = capacityfields.from_capacity(capacity, error=error, as_of_s=as_of_s)
+    return {"observedGeneration": observed_generation, **fields}
+
+
+def shapes(obj: Obj) -> tuple[PodShape, ...]:
+    """The shapes that the hub asks about."""
+    return tuple(capacityfields.to_shape(shape) for shape in raw.objects(obj, "spec", "shapes"))
+
+
+def asked(obj: Obj) -> dict[str, PodShape]:
+    """The same by the ids that the hub gave them: answers go under these."""
+    return {raw.text(shape, "id"): capacityfields.to_shape(shape) for shape in raw.objects(obj, "spec", "shapes")}
+
+
+def to_spec(wanted: Iterable[PodShape]) -> dict[str, Any]:
+    """`.spec` asking for these shapes, each once, by id; at most as many as the schema allows."""
+    by_id = {shape.id: shape for shape in wanted}
+    return {"shapes": [capacityfields.from_shape(by_id[shape_id]) for shape_id in sorted(by_id)[:MAX_ROWS]]}

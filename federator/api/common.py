@@ -1,0 +1,205 @@
+"""The parts that the models of several kinds share: the strict base, bounded scalars, metadata, conditions, the slice block.
+
+Attribute docstrings become `kubectl explain` text, so every field has one. Models are for borders only (files, the gateway,
+the CRD generator); hot paths read plain objects through `raw`.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+from pydantic_core import PydanticCustomError
+
+from federator.model import quantity, selectors
+from federator.model.errors import FieldError
+
+INT32_MAX = 2**31 - 1
+INT64_MAX = 2**63 - 1
+
+WORKLOAD_APIS = frozenset({"PinterestService.pinterest.com", "PinterestJobSet.pinterest.com", "Deployment.apps"})
+"""What a cluster is taken to serve when nobody asked it (fleet files): the workload kinds as `Kind.group`."""
+
+
+class Model(BaseModel):
+    """Strict: no coercion, no unknown field, no NaN; fields are spelt in camelCase."""
+
+    model_config = ConfigDict(
+        strict=True,
+        extra="forbid",
+        frozen=True,
+        alias_generator=to_camel,
+        validate_by_name=False,
+        validate_by_alias=True,
+        use_attribute_docstrings=True,
+        allow_inf_nan=False,
+    )
+
+
+def rules(*pairs: tuple[str, str]) -> dict[str, Any]:
+    """CEL rules with their messages, as schema extras of a model or field."""
+    return {"x-kubernetes-validations": [{"rule": rule, "message": message} for rule, message in pairs]}
+
+
+IMMUTABLE = rules(("self == oldSelf", "is fixed once it has been set"))
+
+
+def list_map(*keys: str) -> dict[str, Any]:
+    """Schema extras of a list whose entries are known by these fields."""
+    return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(keys)}
+
+
+LIST_SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
+ATOMIC: dict[str, Any] = {"x-kubernetes-list-type": "atomic"}
+
+
+def _quantity(value: int | str) -> int | str:
+    try:
+        parsed = quantity.from_json(value)
+    except FieldError as error:
+        raise PydanticCustomError("quantity", "{problem}", {"problem": error.message}) from None
+    if parsed.nanos < 0:
+        raise PydanticCustomError("quantity", "an amount of a resource cannot be negative")
+    return value
+
+
+def _checked(kind: str, check: Any) -> AfterValidator:
+    def run(value: str) -> str:
+        problem = check(value)
+        if problem:
+            raise PydanticCustomError(kind, "{problem}", {"problem": problem})
+        return value
+
+    return AfterValidator(run)
+
+
+Quantity = Annotated[int | str, AfterValidator(_quantity)]
+Amounts = Annotated[dict[str, Quantity], Field(max_length=32)]
+"""A resource vector as people write it; the CRD generator spells the values as int-or-string."""
+IntOrPercent = Annotated[int | str, Field(json_schema_extra={"x-federator-pattern": "^[0-9]+%?$"})]
+"""An absolute number or a percentage such as 25%."""
+
+Count = Annotated[int, Field(ge=0, le=1_000_000, json_schema_extra={"format": "int32"})]
+Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"})]
+Int64 = Annotated[int, Field(ge=0, le=INT64_MAX, json_schema_extra={"format": "int64"})]
+Amount = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
+Port = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "int32"})]
+PortNameOrNumber = int | str
+LabelValue = Annotated[str, Field(max_length=63), _checked("label_value", selectors.check_label_value)]
+LabelKey = Annotated[str, Field(min_length=1, max_length=317), _checked("label_key", selectors.check_label_key)]
+Labels = Annotated[dict[str, LabelValue], Field(max_length=64)]
+DnsLabel = Annotated[str, Field(min_length=1, max_length=63), _checked("dns_label", selectors.dns1123_label)]
+ClusterName = Annotated[str, Field(min_length=1, max_length=63), _checked("cluster_name", selectors.dns1123_label)]
+ObjectName = Annotated[str, Field(min_length=1, max_length=253), _checked("name", selectors.dns1123_subdomain)]
+ShortText = Annotated[str, Field(max_length=256)]
+Sentence = Annotated[str, Field(max_length=1024)]
+IndexSet = Annotated[str, Field(max_length=262144, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")]
+"""Shard indexes in the spelling of a Job's completedIndexes: 0-3,7."""
+Moment = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
+AnyObject = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]
+PodTemplate = Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "PodTemplateSpec"})]
+TierName = Literal["Reserved", "OnDemand", "Preemptible"]
+
+
+class Metadata(Model):
+    """Standard object metadata; what servers fill in is accepted, so that live objects can be read from files."""
+
+    model_config = ConfigDict(json_schema_extra={"x-federator-metadata": True})
+
+    name: Annotated[str, Field(max_length=253)] = ""
+    """Name of the object."""
+    namespace: Annotated[str, Field(max_length=63)] = ""
+    """Namespace of the object."""
+    generate_name: Annotated[str, Field(max_length=253)] = ""
+    """Prefix for a name made by the server."""
+    labels: dict[str, LabelValue] = Field(default_factory=dict)
+    """Labels."""
+    annotations: dict[str, str] = Field(default_factory=dict)
+    """Annotations."""
+    uid: str = ""
+    """Set by the server."""
+    resource_version: str = ""
+    """Set by the server."""
+    generation: int = 0
+    """Set by the server."""
+    creation_timestamp: str | None = None
+    """Set by the server."""
+    deletion_timestamp: str | None = None
+    """Set by the server."""
+    deletion_grace_period_seconds: int | None = None
+    """Set by the server."""
+    finalizers: list[str] = Field(default_factory=list)
+    """Who must let go before the object is removed."""
+    owner_references: list[dict[str, Any]] = Field(default_factory=list)
+    """Owners."""
+    managed_fields: list[dict[str, Any]] = Field(default_factory=list)
+    """Set by the server."""
+    self_link: str = ""
+    """Set by old servers."""
+
+
+class Condition(Model):
+    """One condition, by the Kubernetes API conventions."""
+
+    type: Annotated[str, Field(max_length=316)]
+    """What it speaks about: Ready, Placed, Applied, Healthy, Reconciling, Stalled, and others."""
+    status: Literal["True", "False", "Unknown"]
+    """True, False or Unknown."""
+    reason: Annotated[str, Field(max_length=1024)] = ""
+    """The cause, in CamelCase."""
+    message: Annotated[str, Field(max_length=32768)] = ""
+    """A sentence for people, with numbers."""
+    last_transition_time: Moment | None = None
+    """When the status last changed."""
+    observed_generation: Amount | None = None
+    """Generation of the object that it speaks about."""
+
+
+Conditions = Annotated[list[Condition], Field(max_length=32, json_schema_extra=list_map("type"))]
+
+
+class ProfilePin(Model):
+    """The RuntimeProfile that a slice's pods are given, by content."""
+
+    name: ObjectName
+    """Name of the RuntimeProfile."""
+    hash: Annotated[str, Field(max_length=64)]
+    """Hash of the content of its spec."""
+
+
+class SliceBlock(Model):
+    """What the federation adds to a workload in a member. Never written by people, and refused on the host."""
+
+    fleet: Annotated[str, Field(min_length=1, max_length=63)]
+    """Id of the fleet whose hub wrote this slice; members expand slices of their own fleet only."""
+    workload_uid: Annotated[str, Field(min_length=1, max_length=64)] = Field(alias="workloadUID")
+    """Uid of the workload on the host."""
+    origin_generation: Amount
+    """Generation of the workload on the host that this slice was made from."""
+    cluster: ClusterName
+    """Name of the member cluster that this slice was made for."""
+    seq: Int64
+    """Number of the decision that last changed this share; it never falls."""
+    ranges: IndexSet = ""
+    """Shards of this cluster, such as 0-99,200-299; one Job runs each range. Empty for kinds with replicas."""
+    profile: ProfilePin | None = None
+    """RuntimeProfile in force."""
+    expander: Annotated[str, Field(max_length=16)] = ""
+    """Version of the rules by which native objects are made from this slice."""
+
+
+SEQ_RULE = (
+    "!has(oldSelf.slice) || !has(self.slice) || self.slice.workloadUID != oldSelf.slice.workloadUID"
+    " || self.slice.seq >= oldSelf.slice.seq",
+    "slice.seq never falls: a newer decision has already been written",
+)
+
+
+class Unschedulable(Model):
+    """Copies that the member's scheduler has found no node for."""
+
+    count: Count
+    """How many."""
+    since: Moment
+    """Since when, at least one of them."""
+    reason: ShortText = ""
+    """The scheduler's reason, in CamelCase."""

@@ -1,0 +1,150 @@
+"""FederatedQuota: what the projects of one account may use over all clusters. Schema and conversion."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field
+
+from federator.api import raw
+from federator.api.common import (
+    LIST_SET,
+    Amount,
+    Amounts,
+    Conditions,
+    Count,
+    Int32,
+    Metadata,
+    Model,
+    ObjectName,
+    ShortText,
+)
+from federator.api.raw import Obj
+from federator.model import quantity
+from federator.model.ask import Tier
+from federator.model.errors import FieldError
+from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.resources import ZERO, Resources
+
+KIND: Final = "FederatedQuota"
+
+
+class TierLimits(Model):
+    """Limits in one tier."""
+
+    guaranteed: Amounts | None = None
+    """What is kept for this account."""
+    max: Amounts | None = None
+    """What it may use at most; unlimited when left out."""
+
+
+class Tiers(Model):
+    """Limits by tier. In a tier that is left out nothing limits the account."""
+
+    reserved: TierLimits | None = Field(default=None, alias="Reserved")
+    """Limits of workloads of tier Reserved."""
+    on_demand: TierLimits | None = Field(default=None, alias="OnDemand")
+    """Limits of workloads of tier OnDemand."""
+    preemptible: TierLimits | None = Field(default=None, alias="Preemptible")
+    """Limits of workloads of tier Preemptible."""
+
+
+class Spec(Model):
+    """What the account may use."""
+
+    parent: ObjectName | None = None
+    """Account that this one is a part of."""
+    projects: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
+    ] = Field(default_factory=list)
+    """Projects that are charged to this account."""
+    namespaces: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
+    ] = Field(default_factory=list)
+    """Namespaces bound to these projects; workloads of other namespaces may not name them. Every namespace when empty."""
+    tiers: Tiers | None = None
+    """Limits by tier."""
+    max_priority: Int32 | None = None
+    """Highest priority that a workload may ask for."""
+    max_concurrent_workloads: Count | None = None
+    """At most this many workloads hold anything at a time."""
+
+
+class TierUsage(Model):
+    """Usage in one tier."""
+
+    tier: Literal["Reserved", "OnDemand", "Preemptible"]
+    """The tier."""
+    used: Amounts = Field(default_factory=dict)
+    """The sum over the decisions in force."""
+
+
+class Status(Model):
+    """What is used."""
+
+    observed_generation: Amount = 0
+    """The newest generation that this status speaks about."""
+    conditions: Conditions = Field(default_factory=list)
+    """Ready, and what is wrong with the account."""
+    workloads: Amount = 0
+    """Workloads that hold something."""
+    summary: ShortText = ""
+    """One line for tables."""
+    usage: Annotated[
+        list[TierUsage],
+        Field(
+            max_length=8, json_schema_extra={"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["tier"]}
+        ),
+    ] = Field(default_factory=list)
+    """Usage by tier."""
+
+
+class FederatedQuota(Model):
+    """What the projects of one account may use over all clusters."""
+
+    api_version: Literal["federation.pinterest.com/v1alpha1"]
+    """federation.pinterest.com/v1alpha1."""
+    kind: Literal["FederatedQuota"]
+    """FederatedQuota."""
+    metadata: Metadata
+    """Standard metadata."""
+    spec: Spec
+    """What the account may use."""
+    status: Status | None = None
+    """What is used."""
+
+
+def to_account(obj: Obj) -> QuotaAccount:
+    """The account as the core reads it. Amounts that are no quantities count as zero: they grant nothing."""
+    spec = raw.mapping(obj, "spec")
+    tiers = raw.mapping(spec, "tiers")
+    maximum = raw.integer(spec, "maxConcurrentWorkloads", default=-1)
+    return QuotaAccount(
+        name=raw.text(obj, "metadata", "name"),
+        uid=raw.text(obj, "metadata", "uid"),
+        generation=raw.integer(obj, "metadata", "generation"),
+        projects=frozenset(raw.texts(spec, "projects")),
+        namespaces=frozenset(raw.texts(spec, "namespaces")),
+        tiers={tier: _limits(raw.mapping(tiers, tier)) for tier in Tier if tier in tiers},
+        max_priority=spec["maxPriority"] if _is_integer(spec.get("maxPriority")) else None,
+        max_concurrent=maximum if maximum >= 0 else None,
+        parent=raw.text(spec, "parent"),
+    )
+
+
+def _limits(limits: Obj) -> TierQuota:
+    maximum = vector(raw.mapping(limits, "max")) if isinstance(limits.get("max"), dict) else None
+    return TierQuota(guaranteed=vector(raw.mapping(limits, "guaranteed")), maximum=maximum)
+
+
+def vector(amounts: Obj) -> Resources:
+    """Like `quantity.vector`, but an amount that cannot be read is zero and a negative one too."""
+    total = ZERO
+    for name, value in amounts.items():
+        try:
+            total = total + quantity.vector({name: value}).at_least_zero()
+        except FieldError:
+            continue
+    return total
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

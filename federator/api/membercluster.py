@@ -1,0 +1,172 @@
+"""MemberCluster: one joined cluster, as operators describe it and the hub sees it. Schema and conversion."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from federator.api import capacityfields, raw
+from federator.api.capacityfields import CapacityFields, TaintFields
+from federator.api.common import (
+    LIST_SET,
+    WORKLOAD_APIS,
+    Amount,
+    Conditions,
+    Metadata,
+    Model,
+    Moment,
+    ObjectName,
+    ShortText,
+    TierName,
+    list_map,
+    rules,
+)
+from federator.api.raw import Obj
+from federator.model.ask import Tier
+from federator.model.fleet import Capacity, ClusterView
+
+KIND: Final = "MemberCluster"
+
+
+class SecretRef(Model):
+    """Names a Secret of the credentials namespace."""
+
+    name: ObjectName
+    """Name of the Secret; its key kubeconfig holds the access."""
+
+
+class Credentials(Model):
+    """How the cluster is reached."""
+
+    secret_ref: SecretRef
+    """Secret with a kubeconfig."""
+
+
+class Spec(Model):
+    """What operators say about the cluster."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(oldSelf.clusterUID) || (has(self.clusterUID) && self.clusterUID == oldSelf.clusterUID)",
+                "clusterUID is pinned when the cluster joins: remove the MemberCluster and join the other cluster anew",
+            )
+        )
+    )
+
+    credentials: Credentials | None = None
+    """How the cluster is reached."""
+    cluster_uid: Annotated[str, Field(max_length=64)] | None = Field(default=None, alias="clusterUID")
+    """Uid of the cluster's kube-system namespace, pinned when it joins."""
+    taints: Annotated[list[TaintFields], Field(max_length=32, json_schema_extra=list_map("key", "effect"))] = Field(
+        default_factory=list
+    )
+    """Keep away work that does not tolerate them."""
+    usable: Annotated[str, Field(max_length=8, pattern=r"^(100(\.0)?|[0-9]{1,2}(\.[0-9])?)%$")] = "100%"
+    """How much of what its nodes offer may be filled."""
+    cordoned: bool | None = None
+    """True keeps new work away; what is there stays."""
+    tiers: Annotated[list[TierName], Field(max_length=3, json_schema_extra=LIST_SET)] = Field(default_factory=list)
+    """Tiers that are welcome; all when empty."""
+    projects: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
+    ] = Field(default_factory=list)
+    """Projects that are welcome; all when empty."""
+
+
+class Status(Model):
+    """What the hub sees."""
+
+    observed_generation: Amount = 0
+    """The newest generation that this status speaks about."""
+    conditions: Conditions = Field(default_factory=list)
+    """Ready: it answers, is the cluster that joined, and reports; and what is wrong with it."""
+    cluster_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="clusterUID")
+    """Uid of the kube-system namespace that was seen."""
+    version: ShortText = ""
+    """Version of its API server."""
+    apis: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=LIST_SET)] = Field(default_factory=list)
+    """Workload kinds that it serves in a compatible schema, as Kind.group."""
+    slices: Amount = 0
+    """Slices that it holds."""
+    summary: ShortText = ""
+    """One line for tables: Ready, or why not."""
+    capacity: CapacityFields | None = None
+    """A copy of what the cluster last reported, refreshed when it changes by more than one percent."""
+    last_heard: Moment | None = None
+    """When it was last heard of before it fell silent."""
+
+
+class MemberCluster(Model):
+    """One cluster that workloads can be placed in."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",
+                "a cluster's name has at most 63 lower-case letters, digits and '-'",
+            )
+        )
+    )
+
+    api_version: Literal["federation.pinterest.com/v1alpha1"]
+    """federation.pinterest.com/v1alpha1."""
+    kind: Literal["MemberCluster"]
+    """MemberCluster."""
+    metadata: Metadata
+    """Standard metadata; labels such as region and zone are what policies select and spread by."""
+    spec: Spec | None = None
+    """What operators say about the cluster."""
+    status: Status | None = None
+    """What the hub sees."""
+
+
+def to_view(obj: Obj, as_of: float) -> ClusterView:
+    """The cluster as placement sees it, from the object alone (the hub lays what it knows better over it).
+
+    Without a Ready condition a cluster that reported capacity counts as ready (fleet files). Ready=Unknown makes it stale
+    (not unready) since the time of that condition; Ready=False unready with its message.
+    """
+    ready = raw.condition(obj, "Ready")
+    verdict = ready.get("status")
+    reported = raw.mapping(obj, "status").get("capacity")
+    capacity: Capacity | None = capacityfields.to_capacity(reported) if isinstance(reported, dict) else None
+    status = raw.mapping(obj, "status")
+    silent_since = raw.epoch_s(raw.text(ready, "lastTransitionTime")) if verdict == "Unknown" else 0.0
+    projects = raw.texts(obj, "spec", "projects")
+    tiers = frozenset(tier for tier in Tier if tier in raw.texts(obj, "spec", "tiers"))
+    return ClusterView(
+        name=raw.text(obj, "metadata", "name"),
+        labels=raw.text_map(obj, "metadata", "labels"),
+        taints=capacityfields.taints_of(raw.at(obj, "spec", "taints")),
+        cordoned=raw.flag(obj, "spec", "cordoned"),
+        ready=verdict in ("True", "Unknown") or (verdict is None and capacity is not None),
+        unready_reason="" if verdict == "True" else _unready(ready, capacity),
+        removing=raw.at(obj, "metadata", "deletionTimestamp") is not None,
+        apis=frozenset(raw.texts(status, "apis")) if "apis" in status else WORKLOAD_APIS,
+        tiers=tiers or frozenset(Tier),
+        projects=frozenset(projects) if projects else None,
+        usable_permille=usable_permille(raw.text(obj, "spec", "usable")),
+        capacity=capacity,
+        capacity_age_s=max(as_of - silent_since, 0.0) if silent_since else 0.0,
+        stale=verdict == "Unknown",
+    )
+
+
+def usable_permille(text: str) -> int:
+    """`92.5%` as 925; everything for "", nothing for what is no percentage."""
+    if not text:
+        return 1000
+    whole, _, tenth = text.removesuffix("%").partition(".")
+    digits = whole + (tenth[:1] or "0")
+    return min(int(digits), 1000) if digits.isascii() and digits.isdigit() and text.endswith("%") else 0
+
+
+def _unready(ready: Obj, capacity: Capacity | None) -> str:
+    if ready:
+        return raw.text(ready, "message") or raw.text(ready, "reason")
+    return "" if capacity is not None else "The cluster has not reported its capacity yet."
+
+
+def to_status_capacity(capacity: Capacity, *, error: str, as_of_s: float) -> dict[str, Any]:
+    """`status.capacity` on the host."""
+    return capacityfields.from_capacity(capacity, error=error, as_of_s=as_of_s)

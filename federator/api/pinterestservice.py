@@ -1,0 +1,256 @@
+"""PinterestService: a service of interchangeable replicas with its Service, Ingress and ConfigMap. Schema and verbs."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from federator.api import raw, verbs, workloads
+from federator.api.common import (
+    SEQ_RULE,
+    Amount,
+    Count,
+    IntOrPercent,
+    Metadata,
+    Model,
+    Port,
+    PortNameOrNumber,
+    list_map,
+    rules,
+)
+from federator.api.raw import Obj
+from federator.api.verbs import FoldFacts, SliceMark, WorkloadVerbs
+from federator.api.workloadfields import NAME_RULE, ClusterRow, WorkloadSpec, WorkloadStatus, rows_of
+from federator.model.ask import Unit
+from federator.model.decision import Share
+from federator.model.observation import SliceObservation
+
+KIND: Final = "PinterestService"
+API_VERSION: Final = "pinterest.com/v1beta1"
+SELECTOR_LABEL: Final = "pinterest.com/service"
+"""Label of its pods, with the workload's name as value: selector of Deployment and Service, never changed."""
+DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand", "priority": 0}
+DEFAULT_MAX_UNAVAILABLE_PERCENT: Final = 25
+
+
+class ServicePort(Model):
+    """A port of the service."""
+
+    name: Annotated[str, Field(max_length=63)] = ""
+    """Name of the port; needed when there are several."""
+    port: Port
+    """Port that clients use."""
+    target_port: PortNameOrNumber | None = None
+    """Port of the container, by number or name; the same as port when left out."""
+    protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
+    """Protocol."""
+    app_protocol: Annotated[str, Field(max_length=317)] | None = None
+    """Hint on the protocol spoken, such as http or kubernetes.io/h2c."""
+
+
+class ServiceFields(Model):
+    """The Service in front of the pods."""
+
+    ports: Annotated[
+        list[ServicePort], Field(min_length=1, max_length=64, json_schema_extra=list_map("port", "protocol"))
+    ]
+    """Its ports."""
+    headless: bool | None = None
+    """True for a Service without an address of its own: names resolve to pods."""
+
+
+class LoadBalancer(Model):
+    """A door from outside: one rule of the Ingress."""
+
+    port: Port
+    """Port of the service that requests go to."""
+    protocol: Literal["http"] = "http"
+    """Protocol; only http is offered."""
+    host: (
+        Annotated[
+            str,
+            Field(max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
+        ]
+        | None
+    ) = None
+    """Host name of the requests; every host when left out."""
+    path: Annotated[str, Field(max_length=512, pattern=r"^/")] = "/"
+    """Prefix of the requests' path."""
+
+
+class UpdateStrategy(Model):
+    """How pods are replaced within one cluster."""
+
+    max_surge: IntOrPercent | None = None
+    """Pods above the wanted number while replacing; 25% when left out."""
+    max_unavailable: IntOrPercent | None = None
+    """Pods that may be missing while replacing or moving; 25% when left out."""
+    min_ready_seconds: Count | None = None
+    """A pod counts as available after it was ready for so long."""
+    progress_deadline_seconds: Count | None = None
+    """Without progress for so long, the roll-out counts as failed; 600 when left out."""
+
+
+PORTS_RULE = (
+    "!has(self.loadBalancers) || self.loadBalancers.all(l, has(self.service)"
+    " && self.service.ports.exists(p, p.port == l.port))",
+    "each load balancer's port must be one of service.ports",
+)
+
+
+class Spec(WorkloadSpec):
+    """What a PinterestService asks for."""
+
+    model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, PORTS_RULE))
+
+    replicas: Count = 1
+    """Copies over all clusters; on a slice, those of this cluster."""
+    service: ServiceFields | None = None
+    """The Service in front of the pods; none when left out."""
+    load_balancers: Annotated[
+        list[LoadBalancer], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = Field(default_factory=list)
+    """Doors from outside."""
+    update_strategy: UpdateStrategy | None = None
+    """How pods are replaced within one cluster."""
+
+    @model_validator(mode="after")
+    def _doors_lead_somewhere(self) -> "Spec":
+        ports = {port.port for port in self.service.ports} if self.service else set()
+        if any(door.port not in ports for door in self.load_balancers):
+            raise PydanticCustomError("ports", PORTS_RULE[1])
+        return self
+
+
+class Row(ClusterRow):
+    """One cluster's part of a service."""
+
+    replicas: Amount = 0
+    """Copies it is given."""
+    ready: Amount = 0
+    """Copies that are ready."""
+    updated: Amount = 0
+    """Copies of the current template."""
+    actual: Amount = 0
+    """Copies that exist."""
+
+
+class Status(WorkloadStatus):
+    """What is reported of a PinterestService."""
+
+    desired: Amount = 0
+    """Copies asked for."""
+    replicas: Amount = 0
+    """Copies that exist, ready or not."""
+    updated_replicas: Amount = 0
+    """Copies of the current template."""
+    unknown_replicas: Amount = 0
+    """Copies in clusters that are not heard of: neither ready nor gone."""
+    selector: Annotated[str, Field(max_length=1024)] = ""
+    """Selects the pods, for autoscalers."""
+    cluster_statuses: rows_of(Row) = Field(default_factory=list)  # type: ignore[valid-type]
+    """Per cluster."""
+
+
+class PinterestService(Model):
+    """A service of interchangeable replicas, with its Service, Ingress and ConfigMap."""
+
+    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
+
+    api_version: Literal["pinterest.com/v1beta1"]
+    """pinterest.com/v1beta1."""
+    kind: Literal["PinterestService"]
+    """PinterestService."""
+    metadata: Metadata
+    """Standard metadata."""
+    spec: Spec
+    """What is asked for."""
+    status: Status | None = None
+    """What is reported."""
+
+
+def count(obj: Obj) -> int:
+    return max(raw.integer(obj, "spec", "replicas", default=1), 0)
+
+
+def max_unavailable(obj: Obj) -> int:
+    value = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
+    return verbs.share_of_copies(value, count(obj), default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
+
+
+def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
+    spec = workloads.slice_spec(obj, mark, DEFAULTS)
+    spec["replicas"] = share.count
+    if raw.items(spec, "service", "ports"):
+        ports = [{"protocol": "TCP", **port} for port in raw.objects(spec, "service", "ports")]
+        spec["service"] = {**spec["service"], "ports": ports}
+    if raw.items(spec, "loadBalancers"):
+        doors = raw.objects(spec, "loadBalancers")
+        spec["loadBalancers"] = [{"protocol": "http", "path": "/", **door} for door in doors]
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
+
+
+def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
+    status = raw.mapping(obj, "status")
+    return SliceObservation(
+        **workloads.observed(obj, cluster, known, desired=count(obj) if obj else 0),
+        updated=raw.integer(status, "updatedReplicas"),
+        actual=raw.integer(status, "replicas"),
+    )
+
+
+def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:
+    return {
+        **workloads.base_slice_status(seen, conditions),
+        "desired": seen.desired,
+        "replicas": seen.actual,
+        "updatedReplicas": seen.updated,
+        "summary": f"{seen.ready}/{seen.desired} ready",
+    }
+
+
+def host_status(obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]:
+    rows = [
+        {
+            "cluster": row.cluster,
+            "replicas": row.share,
+            "ready": row.ready,
+            "updated": row.updated,
+            "actual": row.actual,
+        }
+        | workloads.trouble(row)
+        for row in fold.rows
+    ]
+    status = workloads.base_host_status(fold, conditions, policy)
+    status |= {
+        "desired": fold.desired,
+        "replicas": fold.actual,
+        "updatedReplicas": fold.updated,
+        "unknownReplicas": fold.unknown,
+        "selector": f"{SELECTOR_LABEL}={raw.text(obj, 'metadata', 'name')}",
+        "clusterStatuses": rows,
+    }
+    return status
+
+
+VERBS: Final = WorkloadVerbs(
+    unit=Unit.REPLICAS,
+    whole=False,
+    count=count,
+    slots=count,
+    pod_template=workloads.pod_template,
+    project=workloads.project,
+    tier=workloads.tier,
+    priority=workloads.priority,
+    placement=workloads.placement,
+    suspended=workloads.suspended,
+    profile=workloads.profile,
+    sidecars=workloads.sidecars,
+    max_unavailable=max_unavailable,
+    render_slice=render_slice,
+    read_mark=workloads.read_mark,
+    observe=observe,
+    slice_status=slice_status,
+    host_status=host_status,
+)

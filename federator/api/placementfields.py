@@ -1,0 +1,296 @@
+"""The fields of a placement policy, as policies and workloads (inline) spell them, and their conversion to the core's values.
+
+Used by `placementpolicy` and by the models of the workload kinds. Conversions are total: they read what an API server holds.
+"""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from federator.api import raw
+from federator.api.common import (
+    ATOMIC,
+    LIST_SET,
+    Amount,
+    ClusterName,
+    Count,
+    DnsLabel,
+    LabelKey,
+    Labels,
+    LabelValue,
+    Model,
+    ObjectName,
+    list_map,
+    rules,
+)
+from federator.api.raw import Obj
+from federator.model import selectors, taints
+from federator.model.ask import Division, Group, Policy, SpreadRule, Strategy, Weight
+from federator.model.errors import FieldError
+from federator.model.selectors import LabelSelector
+from federator.model.taints import Toleration
+
+
+class Expression(Model):
+    """One requirement on labels."""
+
+    key: LabelKey
+    """The label's key."""
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist"]
+    """How the values are compared."""
+    values: Annotated[list[LabelValue], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    """Values for In and NotIn; empty for the others."""
+
+    @model_validator(mode="after")
+    def _values_fit(self) -> "Expression":
+        if bool(self.values) != (self.operator in ("In", "NotIn")):
+            raise PydanticCustomError("values", "values are needed for In and NotIn, and refused for the others")
+        return self
+
+
+class Selector(Model):
+    """Selects by labels; all requirements must hold."""
+
+    match_labels: Labels = Field(default_factory=dict)
+    """Labels with exactly these values."""
+    match_expressions: Annotated[list[Expression], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """Requirements beyond equality."""
+
+
+class ClusterChoice(Model):
+    """Which clusters may be used. What is left out does not restrict."""
+
+    names: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
+    """Only these clusters; empty for all."""
+    exclude: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
+    """Never these clusters."""
+    selector: Selector | None = None
+    """Only clusters with these labels."""
+
+
+class TolerationFields(Model):
+    """Lets work go to clusters with a matching taint."""
+
+    key: Annotated[str, Field(max_length=317)] = ""
+    """Key of the taint; empty with Exists for every taint."""
+    operator: Literal["Equal", "Exists"] | None = None
+    """Equal (the default) compares the value, Exists does not."""
+    value: LabelValue = ""
+    """Value of the taint, for Equal."""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
+    """Effect of the taint; every effect when left out."""
+    toleration_seconds: Amount | None = None
+    """How long NoExecute is tolerated, in seconds; for ever when left out."""
+
+    @model_validator(mode="after")
+    def _as_kubernetes(self) -> "TolerationFields":
+        try:
+            taints.toleration_from_dict(self.model_dump(by_alias=True, exclude_none=True))
+        except FieldError as error:
+            raise PydanticCustomError("toleration", "{problem}", {"problem": str(error)}) from None
+        return self
+
+
+class SpreadFields(Model):
+    """Bounds how unevenly copies may lie over the values of one cluster label."""
+
+    topology_key: LabelKey
+    """The cluster label whose values are the domains, such as zone or region."""
+    min_domains: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] = 1
+    """At least this many domains are used."""
+    max_skew: Count = 0
+    """Largest difference of copies between two eligible domains; 0 for no bound."""
+    when_unsatisfiable: Literal["DoNotSchedule", "ScheduleAnyway"] = "ScheduleAnyway"
+    """DoNotSchedule keeps copies back, ScheduleAnyway takes the least violation and reports it."""
+
+
+class WeightFields(Model):
+    """A weight for the clusters it names or selects."""
+
+    weight: Annotated[int, Field(ge=0, le=1_000_000, json_schema_extra={"format": "int32"})]
+    """Share relative to the other weights; 0 gives nothing."""
+    names: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
+    """Clusters by name."""
+    selector: Selector | None = None
+    """Clusters by label."""
+
+
+class GroupFields(Model):
+    """One of several ordered groups of clusters."""
+
+    name: DnsLabel
+    """Name of the group, for verdicts."""
+    names: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
+    """Clusters by name."""
+    selector: Selector | None = None
+    """Clusters by label."""
+
+
+BOUNDS_RULE = (
+    "!has(self.maxPerCluster) || !has(self.minPerCluster) || self.minPerCluster <= self.maxPerCluster",
+    "minPerCluster must not be above maxPerCluster",
+)
+
+
+class DivisionFields(Model):
+    """How copies are divided over the chosen clusters."""
+
+    model_config = ConfigDict(json_schema_extra=rules(BOUNDS_RULE))
+
+    strategy: Literal["Duplicate", "Weighted", "Capacity", "Pack", "Spread"] = "Capacity"
+    """Duplicate gives every cluster all copies; Weighted divides by weights, Capacity by free room, Spread evenly; Pack
+    uses as few clusters as it can."""
+    min_per_cluster: Count = 0
+    """A cluster gets at least this many, or none."""
+    max_per_cluster: Count | None = None
+    """A cluster gets at most this many."""
+    mode: Literal["Steady", "Fresh"] = "Steady"
+    """Steady moves as little as possible, Fresh divides anew at every change."""
+    weights: Annotated[list[WeightFields], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    """Weights for Weighted; clusters that none of them names get nothing. Without weights all count alike."""
+    groups: Annotated[list[GroupFields], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    """Ordered groups of clusters: the next is used only for what the earlier ones cannot take."""
+    max_clusters: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None = None
+    """At most this many clusters."""
+
+    @model_validator(mode="after")
+    def _bounds_fit(self) -> "DivisionFields":
+        if self.max_per_cluster is not None and self.min_per_cluster > self.max_per_cluster:
+            raise PydanticCustomError("bounds", BOUNDS_RULE[1])
+        return self
+
+
+class Rollout(Model):
+    """How a changed template travels over the clusters."""
+
+    max_clusters_at_once: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None = None
+    """A changed template reaches this many clusters, and the next ones when these are healthy; all at once when left out."""
+
+
+class PolicyFields(Model):
+    """What a policy says about where work may go and how it is divided."""
+
+    clusters: ClusterChoice | None = None
+    """Which clusters may be used; all ready ones when left out."""
+    tolerations: Annotated[list[TolerationFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """Taints of clusters that this work accepts."""
+    spread: Annotated[list[SpreadFields], Field(max_length=8, json_schema_extra=list_map("topologyKey"))] = Field(
+        default_factory=list
+    )
+    """Ordered bounds on how copies lie over domains."""
+    division: DivisionFields | None = None
+    """How copies are divided; by free capacity when left out."""
+    partial: Literal["Allow", "RequireAll"] | None = None
+    """Allow (the default) places what fits, RequireAll everything or nothing."""
+    rollout: Rollout | None = None
+    """How a changed template travels over the clusters."""
+
+
+class Placement(PolicyFields):
+    """Where a workload may go: the name of a policy, or the fields of one written here."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.policyRef) || (!has(self.clusters) && !has(self.tolerations) && !has(self.spread)"
+                " && !has(self.division) && !has(self.partial) && !has(self.rollout))",
+                "policyRef and inline fields of a policy exclude each other",
+            )
+        )
+    )
+
+    policy_ref: ObjectName | None = None
+    """Name of a PlacementPolicy of this namespace, else of a ClusterPlacementPolicy."""
+
+    @model_validator(mode="after")
+    def _one_or_the_other(self) -> "Placement":
+        if self.policy_ref is not None and len(self.model_fields_set) > 1:
+            raise PydanticCustomError("placement", "policyRef and inline fields of a policy exclude each other")
+        return self
+
+
+def to_policy_fields(fields: Obj) -> dict[str, Any]:
+    """The keyword arguments of a `Policy` from policy fields; entries that mean nothing are left out."""
+    clusters = raw.mapping(fields, "clusters")
+    rollout = raw.integer(fields, "rollout", "maxClustersAtOnce")
+    return {
+        "names": raw.texts(clusters, "names"),
+        "exclude": raw.texts(clusters, "exclude"),
+        "selector": selector_of(clusters.get("selector")),
+        "tolerations": tolerations_of(fields.get("tolerations")),
+        "spread": tuple(_spread(rule) for rule in raw.objects(fields, "spread")),
+        "division": _division(raw.mapping(fields, "division")),
+        "require_all": raw.text(fields, "partial") == "RequireAll",
+        "max_clusters_at_once": rollout if rollout > 0 else None,
+    }
+
+
+def policy_from_inline(fields: Obj) -> Policy:
+    """The policy that a workload spells out under `spec.placement`."""
+    return Policy(name="", origin="inline", **to_policy_fields(fields))
+
+
+def selector_of(value: object) -> LabelSelector | None:
+    """None where there is no selector; one that is not valid selects nothing, never everything."""
+    if not isinstance(value, dict):
+        return None
+    try:
+        return selectors.from_dict(value)
+    except FieldError:
+        return selectors.NOTHING
+
+
+def tolerations_of(value: object) -> tuple[Toleration, ...]:
+    """Those that are valid; a toleration that is not tolerates nothing."""
+    found: list[Toleration] = []
+    for entry in value if isinstance(value, list) else ():
+        try:
+            found.append(taints.toleration_from_dict(entry))
+        except FieldError:
+            continue
+    return tuple(found)
+
+
+def _spread(rule: Obj) -> SpreadRule:
+    return SpreadRule(
+        topology_key=raw.text(rule, "topologyKey"),
+        min_domains=max(raw.integer(rule, "minDomains", default=1), 1),
+        max_skew=max(raw.integer(rule, "maxSkew"), 0),
+        hard=raw.text(rule, "whenUnsatisfiable") == "DoNotSchedule",
+    )
+
+
+def _division(fields: Obj) -> Division:
+    strategy = raw.text(fields, "strategy")
+    per_cluster = raw.integer(fields, "maxPerCluster", default=-1)
+    clusters = raw.integer(fields, "maxClusters")
+    return Division(
+        strategy=Strategy(strategy) if strategy in set(Strategy) else Strategy.CAPACITY,
+        min_per_cluster=max(raw.integer(fields, "minPerCluster"), 0),
+        max_per_cluster=per_cluster if per_cluster >= 0 else None,
+        fresh=raw.text(fields, "mode") == "Fresh",
+        weights=tuple(
+            Weight(max(raw.integer(w, "weight"), 0), raw.texts(w, "names"), selector_of(w.get("selector")))
+            for w in raw.objects(fields, "weights")
+        ),
+        groups=tuple(
+            Group(raw.text(g, "name"), raw.texts(g, "names"), selector_of(g.get("selector")))
+            for g in raw.objects(fields, "groups")
+        ),
+        max_clusters=clusters if clusters > 0 else None,
+    )

@@ -1,0 +1,86 @@
+"""Total accessors on decoded objects: what an API server can hold never makes them raise.
+
+The verbs of every kind and the conversions to core values read through here. A value of the wrong type counts as absent, since
+hot paths see objects that nobody validated; validation with words and paths is `read`'s.
+"""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+Obj = Mapping[str, Any]
+
+NO_FIELDS: Final[Obj] = {}
+
+
+def at(obj: Any, *path: str) -> Any:
+    """The value at the path, None where anything on the way is missing or not an object."""
+    for name in path:
+        if not isinstance(obj, Mapping):
+            return None
+        obj = obj.get(name)
+    return obj
+
+
+def mapping(obj: Any, *path: str) -> Obj:
+    found = at(obj, *path)
+    return found if isinstance(found, Mapping) else NO_FIELDS
+
+
+def items(obj: Any, *path: str) -> Sequence[Any]:
+    found = at(obj, *path)
+    return found if isinstance(found, list) else ()
+
+
+def objects(obj: Any, *path: str) -> list[Obj]:
+    """The entries of a list that are objects."""
+    return [entry for entry in items(obj, *path) if isinstance(entry, Mapping)]
+
+
+def texts(obj: Any, *path: str) -> tuple[str, ...]:
+    """The entries of a list that are texts."""
+    return tuple(entry for entry in items(obj, *path) if isinstance(entry, str))
+
+
+def text(obj: Any, *path: str, default: str = "") -> str:
+    found = at(obj, *path)
+    return found if isinstance(found, str) else default
+
+
+def integer(obj: Any, *path: str, default: int = 0) -> int:
+    """An integer; `true` is none."""
+    found = at(obj, *path)
+    return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def flag(obj: Any, *path: str) -> bool:
+    return at(obj, *path) is True
+
+
+def text_map(obj: Any, *path: str) -> dict[str, str]:
+    """The entries of a map whose values are texts."""
+    return {name: value for name, value in mapping(obj, *path).items() if isinstance(value, str)}
+
+
+def present(fields: Obj) -> dict[str, Any]:
+    """Without the fields that say nothing: None, "", [] and {}; zeros and False stay."""
+    return {name: value for name, value in fields.items() if value is not None and value not in ("", [], {}, ())}
+
+
+def condition(obj: Obj, kind: str) -> Obj:
+    """The condition of that type in `.status.conditions`, or an empty object."""
+    return next((entry for entry in objects(obj, "status", "conditions") if entry.get("type") == kind), NO_FIELDS)
+
+
+def rfc3339(epoch_s: float) -> str:
+    """UTC with microseconds, which keeps order and comes back as the same instant."""
+    return datetime.fromtimestamp(epoch_s, UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def epoch_s(moment: str) -> float:
+    """Seconds since 1970 of an RFC 3339 time; 0.0 for anything else."""
+    try:
+        parsed = datetime.fromisoformat(moment)
+    except ValueError:
+        return 0.0
+    return parsed.timestamp() if parsed.tzinfo else 0.0

@@ -1,0 +1,125 @@
+"""RuntimeProfile: the support that pods of Pinterest workloads are given. Schema, content hash; injecting is `expand`'s."""
+
+import json
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import Field
+
+from federator.api import raw
+from federator.api.common import Labels, Metadata, Model, ObjectName, ShortText, list_map
+from federator.api.raw import Obj
+from federator.model import names
+
+KIND: Final = "RuntimeProfile"
+Container = Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "Container"})]
+ContainerName = Annotated[str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+
+
+class Parameter(Model):
+    """A value that workloads may set under spec.sidecars; the container sees it as a variable."""
+
+    name: Annotated[str, Field(min_length=1, max_length=63, pattern="^[a-zA-Z][a-zA-Z0-9]*$")]
+    """Its key under spec.sidecars.CONTAINER."""
+    env: Annotated[str, Field(min_length=1, max_length=128, pattern="^[A-Za-z_][A-Za-z0-9_]*$")]
+    """The variable; lists are joined by commas, objects are written as JSON."""
+    default: Annotated[str, Field(max_length=1024)] | None = None
+    """The variable's value where the workload sets none; without it the variable is then left out."""
+    required: bool | None = None
+    """True refuses workloads that do not set it."""
+
+
+class Injected(Model):
+    """A container that is added to each pod."""
+
+    name: ContainerName
+    """Name of the container, and its key under spec.sidecars."""
+    inject: Literal["Always", "OnRequest"] = "Always"
+    """OnRequest adds it only to workloads that name it under spec.sidecars."""
+    parameters: Annotated[list[Parameter], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    """What workloads may set."""
+    container: Container
+    """The container, without its name."""
+
+
+class Sidecar(Injected):
+    """A container that runs beside the workload's own."""
+
+    native: bool | None = None
+    """True runs it as an init container with restartPolicy Always: it starts before the workload and ends after it. Pods of
+    job sets get all sidecars in this way, since a shard could not finish otherwise."""
+
+
+class Spec(Model):
+    """What is added to each pod."""
+
+    version: ShortText = ""
+    """Version of this profile, for people."""
+    init_containers: Annotated[list[Injected], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    """Containers that run, one after the other, before the workload's own init containers."""
+    sidecars: Annotated[list[Sidecar], Field(max_length=16, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    """Containers that run beside the workload's own."""
+    env: Annotated[
+        list[Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "EnvVar"})]],
+        Field(max_length=128, json_schema_extra=list_map("name")),
+    ] = Field(default_factory=list)
+    """Variables of every container of the workload that does not set them itself."""
+    volumes: Annotated[
+        list[Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "Volume"})]],
+        Field(max_length=64, json_schema_extra=list_map("name")),
+    ] = Field(default_factory=list)
+    """Volumes of the pod, for the containers above."""
+    volume_mounts: Annotated[
+        list[Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "VolumeMount"})]],
+        Field(max_length=64, json_schema_extra=list_map("mountPath")),
+    ] = Field(default_factory=list)
+    """Mounts of these volumes in every container of the workload."""
+    pod_labels: Labels = Field(default_factory=dict)
+    """Labels of the pods that the workload does not set itself."""
+    pod_annotations: Annotated[dict[str, Annotated[str, Field(max_length=4096)]], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
+    """Annotations of the pods that the workload does not set itself."""
+    ingress_class_name: ObjectName | None = None
+    """Class of the Ingress that services with load balancers get; the cluster's default when left out."""
+
+
+class RuntimeProfile(Model):
+    """The support that pods of Pinterest workloads are given: sidecars, init containers, variables, volumes."""
+
+    api_version: Literal["pinterest.com/v1beta1"]
+    """pinterest.com/v1beta1."""
+    kind: Literal["RuntimeProfile"]
+    """RuntimeProfile."""
+    metadata: Metadata
+    """Standard metadata."""
+    spec: Spec
+    """What is added to each pod."""
+
+
+def content_hash(obj: Obj) -> str:
+    """Of the spec alone, whatever the order of its keys; 12 hexadecimal digits."""
+    spec = raw.mapping(obj, "spec")
+    return names.short_hash(json.dumps(spec, sort_keys=True, separators=(",", ":")), length=12)
+
+
+def member_name(name: str, content: str) -> str:
+    """Name of the copy of one version in a member: versions live side by side while slices pin them."""
+    return f"{name}-{content}"
+
+
+def member_copy(obj: Obj, fleet: str) -> dict[str, Any]:
+    """The copy of the profile as it is now for a member, marked as this fleet's."""
+    name = raw.text(obj, "metadata", "name")
+    metadata = {"name": member_name(name, content_hash(obj)), "labels": {names.FLEET_LABEL: fleet}}
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": KIND,
+        "metadata": metadata,
+        "spec": dict(raw.mapping(obj, "spec")),
+    }

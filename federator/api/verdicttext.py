@@ -1,0 +1,114 @@
+"""Verdicts made small enough for an object: the chosen in full, the rejected grouped by reason. Models and the making.
+
+Used by `placementdecision` only. Full tables are recomputed on demand by explain.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import Field
+
+from federator.api.common import ATOMIC, Amount, ClusterName, Int64, Model, Sentence, ShortText
+from federator.model.decision import Verdict
+
+MAX_BYTES: Final = 32 * 1024
+"""Of the verdicts of one decision, as JSON."""
+MAX_SENTENCE: Final = 1024
+NAMES_SHOWN: Final = 3
+
+
+class ChosenCluster(Model):
+    """A cluster that was chosen."""
+
+    cluster: ClusterName
+    """Its name."""
+    got: Amount = 0
+    """Copies that it was given."""
+    fit: Int64 = 0
+    """Copies that it could have taken."""
+    score: Annotated[int, Field(json_schema_extra={"format": "int64"})] = 0
+    """Sum of the score's terms, in thousandths."""
+    terms: Annotated[dict[str, Annotated[int, Field(json_schema_extra={"format": "int64"})]], Field(max_length=32)] = (
+        Field(default_factory=dict)
+    )
+    """The score's terms, in thousandths."""
+    message: Sentence = ""
+    """A sentence with numbers."""
+
+
+class RejectedClusters(Model):
+    """Clusters that were not chosen for the same reason."""
+
+    reason: ShortText
+    """The reason, in CamelCase."""
+    count: Amount
+    """How many."""
+    clusters: Annotated[list[ClusterName], Field(max_length=NAMES_SHOWN, json_schema_extra=ATOMIC)]
+    """Up to three of them."""
+    message: Sentence = ""
+    """What was said of the first."""
+
+
+class Verdicts(Model):
+    """Why each cluster was or was not chosen."""
+
+    chosen: Annotated[list[ChosenCluster], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """The chosen ones."""
+    chosen_not_shown: Amount | None = None
+    """How many more were chosen than could be shown here; spec.shares names them all."""
+    rejected: Annotated[list[RejectedClusters], Field(max_length=64, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """The others, by reason."""
+
+
+def clipped(sentence: str) -> str:
+    """At most 1024 characters, visibly cut."""
+    return sentence if len(sentence) <= MAX_SENTENCE else sentence[: MAX_SENTENCE - 3] + "..."
+
+
+def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
+    """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then sentences, then the smallest."""
+    chosen = sorted((v for v in verdicts if v.chosen), key=lambda v: (-v.got, v.cluster))
+    rejected = _grouped([v for v in verdicts if not v.chosen])
+    for detail in (2, 1, 0):
+        body = {"chosen": [_chosen(v, detail) for v in chosen], "rejected": rejected}
+        if _size(body) <= MAX_BYTES:
+            return body
+    rows = [_chosen(v, 0) for v in chosen]
+    room = MAX_BYTES - _size({"chosen": [], "chosenNotShown": len(rows), "rejected": rejected})
+    shown = 0
+    while shown < len(rows) and room >= _size(rows[shown]) + 1:
+        room -= _size(rows[shown]) + 1
+        shown += 1
+    return {"chosen": rows[:shown], "chosenNotShown": len(rows) - shown, "rejected": rejected}
+
+
+def _chosen(verdict: Verdict, detail: int) -> dict[str, Any]:
+    row: dict[str, Any] = {"cluster": verdict.cluster, "got": verdict.got, "fit": verdict.fit, "score": verdict.score}
+    if detail > 0 and verdict.message:
+        row["message"] = clipped(verdict.message)
+    if detail > 1 and verdict.terms:
+        row["terms"] = dict(verdict.terms)
+    return row
+
+
+def _grouped(rejected: Sequence[Verdict]) -> list[dict[str, Any]]:
+    groups: dict[str, list[Verdict]] = {}
+    for verdict in sorted(rejected, key=lambda v: v.cluster):
+        groups.setdefault(str(verdict.reason), []).append(verdict)
+    rows: list[dict[str, Any]] = []
+    for reason, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
+        names = [verdict.cluster for verdict in members[:NAMES_SHOWN]]
+        row: dict[str, Any] = {"reason": reason, "count": len(members), "clusters": names}
+        if members[0].message:
+            row["message"] = clipped(members[0].message)
+        rows.append(row)
+    return rows
+
+
+def _size(value: Any) -> int:
+    return len(json.dumps(value, separators=(",", ":")).encode())

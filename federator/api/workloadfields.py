@@ -1,0 +1,116 @@
+"""The spec and status fields that the models of all Pinterest workload kinds share, in one place so that they never differ."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from federator.api.common import (
+    Amount,
+    AnyObject,
+    ClusterName,
+    Conditions,
+    Int32,
+    Model,
+    ObjectName,
+    PodTemplate,
+    Sentence,
+    ShortText,
+    SliceBlock,
+    TierName,
+    Unschedulable,
+    list_map,
+)
+from federator.api.placementfields import Placement
+
+NAME_RULE = (
+    "size(self.metadata.name) <= 52 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+    "a workload's name has at most 52 lower-case letters, digits and '-', beginning with a letter",
+)
+PROJECT_RULE = ("self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')", "a project is named like a DNS subdomain")
+
+ConfigMapData = Annotated[
+    dict[str, Annotated[str, Field(max_length=524288)]],
+    Field(
+        max_length=64,
+        json_schema_extra={
+            "x-kubernetes-validations": [
+                {
+                    "rule": "self.all(name, size(name) <= 253 && name.matches('^[-._a-zA-Z0-9]+$'))",
+                    "message": "file names have at most 253 letters, digits, '-', '_' and '.'",
+                }
+            ]
+        },
+    ),
+]
+
+
+class WorkloadSpec(Model):
+    """What every Pinterest workload says."""
+
+    project: Annotated[str, Field(max_length=63, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")] | None = None
+    """Quota account that this workload is charged to; the namespace's name when left out."""
+    tier: TierName = "OnDemand"
+    """Service class: Reserved before OnDemand before Preemptible."""
+    priority: Int32 = 0
+    """Order within the tier, higher first; bounded by the quota's maxPriority."""
+    suspend: bool | None = None
+    """While true, the federation leaves the workload as it is: nothing is placed, moved or changed; status is still reported."""
+    runtime_profile: ObjectName | None = None
+    """RuntimeProfile whose sidecars, init containers, variables and volumes its pods are given; "default" when left out."""
+    iam_role: Annotated[str, Field(max_length=128, pattern=r"^[-+=,.@_/a-zA-Z0-9]+$")] | None = None
+    """IAM role of the pods; their service account is annotated with it."""
+    config: ConfigMapData = Field(default_factory=dict)
+    """Files of the ConfigMap NAME-config, mounted at /etc/pinterest/config; a change restarts the pods of a service."""
+    sidecars: Annotated[dict[str, AnyObject], Field(max_length=32)] = Field(default_factory=dict)
+    """Parameters for containers of the RuntimeProfile, by container name."""
+    placement: Placement | None = None
+    """Where the workload may go; the best matching policy decides when left out."""
+    template: PodTemplate
+    """The pods."""
+    slice: SliceBlock | None = None
+    """Written by the federation in member clusters; refused on the host."""
+
+
+class WorkloadStatus(Model):
+    """What is reported of every Pinterest workload. On the host: of all clusters together; on a slice: of this cluster."""
+
+    observed_generation: Amount = 0
+    """The newest generation that this status speaks about."""
+    conditions: Conditions = Field(default_factory=list)
+    """Ready, Placed, Applied, Healthy, Reconciling, Stalled, and others."""
+    ready: Amount = 0
+    """Copies that are certainly ready (services), or running (jobs)."""
+    placed: Amount = 0
+    """Copies or shards that the decision gives to clusters."""
+    clusters: Amount = 0
+    """Clusters with a share."""
+    summary: ShortText = ""
+    """One line for tables."""
+    message: Annotated[str, Field(max_length=32768)] = ""
+    """Why it is not ready, as a sentence."""
+    reason: ShortText = ""
+    """On a slice: the first useful reason why it is not ready, in CamelCase."""
+    policy: ShortText = ""
+    """The placement policy in force."""
+    healthy: bool | None = None
+    """On a slice: whether its native objects are healthy."""
+    unschedulable: Unschedulable | None = None
+    """On a slice: copies that the member's scheduler has found no node for."""
+
+
+class ClusterRow(Model):
+    """One cluster's part."""
+
+    cluster: ClusterName
+    """Name of the member cluster."""
+    known: bool = True
+    """False while the cluster is not heard of; its figures are then the last ones seen."""
+    reason: ShortText = ""
+    """Why it is not ready, in CamelCase."""
+    message: Sentence = ""
+    """Why it is not ready, as a sentence."""
+
+
+def rows_of(row: Any) -> Any:
+    """The type of a status' list of cluster rows."""
+    return Annotated[list[row], Field(max_length=1000, json_schema_extra=list_map("cluster"))]
