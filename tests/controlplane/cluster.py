@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from tests.controlplane import build
+from tests.controlplane import build, plain
 
 ADMIN = "admin"
 
@@ -57,6 +57,10 @@ class Cluster:
             "contexts": [{"name": self.name, "context": {"cluster": self.name, "user": user}}],
             "current-context": self.name,
         }
+
+    def transport(self, user: str = ADMIN) -> plain.PlainTransport:
+        """A Transport with that user's token; the caller closes it."""
+        return plain.PlainTransport(self.url, self.ca_file, self.tokens[user])
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> tuple[int, Any]:
         """One blocking request as administrator: for waiting and for set-up, not for what is being tested."""
