@@ -72,7 +72,11 @@ def _checked(kind: str, check: Any) -> AfterValidator:
     return AfterValidator(run)
 
 
-Quantity = Annotated[int | str, AfterValidator(_quantity)]
+AMOUNT_PATTERN = r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
+"""For API servers; models check the same with words."""
+Quantity = Annotated[
+    int | str, AfterValidator(_quantity), Field(json_schema_extra={"x-federator-pattern": AMOUNT_PATTERN})
+]
 Amounts = Annotated[dict[str, Quantity], Field(max_length=32)]
 """A resource vector as people write it; the CRD generator spells the values as int-or-string."""
 IntOrPercent = Annotated[int | str, Field(json_schema_extra={"x-federator-pattern": "^[0-9]+%?$"})]
@@ -87,9 +91,20 @@ PortNameOrNumber = int | str
 LabelValue = Annotated[str, Field(max_length=63), _checked("label_value", selectors.check_label_value)]
 LabelKey = Annotated[str, Field(min_length=1, max_length=317), _checked("label_key", selectors.check_label_key)]
 Labels = Annotated[dict[str, LabelValue], Field(max_length=64)]
-DnsLabel = Annotated[str, Field(min_length=1, max_length=63), _checked("dns_label", selectors.dns1123_label)]
-ClusterName = Annotated[str, Field(min_length=1, max_length=63), _checked("cluster_name", selectors.dns1123_label)]
-ObjectName = Annotated[str, Field(min_length=1, max_length=253), _checked("name", selectors.dns1123_subdomain)]
+_LABEL = {"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"}
+_SUBDOMAIN = {"pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"}
+_LABEL_VALUE = {"pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"}
+DnsLabel = Annotated[
+    str, Field(min_length=1, max_length=63, json_schema_extra=_LABEL), _checked("dns_label", selectors.dns1123_label)
+]
+ClusterName = Annotated[
+    str, Field(min_length=1, max_length=63, json_schema_extra=_LABEL), _checked("cluster_name", selectors.dns1123_label)
+]
+ObjectName = Annotated[
+    str,
+    Field(min_length=1, max_length=253, json_schema_extra=_SUBDOMAIN),
+    _checked("name", selectors.dns1123_subdomain),
+]
 ShortText = Annotated[str, Field(max_length=256)]
 Sentence = Annotated[str, Field(max_length=1024)]
 IndexSet = Annotated[str, Field(max_length=262144, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")]

@@ -92,6 +92,10 @@ class UpdateStrategy(Model):
     """Without progress for so long, the roll-out counts as failed; 600 when left out."""
 
 
+RESTART_RULE = (
+    "!has(self.template.spec) || !has(self.template.spec.restartPolicy) || self.template.spec.restartPolicy == 'Always'",
+    "the pods of a service have restartPolicy Always",
+)
 PORTS_RULE = (
     "!has(self.loadBalancers) || self.loadBalancers.all(l, has(self.service)"
     " && self.service.ports.exists(p, p.port == l.port))",
@@ -102,7 +106,7 @@ PORTS_RULE = (
 class Spec(WorkloadSpec):
     """What a PinterestService asks for."""
 
-    model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, PORTS_RULE))
+    model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, PORTS_RULE, RESTART_RULE))
 
     replicas: Count = 1
     """Copies over all clusters; on a slice, those of this cluster."""

@@ -135,6 +135,12 @@ class Spec(Model):
         default_factory=list
     )
     """Who gets what."""
+    leaving: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """Clusters that lost their share and were not known to be empty when this was written."""
+    max_clusters_at_once: Amount | None = None
+    """A changed template reaches at most this many clusters that are not healthy yet."""
     policy: PolicyRef
     """The policy that was in force."""
     quota_generations: Annotated[dict[str, Amount], Field(max_length=64)] = Field(default_factory=dict)
@@ -188,6 +194,8 @@ class DecisionFacts:
     reason: Reason
     message: str
     shares: tuple[Share, ...]
+    leaving: tuple[str, ...]
+    max_clusters_at_once: int | None
     inputs_hash: str
     as_of: float
     policy_name: str
@@ -205,6 +213,7 @@ class DecisionFacts:
     """None in a decision that was written without a charge."""
     deleting: bool
     deletion_reason: str
+    waiting_for: tuple[str, ...]
 
     @property
     def placed(self) -> int:
@@ -214,8 +223,11 @@ class DecisionFacts:
         return next((share for share in self.shares if share.cluster == cluster), None)
 
 
-def to_spec(decision: Decision, causes: Sequence[str], ask: Ask | None = None) -> dict[str, Any]:
-    """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged with."""
+def to_spec(
+    decision: Decision, causes: Sequence[str], ask: Ask | None = None, leaving: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged with
+    and the roll-out's bound; `leaving` are clusters without a share that may still hold something."""
     unit = ask.unit if ask else Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
     spec: dict[str, Any] = {
         "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},
@@ -238,6 +250,10 @@ def to_spec(decision: Decision, causes: Sequence[str], ask: Ask | None = None) -
     }
     if decision.unlimited_quota:
         spec["unlimitedQuota"] = True
+    if leaving:
+        spec["leaving"] = list(leaving)
+    if ask and ask.policy.max_clusters_at_once:
+        spec["maxClustersAtOnce"] = ask.policy.max_clusters_at_once
     if ask:
         shape = capacityfields.from_shape(ask.shape)
         spec["charge"] = {"project": ask.project, "tier": str(ask.tier), "shape": shape}
@@ -271,6 +287,8 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         reason=Reason(reason) if reason in set(Reason) else Reason.PENDING_EVALUATION,
         message=raw.text(spec, "message"),
         shares=shares(obj),
+        leaving=raw.texts(spec, "leaving"),
+        max_clusters_at_once=raw.integer(spec, "maxClustersAtOnce") or None,
         inputs_hash=raw.text(spec, "inputsHash"),
         as_of=raw.epoch_s(raw.text(spec, "asOf")),
         policy_name=raw.text(policy, "name"),
@@ -289,6 +307,7 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         shape=capacityfields.to_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
         deleting="deletionTimestamp" in metadata,
         deletion_reason=raw.text(spec, "deletion", "reason"),
+        waiting_for=raw.texts(spec, "deletion", "waitingFor"),
     )
 
 

@@ -11,7 +11,9 @@ from federator.api.raw import Obj
 from federator.model import names
 
 KIND: Final = "RuntimeProfile"
-Container = Annotated[dict[str, Any], Field(json_schema_extra={"x-federator-embed": "Container"})]
+Container = Annotated[
+    dict[str, Any], Field(json_schema_extra={"x-federator-embed": "Container", "x-federator-omit": ["name"]})
+]
 ContainerName = Annotated[str, Field(min_length=1, max_length=63, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
 
 
