@@ -125,6 +125,8 @@ class Policy:
     division: Division = Division()
     require_all: bool = False
     max_clusters_at_once: int | None = None
+    problem: str = ""
+    """Why the policy that the workload asks for cannot be used, as a sentence: it then places nothing new."""
 
 
 DEFAULT_POLICY = Policy()

@@ -1,0 +1,220 @@
+"""Gathering: folds what all members report about a workload into its host status, and writes only what differs.
+
+At once when a workload has settled or turned; otherwise at most once a second per workload, and an unsettled first status waits
+that long, so that a quick placement costs one status write in all.
+"""
+
+import dataclasses
+import logging
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import kinds
+from federator.hub.dispatching import Dispatching
+from federator.hub.events import Events
+from federator.hub.records import Record
+from federator.hub.slices import SliceSeen
+from federator.hub.state import HubState
+from federator.hub.workloads import Workload
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.queue import WorkQueue
+from federator.model import diffs
+from federator.model.decision import Reason
+from federator.model.names import WorkloadKey
+from federator.model.observation import SliceObservation
+from federator.model.steps import Revisit
+from federator.status import conditions, verdict
+from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
+
+log = logging.getLogger(__name__)
+
+
+class Gathering:
+    """The only writer of host statuses of workloads."""
+
+    def __init__(
+        self,
+        state: HubState,
+        host: clients.Client,
+        dispatching: Dispatching,
+        events: Events,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.dispatching = dispatching
+        self.events = events
+        self.clock = clock
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue("gathering", rng=rng)
+        self._not_before: dict[WorkloadKey, float] = {}
+        """Monotonic time before which an unsettled status of this workload is not written."""
+        state.signals.to_fold.append(self.queue.add)
+
+    async def run(self) -> None:
+        await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
+
+    async def turn(self, key: WorkloadKey) -> Revisit | None:
+        """Folds one workload; writes when it is time."""
+        workload = self.state.workloads.get(key)
+        if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
+            self._not_before.pop(key, None)
+            return None
+        result = self.fold(workload)
+        self.dispatching.release(key)
+        now, wait = self.clock.monotonic(), self.state.options.status_interval_s
+        live = workload.live_status()
+        patch = self._patch(workload, live, result)
+        if not patch:
+            self._not_before.pop(key, None)
+            return None
+        if not result.settled:
+            due = self._not_before.setdefault(key, now + wait)
+            if now < due:
+                return Revisit(key, due - now, "status writes are at least a second apart")
+        await self._write(workload, live, patch, result)
+        self._not_before[key] = self.clock.monotonic() + wait
+        return None
+
+    def fold(self, workload: Workload) -> Fold:
+        """The workload over all members, from memory."""
+        record = self.state.record_of(workload)
+        ask, status, progress = workload.ask, workload.live_status(), workload.progress()
+        suspended = ask is not None and ask.suspended
+        wanted = Wanted(
+            generation=workload.generation,
+            unit=workload.verbs.unit,
+            count=record.facts.wanted if record is not None and not suspended else ask.count if ask is not None else 0,
+            suspended=suspended,
+            deleting=workload.deleting,
+            previous_observed_generation=_integer(status.get("observedGeneration")),
+            previous_completed=progress.completed,
+            previous_failed=progress.failed,
+        )
+        observations, refusals, in_flight = self._gathered(workload, record)
+        return fold(
+            wanted,
+            self._placing(workload, record),
+            observations,
+            refusals=refusals,
+            in_flight=in_flight,
+        )
+
+    def _placing(self, workload: Workload, record: Record | None) -> Placing | None:
+        if workload.problem:
+            return Placing(shortfall=0, reason=Reason.MISCONFIGURED, message=workload.problem, current=True)
+        if record is None:
+            return None
+        ask = workload.ask
+        return Placing(
+            shares=record.shares,
+            shortfall=record.facts.shortfall,
+            reason=record.facts.reason,
+            message=record.facts.message,
+            current=self.state.is_current(workload, record),
+            unlimited_quota=record.facts.unlimited_quota,
+            violations=record.facts.violations,
+            project=ask.project if ask is not None else "",
+        )
+
+    def _gathered(
+        self, workload: Workload, record: Record | None
+    ) -> tuple[list[SliceObservation], list[Refusal], dict[str, str]]:
+        observations: list[SliceObservation] = []
+        refusals: list[Refusal] = []
+        in_flight: dict[str, str] = {}
+        seen = self.state.slices_of(workload.key)
+        clusters = set(seen) | (set(record.clusters) if record is not None else set())
+        actions = self.dispatching.plan(workload, record) if record is not None else {}
+        for cluster in sorted(clusters):
+            member = self.state.members.get(cluster)
+            if member is None:
+                continue
+            slice_seen = seen.get(cluster)
+            if slice_seen is not None and not self._ours(slice_seen, workload):
+                refusals.append(
+                    Refusal(
+                        cluster,
+                        "Conflict",
+                        f"an object named {workload.key.namespace}/{workload.key.name} is there that this fleet did not write",
+                        True,
+                    )
+                )
+                continue
+            observations.append(self._observed(workload, record, cluster, slice_seen))
+            if (refused := member.refused.get(workload.key)) is not None:
+                refusals.append(Refusal(cluster, *refused))
+            action = actions.get(cluster)
+            if action is not None and action.why and member.heard:
+                in_flight[cluster] = action.why
+        return observations, refusals, in_flight
+
+    def _ours(self, seen: SliceSeen, workload: Workload) -> bool:
+        return seen.ours(self.state.options.fleet)
+
+    def _observed(
+        self, workload: Workload, record: Record | None, cluster: str, seen: SliceSeen | None
+    ) -> SliceObservation:
+        member = self.state.members[cluster]
+        if seen is None:
+            return SliceObservation(cluster, known=member.heard)
+        observed = dataclasses.replace(seen.observation, known=member.heard, deleting=seen.deleting)
+        verified = member.verified.of(seen)
+        if verified is not None and verified.content == self.dispatching.content_of(workload):
+            # What this slice says is what the present generation says: it needs no write to have caught up.
+            observed = dataclasses.replace(observed, origin_generation=workload.generation)
+        return observed
+
+    def _patch(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> dict[str, Any]:
+        merged = conditions.merge(live.get("conditions"), result.conditions, self.clock.rfc3339(), verdict.OWNED)
+        record = self.state.record_of(workload)
+        want = workload.verbs.host_status(
+            workload.stub(), result, merged, policy=record.facts.policy_name if record is not None else ""
+        )
+        if kinds.KINDS[workload.key.kind].model is not None:
+            return diffs.replacement_patch(live, want)
+        # The status of a native kind comes back with fields that its server fills in: those are not ours to compare.
+        return diffs.merge_patch(live, want) | {name: None for name in live if name not in want}
+
+    async def _write(
+        self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold
+    ) -> None:
+        key = workload.key
+        ref = kinds.KINDS[key.kind].ref(key.namespace, key.name)
+        try:
+            # The uid keeps this from landing on a re-creation of the same name.
+            obj = await self.host.patch(ref, {"metadata": {"uid": workload.uid}, "status": patch}, subresource="status")
+        except errors.NotFound:
+            return
+        self.state.note_status(key, workload.uid, obj)
+        self._tell_transitions(workload, live, result)
+
+    def _tell_transitions(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> None:
+        was = conditions.find(live.get("conditions"), "Ready")
+        now = next((found for found in result.conditions if found.type == "Ready"), None)
+        if now is None or (was is not None and was.get("status") == now.status) or now.status == conditions.UNKNOWN:
+            return
+        if now.status == conditions.TRUE:
+            self.events.tell(workload.key, workload.uid, now.reason, now.message)
+        elif was is not None and was.get("status") == conditions.TRUE:
+            self.events.tell(workload.key, workload.uid, "NotReady", now.message, warning=True)
+
+    def settled(self) -> tuple[bool, list[str]]:
+        """Whether every workload has settled, and one sentence for each that has not."""
+        waiting: list[str] = []
+        for key, workload in sorted(self.state.workloads.items()):
+            result = self.fold(workload)
+            if not result.settled:
+                waiting.append(f"{key}: {result.waiting_for}")
+            elif self._patch(workload, workload.live_status(), result):
+                waiting.append(f"{key}: its status is still to be written")
+        return not waiting, waiting
+
+
+def _integer(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+

@@ -1,0 +1,262 @@
+"""What the hub hears from the host: one reflector per kind, each keeping the shared state and telling who must act.
+
+A change maps to workload keys; the event itself is dropped. Create, update, delete, restart and missed events take one path.
+"""
+
+import asyncio
+import dataclasses
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from federator.api import federatedquota, kinds, placementpolicy, runtimeprofile
+from federator.hub import records, workloads
+from federator.hub.records import Record
+from federator.hub.state import HubState
+from federator.hub.workloads import Documents, Workload
+from federator.kube import client as clients
+from federator.kube.clock import Clock
+from federator.kube.queue import WorkQueue
+from federator.kube.reflector import Reflector
+from federator.kube.store import Store
+from federator.model.names import WorkloadKey
+from federator.placement.policies import Rule
+
+log = logging.getLogger(__name__)
+
+PAUSE_OBJECT = "federator"
+"""ConfigMap in the system namespace; `paused: "true"` in its data stops all writes of placing and dispatching."""
+
+
+class Hosting:
+    """Owns the host's reflectors."""
+
+    def __init__(
+        self,
+        state: HubState,
+        host: clients.Client,
+        documents: Documents,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        on_member: Callable[[str, Mapping[str, Any] | None], None],
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.documents = documents
+        self.clock = clock
+        self.rng = rng
+        self.on_member = on_member
+        self.stores: list[Store[Any]] = []
+        self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng)
+        """Workloads whose summary was made with a RuntimeProfile that has changed since."""
+
+    async def run(self) -> None:
+        """Keeps everything heard until cancelled. Profiles come first: asks are computed with them."""
+        async with asyncio.TaskGroup() as group:
+            profiles: Store[Any] = self._reflect(group, "RuntimeProfile", _identity, self._profile_changed)
+            await profiles.wait_synced()
+            for kind in kinds.WORKLOADS.values():
+                self._reflect(group, kind.kind, self._projection(kind.kind), self._workload_changed)
+            self._reflect(group, "PlacementDecision", records.summarise, self._record_changed)
+            for policy_kind in ("PlacementPolicy", "ClusterPlacementPolicy"):
+                self._reflect(group, policy_kind, _identity, self._policy_listener(policy_kind))
+            self._reflect(group, "FederatedQuota", federatedquota.to_account, self._quota_changed)
+            self._reflect(group, "MemberCluster", _identity, self._member_changed)
+            group.create_task(self._watch_pause(), name="host pause")
+            group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
+
+    async def wait_synced(self) -> None:
+        """Returns when every list of the host is in."""
+        expected = 6 + len(kinds.WORKLOADS)
+        while len(self.stores) < expected:
+            await asyncio.sleep(0.01)
+        for store in self.stores:
+            await store.wait_synced()
+
+    def _reflect(
+        self,
+        group: asyncio.TaskGroup,
+        kind_name: str,
+        project: Callable[[dict[str, Any]], Any],
+        on_change: Callable[[Any, Any, Any], None],
+    ) -> Store[Any]:
+        kind = kinds.KINDS[kind_name]
+        store: Store[Any] = Store(f"host/{kind.plural}")
+        reflector: Reflector[Any] = Reflector(
+            self.host,
+            kind.api_version,
+            kind.plural,
+            store,
+            project=project,
+            on_change=on_change,
+            clock=self.clock,
+            rng=self.rng,
+        )
+        group.create_task(reflector.run(), name=f"host {kind.plural}")
+        self.stores.append(store)
+        return store
+
+    async def _refresh(self, key: WorkloadKey) -> None:
+        """Makes a workload's summary anew from the object as it is."""
+        old = self.state.workloads.get(key)
+        if old is None:
+            return
+        obj = await self.documents.fetch(old)
+        if obj is not None and self.state.workloads.get(key) is old:
+            new = self._projection(key.kind)(dict(obj))
+            self._workload_changed(None, old, dataclasses.replace(new, status=old.status))
+
+    def _projection(self, kind: str) -> Callable[[dict[str, Any]], Workload]:
+        verbs = kinds.verbs_of(kind)
+
+        def project(obj: dict[str, Any]) -> Workload:
+            entry = self.state.profiles.get(verbs.profile(obj))
+            summary = workloads.summarise(kind, obj, entry["object"] if entry is not None else None)
+            self.documents.offer(summary.key, obj)
+            return summary
+
+        return project
+
+    def _workload_changed(self, _: Any, old: Workload | None, new: Workload | None) -> None:
+        known = new if new is not None else old
+        assert known is not None
+        key = known.key
+        if new is None:
+            self.documents.drop(key)
+            self.state.workloads.pop(key, None)
+            self.state.evaluated.pop(key, None)
+        else:
+            self.state.workloads[key] = new
+            if old is not None and old.uid == new.uid and _asks_the_same(old, new):
+                self.state.signals.fold(key)
+                return
+            self.state.evaluated.pop(key, None)
+            self.state.signals.place(key)
+            self.state.signals.dispatch(key)
+        for record in self.state.records_of(key):
+            self.state.signals.bury(key.namespace, record.name)
+        self.state.signals.fold(key)
+
+    def _record_changed(self, key: tuple[str, str], old: Record | None, new: Record | None) -> None:
+        namespace, name = key
+        if new is None:
+            assert old is not None
+            if self.state.drop_record(namespace, name, old.uid) is not None:
+                self.state.books.forget(old.workload_uid)
+                self.state.signals.place(old.key)
+                self.state.signals.freed()
+            return
+        if not self.state.note_record(namespace, new):
+            return
+        if not self.state.ready and (commitment := new.commitment()) is not None:
+            self.state.books.record(commitment)
+        self.state.signals.bury(namespace, name)
+        self.state.signals.dispatch(new.key)
+        self.state.signals.fold(new.key)
+        if old is not None and old.shares != new.shares:
+            self.state.signals.place(new.key)
+
+    def _policy_listener(self, kind: str) -> Callable[[Any, Any, Any], None]:
+        def changed(key: tuple[str, str], old: Any, new: Any) -> None:
+            if new is None:
+                self.state.rules.pop((kind, *key), None)
+            elif old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new):
+                return
+            else:
+                matching = placementpolicy.matching({"kind": kind, **new})
+                self.state.rules[(kind, *key)] = Rule(policy=placementpolicy.to_policy(new, "match"), **matching)
+            self.place_all()
+
+        return changed
+
+    def _quota_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+        if old == new:
+            return
+        if new is None:
+            self.state.quotas.pop(key[1], None)
+        else:
+            self.state.quotas[key[1]] = new
+        self.place_all()
+
+    def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+        name = key[1]
+        if new is None:
+            self.state.profiles.pop(name, None)
+        else:
+            self.state.profiles[name] = {
+                "object": new,
+                "hash": runtimeprofile.content_hash(new),
+                "copy": runtimeprofile.member_copy(new, self.state.options.fleet),
+            }
+        for workload in list(self.state.workloads.values()):
+            if workload.profile == name:
+                self.refreshing.add(workload.key)
+
+    def _member_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+        self.on_member(key[1], new)
+        if old is None or new is None or _generation(old) != _generation(new) or _labels(old) != _labels(new):
+            self.place_all()
+
+    def place_all(self) -> None:
+        """Something that any decision may depend on changed; those whose inputs did not are left alone."""
+        for key in sorted(self.state.workloads):
+            self.state.signals.place(key)
+
+    async def _watch_pause(self) -> None:
+        store: Store[bool] = Store("host/pause")
+        reflector: Reflector[bool] = Reflector(
+            self.host,
+            "v1",
+            "configmaps",
+            store,
+            namespace=self.state.options.system_namespace,
+            field_selector=f"metadata.name={PAUSE_OBJECT}",
+            project=lambda obj: (obj.get("data") or {}).get("paused") == "true",
+            on_change=lambda _key, _old, new: self._pause(bool(new)),
+            clock=self.clock,
+            rng=self.rng,
+        )
+        await reflector.run()
+
+    def _pause(self, paused: bool) -> None:
+        if paused == self.state.paused:
+            return
+        log.info("paused" if paused else "resumed")
+        self.state.paused = paused
+        if paused:
+            return
+        self.place_all()
+        for key in sorted(self.state.workloads):
+            self.state.signals.dispatch(key)
+        for namespace, name in sorted(self.state.records):
+            self.state.signals.bury(namespace, name)
+
+
+def _identity(obj: dict[str, Any]) -> dict[str, Any]:
+    return obj
+
+
+def _asks_the_same(old: Workload, new: Workload) -> bool:
+    return (
+        old.generation == new.generation
+        and old.ask == new.ask
+        and old.labels == new.labels
+        and old.content == new.content
+        and old.deleting == new.deleting
+        and old.placement == new.placement
+    )
+
+
+def _generation(obj: Mapping[str, Any]) -> int:
+    found: int = obj["metadata"].get("generation", 0)
+    return found
+
+
+def _uid(obj: Mapping[str, Any]) -> str:
+    return str(obj["metadata"].get("uid", ""))
+
+
+def _labels(obj: Mapping[str, Any]) -> Mapping[str, str]:
+    return obj["metadata"].get("labels") or {}

@@ -1,0 +1,81 @@
+"""The state of our line to one member: one table next to one enum, driven by probes, read by filters and folds.
+
+Silence is not absence: a member that does not answer is SUSPECT, then LOST, but what it holds stays on the books until it is
+heard again. Time is an argument (seconds of the monotonic clock).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+
+class Link(StrEnum):
+    """How well we hear a member."""
+
+    NEW = "New"
+    """Never heard since this process began."""
+    LIVE = "Live"
+    SUSPECT = "Suspect"
+    """Probes fail, but not for long enough to believe it."""
+    LOST = "Lost"
+    REFUSED = "Refused"
+    """It answers, but is not the cluster that was joined, or does not accept us."""
+
+
+class Sign(StrEnum):
+    """What one probe said."""
+
+    HEARD = "Heard"
+    SILENT = "Silent"
+    GRACE_OVER = "GraceOver"
+    REFUSES = "Refuses"
+
+
+MOVES: Mapping[tuple[Link, Sign], Link] = {
+    (Link.NEW, Sign.HEARD): Link.LIVE,
+    (Link.NEW, Sign.GRACE_OVER): Link.LOST,
+    (Link.NEW, Sign.REFUSES): Link.REFUSED,
+    (Link.LIVE, Sign.SILENT): Link.SUSPECT,
+    (Link.LIVE, Sign.REFUSES): Link.REFUSED,
+    (Link.SUSPECT, Sign.HEARD): Link.LIVE,
+    (Link.SUSPECT, Sign.GRACE_OVER): Link.LOST,
+    (Link.SUSPECT, Sign.REFUSES): Link.REFUSED,
+    (Link.LOST, Sign.HEARD): Link.LIVE,
+    (Link.LOST, Sign.REFUSES): Link.REFUSED,
+    (Link.REFUSED, Sign.HEARD): Link.LIVE,
+    (Link.REFUSED, Sign.GRACE_OVER): Link.LOST,
+}
+"""Pairs that are not here leave the state as it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """Where we are, since when, and why."""
+
+    link: Link = Link.NEW
+    since_s: float = 0.0
+    heard_at_s: float | None = None
+    """When the last good probe was answered; None before the first."""
+    why: str = "has not been probed yet"
+
+    @property
+    def trusted(self) -> bool:
+        """Whether what we last saw of it may be taken as the present state (SUSPECT still is: a blip flips nothing)."""
+        return self.link in (Link.LIVE, Link.SUSPECT)
+
+
+def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) -> LinkState:
+    """The state after one probe. A silent probe past `grace_s` since the last good one counts as GRACE_OVER.
+
+    The time of first silence is kept through further failures, so the grace measures the loss and not the last attempt.
+    """
+    if sign is Sign.SILENT:
+        anchor = state.heard_at_s if state.heard_at_s is not None else state.since_s
+        if now_s - anchor >= grace_s:
+            sign = Sign.GRACE_OVER
+    link = MOVES.get((state.link, sign), state.link)
+    if sign is Sign.SILENT and state.link is Link.LIVE:
+        link = Link.SUSPECT
+    since = now_s if link is not state.link else state.since_s
+    heard = now_s if sign is Sign.HEARD else state.heard_at_s
+    return replace(state, link=link, since_s=since, heard_at_s=heard, why=why)

@@ -1,0 +1,246 @@
+"""One member as the hub holds it in memory: its line, its slices, its capacity report. One object per MemberCluster.
+
+Written by its `membership.Line` and its reflectors; read by placing, dispatching and gathering. Lives as long as the
+MemberCluster object; a closed line leaves the last seen slices in place, because silence is not absence.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from federator.api import clustercapacity, kinds, membercluster
+from federator.hub import link as links
+from federator.hub import slices
+from federator.hub.link import Link
+from federator.hub.slices import SliceSeen
+from federator.kube import client as clients
+from federator.kube import clock as clocks
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.reflector import Reflector
+from federator.kube.store import Store, version_number
+from federator.model.fleet import Capacity, ClusterView
+from federator.model.names import WorkloadKey
+from federator.model.steps import ObjectRef
+
+EXPANDER_LEASE = "federator-member"
+EXPANDED_KINDS = ("PinterestService.pinterest.com", "PinterestJobSet.pinterest.com")
+
+
+@dataclass(slots=True)
+class CapacityReport:
+    """The member's ClusterCapacity as last heard."""
+
+    uid: str
+    resource_version: str
+    capacity: Capacity
+    shapes: tuple[str, ...]
+    """Ids of the shapes it has been asked about."""
+    status: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Member:
+    """Everything the hub knows of one member."""
+
+    name: str
+    obj: Mapping[str, Any]
+    """The MemberCluster object as last heard."""
+    on_slice: Callable[["Member", WorkloadKey], None]
+    on_capacity: Callable[["Member"], None]
+    link: links.LinkState = field(default_factory=links.LinkState)
+    link_reason: str = "NotProbed"
+    uid: str = ""
+    version: str = ""
+    apis: frozenset[str] = frozenset()
+    expander_heard_s: float | None = None
+    """Monotonic time at which the member process's lease last moved; None when it has none."""
+    client: clients.Client | None = None
+    stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
+    own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
+    """Slices as the answers to our writes showed them, until the watch has caught up."""
+    report: CapacityReport | None = None
+    report_heard_s: float = 0.0
+    namespaces: set[str] = field(default_factory=set)
+    """Namespaces known to exist there."""
+    profiles: set[str] = field(default_factory=set)
+    """Profile copies known to exist there, as name-hash."""
+    verified: slices.VerifiedBook = field(default_factory=slices.VerifiedBook)
+    refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
+    """Writes it would not take: (reason, message, permanent)."""
+    duplicate_of: str = ""
+    reported: bool = False
+    probes: int = 0
+    """Probes that were answered or given up."""
+    _lease_seen: str = ""
+
+    @property
+    def synced(self) -> bool:
+        """Every kind was listed in this process's life: only then is an absence an absence."""
+        return bool(self.stores) and all(store.synced for store in self.stores.values())
+
+    @property
+    def heard(self) -> bool:
+        """What is in the stores may be taken as the present state."""
+        return self.link.trusted and self.synced
+
+    def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
+        """The slice as last heard: by the watch, or sooner by the answer to our own write."""
+        store = self.stores.get(key.kind)
+        row = store.get((key.namespace, key.name)) if store is not None else None
+        own = self.own_writes.get(key)
+        if own is None:
+            return row
+        seen = row.resource_version if row is not None and row.uid == own.uid else ""
+        heard = seen or (store.resource_version if store is not None else "")
+        if version_number(heard) >= version_number(own.resource_version):
+            del self.own_writes[key]
+            return row
+        return own
+
+    def note(self, seen: SliceSeen) -> None:
+        """Files the answer to our own write, so that nobody waits for the watch to tell us what we did."""
+        self.own_writes[seen.key] = seen
+        self.on_slice(self, seen.key)
+
+    def connection_facts(self) -> tuple[Any, ...]:
+        """What a new connection would be made from; a change closes the line and opens it anew."""
+        spec = self.obj.get("spec") or {}
+        return (repr(spec.get("credentials")), self.obj["metadata"].get("uid"))
+
+    def identity_trouble(self, uid: str) -> str:
+        """Why a cluster that says it is `uid` is not the one that was joined; "" when it is."""
+        if self.duplicate_of:
+            return f"it is the same cluster as {self.duplicate_of}"
+        pinned = membercluster.pinned_uid(self.obj) or self.uid
+        if pinned and uid != pinned:
+            return f"the cluster answers as {uid}, but {pinned} was joined (kube-system uid)"
+        return ""
+
+    async def discover(self, client: clients.Client) -> frozenset[str]:
+        """The workload kinds it serves in the version we speak, as `Kind.group`."""
+        served = {(found.api_version, found.kind) for found in await client.discover()}
+        return frozenset(
+            f"{kind.kind}.{kind.group}" for kind in kinds.WORKLOADS.values() if (kind.api_version, kind.kind) in served
+        )
+
+    async def hear_expander(self, client: clients.Client, namespace: str, clock: Clock) -> None:
+        """Looks at the member process's lease. Its own clock is not believed: what counts is that the lease moves."""
+        try:
+            lease = await client.get(
+                ObjectRef("coordination.k8s.io/v1", "leases", namespace, EXPANDER_LEASE, "Lease"), timeout_s=5.0
+            )
+        except errors.NotFound:
+            self.expander_heard_s = None
+            return
+        seen = str((lease.get("spec") or {}).get("renewTime", ""))
+        if seen != self._lease_seen or self.expander_heard_s is None:
+            self._lease_seen = seen
+            self.expander_heard_s = clock.monotonic()
+
+    async def reflect(self, client: clients.Client, fleet: str, clock: Clock, rng: random.Random) -> None:
+        """Keeps slices and the capacity report in memory until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for kind in kinds.WORKLOADS.values():
+                if f"{kind.kind}.{kind.group}" not in self.apis:
+                    continue
+                store = self.stores.setdefault(kind.kind, Store[SliceSeen](f"{self.name}/{kind.plural}"))
+                reflector = Reflector(
+                    client,
+                    kind.api_version,
+                    kind.plural,
+                    store,
+                    project=self._projection(kind.kind),
+                    label_selector="" if kind.model is not None else slices.fleet_selector(fleet),
+                    on_change=lambda key, old, new: self._slice_changed(key, old, new),
+                    clock=clock,
+                    rng=rng,
+                )
+                group.create_task(reflector.run(), name=f"{self.name} {kind.plural}")
+            capacity = kinds.KINDS["ClusterCapacity"]
+            reflector_of_capacity = Reflector(
+                client,
+                capacity.api_version,
+                capacity.plural,
+                Store[CapacityReport](f"{self.name}/capacity"),
+                project=_report,
+                on_change=lambda key, old, new: self._capacity_changed(new, clock),
+                clock=clock,
+                rng=rng,
+            )
+            group.create_task(reflector_of_capacity.run(), name=f"{self.name} capacity")
+
+    def _projection(self, kind: str) -> Callable[[Mapping[str, Any]], SliceSeen]:
+        return lambda obj: slices.summarise(kind, self.name, obj)
+
+    def _slice_changed(self, _: Any, old: SliceSeen | None, new: SliceSeen | None) -> None:
+        seen = new if new is not None else old
+        if seen is not None:
+            self.on_slice(self, seen.key)
+
+    def _capacity_changed(self, new: CapacityReport | None, clock: Clock) -> None:
+        self.report = new
+        self.report_heard_s = clock.monotonic()
+        self.on_capacity(self)
+
+    def view(self, now_s: float, clock: Clock, *, unready_after_s: float, stale_after_s: float) -> ClusterView:
+        """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot."""
+        declared = membercluster.to_view(self.obj, now_s)
+        ready, why = self.readiness(clock.monotonic(), unready_after_s)
+        age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
+        if self.link.trusted:
+            age = 0.0
+        return replace(
+            declared,
+            ready=ready,
+            unready_reason=why,
+            apis=self.apis,
+            capacity=self.report.capacity if self.report is not None else None,
+            capacity_age_s=age,
+            stale=age > stale_after_s,
+        )
+
+    def readiness(self, now_s: float, unready_after_s: float) -> tuple[bool, str]:
+        """Whether it takes new work, and the sentence why not."""
+        if self.duplicate_of:
+            return False, f"it is the same cluster as {self.duplicate_of}"
+        if not self.link.trusted:
+            return False, f"it is {self.link.link.value}: {self.link.why}"
+        if not self.synced:
+            return False, "its slices have not been listed yet"
+        if self.expander_heard_s is None:
+            return False, "no member process has reported there (lease federator-system/federator-member)"
+        silent = now_s - self.expander_heard_s
+        if silent > unready_after_s:
+            return False, f"its member process has been silent for {silent:.0f} s"
+        return True, ""
+
+    @property
+    def known_or_unknown(self) -> bool:
+        """Whether we know its present state, or know that we do not: only then may anything be decided at start-up."""
+        return self.heard or (self.probes > 0 and not self.link.trusted)
+
+    @property
+    def lost(self) -> bool:
+        return self.link.link in (Link.LOST, Link.REFUSED, Link.NEW)
+
+
+def _report(obj: Mapping[str, Any]) -> CapacityReport:
+    meta, status = obj["metadata"], obj.get("status") or {}
+    return CapacityReport(
+        uid=meta.get("uid", ""),
+        resource_version=meta.get("resourceVersion", ""),
+        capacity=clustercapacity.to_capacity(status),
+        shapes=tuple(shape.get("id", "") for shape in (obj.get("spec") or {}).get("shapes") or ()),
+        status=status,
+    )
+
+
+def age_s(stamp: str, now_s: float) -> float:
+    """Seconds since an RFC 3339 stamp; 0 for one that cannot be read."""
+    try:
+        return max(0.0, now_s - clocks.parse(stamp))
+    except ValueError:
+        return 0.0

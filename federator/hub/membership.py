@@ -1,0 +1,152 @@
+"""Membership: one line to each MemberCluster, opened, probed, judged and closed.
+
+For every MemberCluster object one task runs `Line.run`: it fetches the credentials, pins the identity, starts the reflectors
+and probes. What it learns goes into the shared `Member`; what people should see goes to MemberCluster.status through `report`.
+A member's trouble never raises beyond its own line.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from federator.hub import link as links
+from federator.hub.link import Link, Sign
+from federator.hub.members import Member
+from federator.hub.options import HubOptions
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.transport import Transport
+from federator.model.steps import ObjectRef
+
+Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
+"""From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or ValueError with a sentence."""
+
+log = logging.getLogger(__name__)
+
+
+class Line:
+    """Keeps one member connected. `run` ends only by cancellation."""
+
+    def __init__(
+        self,
+        member: Member,
+        host: clients.Client,
+        connect: Connect,
+        *,
+        options: HubOptions,
+        clock: Clock,
+        rng: random.Random,
+        changed: Callable[[Member], None],
+    ) -> None:
+        self.member = member
+        self.host = host
+        self.connect = connect
+        self.options = options
+        self.clock = clock
+        self.rng = rng
+        self.changed = changed
+        """Called after anything that placing, folding or the report may care about has changed."""
+        self._identity_checked_s = float("-inf")
+
+    async def run(self) -> None:
+        """Connects, then probes for ever; reflectors live in a task group beside the probes."""
+        member = self.member
+        member.link = links.LinkState(since_s=self.clock.monotonic())
+        await asyncio.sleep(self.rng.uniform(0, min(0.05, self.options.probe_interval_s)))
+        while True:
+            try:
+                transport = await self._open()
+            except (errors.ApiError, ValueError) as trouble:
+                self._judge(Sign.REFUSES if isinstance(trouble, ValueError) else Sign.SILENT, str(trouble))
+                await self._pause()
+                continue
+            try:
+                await self._serve(transport)
+            finally:
+                member.client = None
+                await transport.close()
+
+    async def _open(self) -> Transport:
+        """Credentials from the one namespace where they live, then a transport that is already probed once."""
+        async with asyncio.timeout(self.options.probe_timeout_s * 4):
+            return await self._open_unbounded()
+
+    async def _open_unbounded(self) -> Transport:
+        name = ((self.member.obj.get("spec") or {}).get("credentials") or {}).get("secretRef", {}).get("name", "")
+        namespace = self.options.credentials_namespace
+        secret: Mapping[str, Any] = {}
+        if name:
+            try:
+                secret = await self.host.get(ObjectRef("v1", "secrets", namespace, name, "Secret"))
+            except errors.NotFound:
+                raise ValueError(f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist") from None
+        return await self.connect(self.member.obj, secret)
+
+    async def _serve(self, transport: Transport) -> None:
+        """Probes until the credentials are refused for longer than a blip or the MemberCluster names other ones."""
+        member = self.member
+        wanted = member.connection_facts()
+        client = clients.Client(transport, member.name)
+        try:
+            async with asyncio.TaskGroup() as group:
+                reflecting: asyncio.Task[None] | None = None
+                while member.connection_facts() == wanted:
+                    await self._probe(client)
+                    if reflecting is None and member.link.link is Link.LIVE:
+                        member.client = client
+                        reflecting = group.create_task(
+                            member.reflect(client, self.options.fleet, self.clock, self.rng),
+                            name=f"reflect {member.name}",
+                        )
+                        self.changed(member)
+                    if member.link.link is Link.REFUSED:
+                        break
+                    await self._pause()
+                if reflecting is not None:
+                    reflecting.cancel()
+        except* errors.ApiError as group_error:
+            log.warning("the line to %s broke: %s", member.name, group_error.exceptions[0])
+        if member.link.link is Link.REFUSED:
+            await self._pause()
+
+    async def _probe(self, client: clients.Client) -> None:
+        """One probe: is it ready, is it still the cluster that was joined, what does it serve."""
+        member, now = self.member, self.clock.monotonic()
+        try:
+            async with asyncio.timeout(self.options.probe_timeout_s):
+                await client.ready()
+                if now - self._identity_checked_s >= self.options.identity_check_interval_s:
+                    uid = await client.kube_system_uid()
+                    if trouble := member.identity_trouble(uid):
+                        self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
+                        return
+                    member.uid = uid
+                    member.apis = await member.discover(client)
+                    member.version = str((await client.version()).get("gitVersion", ""))
+                    self._identity_checked_s = now
+                await member.hear_expander(client, self.options.system_namespace, self.clock)
+        except (errors.Unauthenticated, errors.Denied) as refusal:
+            self._judge(Sign.REFUSES, f"the member does not accept our credentials: {refusal}", reason="AuthFailed")
+        except (errors.ApiError, TimeoutError) as trouble:
+            self._judge(Sign.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
+        else:
+            self._judge(Sign.HEARD, "answers", reason="Ready")
+
+    def _judge(self, sign: Sign, why: str, reason: str = "") -> None:
+        member = self.member
+        before = member.link
+        member.probes += 1
+        member.link = links.after(before, sign, why, self.clock.monotonic(), self.options.unready_after_s)
+        member.link_reason = reason or {Sign.REFUSES: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
+        if member.link.link is not before.link:
+            log.info("member %s: %s -> %s (%s)", member.name, before.link.value, member.link.link.value, why)
+            self.changed(member)
+        elif sign is Sign.HEARD and not member.reported:
+            self.changed(member)
+
+    async def _pause(self) -> None:
+        interval = self.options.probe_interval_s
+        await asyncio.sleep(interval * self.rng.uniform(0.9, 1.1))

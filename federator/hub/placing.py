@@ -1,0 +1,332 @@
+"""Placing: takes a batch of keys, one snapshot and its ledger, and writes the decisions.
+
+One batch runs at a time, because room and quota are shared by everybody. The core decides; this file gathers its inputs, writes
+what changed with a version check, and on a conflict simply takes the key again. A decision is on the host before any member
+hears of it.
+"""
+
+import asyncio
+import dataclasses
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from federator.api import kinds, placementdecision, placementpolicy
+from federator.hub import records
+from federator.hub.events import Events
+from federator.hub.records import Record
+from federator.hub.state import HubState
+from federator.hub.workloads import Workload
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.queue import WorkQueue
+from federator.model import names
+from federator.model.ask import Ask, Policy
+from federator.model.decision import Decision, Reason
+from federator.model.errors import FieldError
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.names import WorkloadKey
+from federator.placement import engine, inputs, ordering, policies
+from federator.placement.books import Commitment
+from federator.placement.ledger import Ledger
+
+log = logging.getLogger(__name__)
+
+UNREADABLE_POLICY = "its placement cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """One key of a batch that has something to decide."""
+
+    workload: Workload
+    ask: Ask
+    record: Record | None
+    inputs: str
+
+
+class Placing:
+    """The only writer of PlacementDecisions' shares."""
+
+    def __init__(
+        self, state: HubState, host: clients.Client, events: Events, *, clock: Clock, rng: random.Random
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.events = events
+        self.clock = clock
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue("placing", rng=rng)
+        self.waiting: dict[WorkloadKey, frozenset[str]] = {}
+        """Workloads with a shortfall, and the clusters whose news could help (empty: any)."""
+        state.signals.to_place.append(self.queue.add)
+
+    async def run(self) -> None:
+        options = self.state.options
+        await self.queue.run_batches(self.turn, most=options.batch_size, linger_s=options.batch_linger_s)
+
+    def wake_waiting(self) -> None:
+        """Room, quota or membership changed: whoever is short is asked again."""
+        for key in sorted(self.waiting):
+            self.queue.add(key)
+
+    async def turn(self, batch: Sequence[WorkloadKey]) -> None:
+        """One batch: decide everything synchronously, then write concurrently."""
+        if self.state.paused:
+            return
+        snapshot = self.snapshot()
+        due = {item.workload.key: item for key in batch if (item := self._due(key, snapshot)) is not None}
+        if not due:
+            return
+        ledger = self.state.books.open(snapshot)
+        decided: list[tuple[Due, Decision]] = []
+        for ask in ordering.order([item.ask for item in due.values()], self.state.books):
+            item = due[ask.key]
+            decision = self._decide(item, snapshot, ledger)
+            self.state.books.record(self._commitment(item.ask, decision))
+            self._note_waiting(decision)
+            decided.append((item, decision))
+        gate = asyncio.Semaphore(self.state.options.host_writes_in_flight)
+        async with asyncio.TaskGroup() as group:
+            for item, decision in decided:
+                group.create_task(self._commit(item, decision, gate))
+
+    def snapshot(self) -> FleetSnapshot:
+        """The fleet as of now, from what is in memory."""
+        options, now = self.state.options, self.clock.now()
+        views = {
+            name: member.view(
+                now,
+                self.clock,
+                unready_after_s=options.unready_after_s,
+                stale_after_s=options.capacity_stale_after_s,
+            )
+            for name, member in sorted(self.state.members.items())
+        }
+        quotas = tuple(account for _, account in sorted(self.state.quotas.items()))
+        return FleetSnapshot(as_of=now, clusters=views, quotas=quotas)
+
+    def _due(self, key: WorkloadKey, snapshot: FleetSnapshot) -> Due | None:
+        """What has to be decided for a key; None when the decision in force still is the right one."""
+        workload = self.state.workloads.get(key)
+        if workload is None or workload.deleting or workload.ask is None:
+            self.waiting.pop(key, None)
+            if workload is not None:
+                self.state.signals.fold(key)
+            return None
+        if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
+            return None
+        policy = self.policy_of(workload)
+        if self.state.refuses_native(key.kind) and policy.origin == "default":
+            return None  # nobody asked to have it federated: it is the host's own
+        ask = dataclasses.replace(workload.ask, policy=policy)
+        if not ask.shape.plain and self.state.want_shape(ask.shape):
+            self.state.signals.ask_members()
+        found = self.state.evaluated[key] = inputs.inputs_hash(ask, snapshot)
+        record = self.state.record_of(workload)
+        if record is not None and record.facts.inputs_hash == found and key not in self.waiting:
+            if not record.facts.shortfall and not self._capped(key, record):
+                return None
+        return Due(workload, ask, record, found)
+
+    def _capped(self, key: WorkloadKey, record: Record) -> bool:
+        now = self.clock.monotonic()
+        return any(
+            (cap := self.state.caps.get((key, share.cluster))) is not None and cap[1] > now and cap[0] < share.slots
+            for share in record.shares
+        )
+
+    def policy_of(self, workload: Workload) -> Policy:
+        """The policy in force. One that cannot be found or read places nothing, with a sentence why."""
+        placement = workload.placement
+        try:
+            if placement and "policyRef" not in placement:
+                return placementpolicy.policy_from_inline(placement)
+            return policies.choose(
+                workload.key.kind,
+                workload.key.namespace,
+                workload.labels,
+                workload.ask.project if workload.ask is not None else "",
+                placement.get("policyRef", ""),
+                tuple(rule for _, rule in sorted(self.state.rules.items())),
+            )
+        except FieldError as bad:
+            return Policy(name=placement.get("policyRef", "") or "inline", origin="misconfigured", problem=str(bad))
+
+    def _decide(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decision:
+        if self.state.refuses_native(item.ask.key.kind):
+            return self._host_would_run_it(item, snapshot.as_of)
+        held = self.holdings(item.workload, item.record)
+        return engine.decide(
+            item.ask,
+            held,
+            snapshot,
+            ledger,
+            seq=self.state.next_seq(),
+            previous_hash=item.record.facts.inputs_hash if item.record is not None else "",
+            finished=item.workload.progress().done,
+        )
+
+    def _host_would_run_it(self, item: Due, as_of: float) -> Decision:
+        """The refusal of a native kind on a host that runs such workloads itself: it would run twice."""
+        ask = item.ask
+        message = (
+            f"the host runs {ask.key.kind}s itself (setting sharedHost): its {ask.count} copies would run there and in members;"
+            " use a PinterestService, or a dedicated host"
+        )
+        return Decision(
+            key=ask.key,
+            uid=ask.uid,
+            wanted=ask.count,
+            shares=(),
+            shortfall=ask.count,
+            reason=Reason.HOST_WOULD_RUN_IT,
+            message=message,
+            verdicts=(),
+            as_of=as_of,
+            inputs_hash=item.inputs,
+            seq=self.state.next_seq(),
+        )
+
+    def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
+        """What the workload has, by its decision and what its members say."""
+        if record is None:
+            return ()
+        seen = self.state.slices_of(workload.key)
+        now = self.clock.monotonic()
+        held: list[Holding] = []
+        for share in record.shares:
+            cap = self.state.caps.get((workload.key, share.cluster))
+            slice_seen = seen.get(share.cluster)
+            held.append(
+                Holding(
+                    cluster=share.cluster,
+                    count=share.count,
+                    slots=share.slots,
+                    seq=share.seq,
+                    ranges=share.ranges,
+                    ready=slice_seen.observation.ready if slice_seen is not None else 0,
+                    unschedulable_cap=cap[0] if cap is not None and cap[1] > now else None,
+                )
+            )
+        return tuple(held)
+
+    def _commitment(self, ask: Ask, decision: Decision) -> Commitment:
+        return Commitment(
+            uid=ask.uid,
+            key=ask.key,
+            project=ask.project,
+            namespace=ask.key.namespace,
+            tier=ask.tier,
+            shape=ask.shape,
+            holdings=records.holdings(decision.shares),
+        )
+
+    def _note_waiting(self, decision: Decision) -> None:
+        if decision.shortfall > 0:
+            self.waiting[decision.key] = frozenset()
+        else:
+            self.waiting.pop(decision.key, None)
+
+    async def _commit(self, item: Due, decision: Decision, gate: asyncio.Semaphore) -> None:
+        """Writes a decision if it says anything new. A failed write takes the key again."""
+        key = item.workload.key
+        if item.record is not None and _same(item.record, decision):
+            self.state.signals.fold(key)
+            return
+        async with gate:
+            try:
+                obj = await self._write(item, decision)
+            except errors.ApiError as trouble:
+                self._restore(item)
+                self.queue.fail(key, trouble)
+                return
+        record = records.summarise(obj)
+        self.state.note_record(key.namespace, record)
+        self.events.placed(item.workload, item.record, decision)
+        log.info(
+            "placed",
+            extra={
+                "workload": str(key),
+                "seq": decision.seq,
+                "shares": {share.cluster: share.count for share in decision.shares},
+                "shortfall": decision.shortfall,
+                "reason": decision.reason.value,
+            },
+        )
+        self.state.signals.dispatch(key)
+        self.state.signals.fold(key)
+
+    def _restore(self, item: Due) -> None:
+        """A decision that could not be written charges nothing; the one before it does again."""
+        if item.record is None:
+            self.state.books.forget(item.workload.uid)
+            return
+        if (before := item.record.commitment()) is not None:
+            self.state.books.record(before)
+
+    async def _write(self, item: Due, decision: Decision) -> Mapping[str, Any]:
+        workload, record = item.workload, item.record
+        kind = kinds.KINDS["PlacementDecision"]
+        short = kinds.KINDS[workload.key.kind].short_names[0]
+        name = names.decision_name(short, workload.key.name, workload.uid)
+        leaving = self._leaving(record, decision)
+        spec = placementdecision.to_spec(decision, self._causes(item), item.ask, leaving)
+        ref = kind.ref(workload.key.namespace, name)
+        if record is None:
+            body = {
+                "apiVersion": kind.api_version,
+                "kind": kind.kind,
+                "metadata": {
+                    "name": name,
+                    "namespace": workload.key.namespace,
+                    "labels": {names.WORKLOAD_UID_LABEL: workload.uid},
+                    "finalizers": [names.DECISION_FINALIZER],
+                },
+                "spec": spec,
+            }
+            return await self.host.create(ref, body)
+        # One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
+        operations = [
+            {"op": "replace", "path": "/metadata/resourceVersion", "value": record.facts.resource_version},
+            {"op": "replace", "path": "/spec", "value": spec},
+        ]
+        return await self.host.patch(ref, operations, kind="json")
+
+    def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
+        """Clusters without a share any more that may still hold something."""
+        if record is None:
+            return ()
+        staying = {share.cluster for share in decision.shares}
+        return tuple(
+            cluster
+            for cluster in sorted(record.clusters - staying)
+            if (member := self.state.members.get(cluster)) is not None
+            and (not member.heard or member.slice_of(decision.key) is not None)
+        )
+
+    def _causes(self, item: Due) -> tuple[str, ...]:
+        """What led to this decision, in a few words, after what led to the ones before."""
+        record = item.record
+        if record is None:
+            return ("created",)
+        if record.facts.inputs_hash != item.inputs:
+            cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
+        elif record.facts.shortfall:
+            cause = "room or quota changed"
+        else:
+            cause = "a cluster could not schedule its share"
+        return (*record.facts.causes, cause)
+
+
+def _same(record: Record, decision: Decision) -> bool:
+    """Whether writing the decision would tell nobody anything new. Its message may carry figures that move with the room
+    of the fleet; they are not worth a write (`explain` computes them afresh)."""
+    return (
+        record.facts.inputs_hash == decision.inputs_hash
+        and record.shares == decision.shares
+        and record.facts.shortfall == decision.shortfall
+        and record.facts.reason is decision.reason
+    )

@@ -1,0 +1,175 @@
+"""The hub process: wires host, members and controllers together, and knows when it may act.
+
+Order of a start: the host's lists, then every member heard or known to be unheard; until then nothing is placed, dispatched or
+deleted. `run` ends by cancellation only; every task has this process as its owner.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from federator.hub import dispatching as dispatchings
+from federator.hub.burying import Burying
+from federator.hub.dispatching import Dispatching
+from federator.hub.events import Events
+from federator.hub.gathering import Gathering
+from federator.hub.hosting import Hosting
+from federator.hub.members import Member
+from federator.hub.membership import Connect, Line
+from federator.hub.options import HubOptions
+from federator.hub.placing import Placing
+from federator.hub.reporting import Reporting
+from federator.hub.scheduling import Feedback
+from federator.hub.state import HubState
+from federator.hub.workloads import Documents
+from federator.kube import client as clients
+from federator.kube.clock import Clock
+from federator.model.names import WorkloadKey
+
+log = logging.getLogger(__name__)
+
+
+class HubProcess:
+    """One hub. `client` speaks to the host; `connect` opens transports to members."""
+
+    def __init__(
+        self, client: clients.Client, connect: Connect, *, options: HubOptions, clock: Clock, rng: random.Random
+    ) -> None:
+        self.host = client
+        self.connect = connect
+        self.options = options
+        self.clock = clock
+        self.rng = rng
+        self.state = HubState(options)
+        self.documents = Documents(client, options.document_cache)
+        self.events = Events(client, clock=clock, rng=rng)
+        self.placing = Placing(self.state, client, self.events, clock=clock, rng=rng)
+        self.dispatching = Dispatching(self.state, self.documents, rng=rng)
+        self.gathering = Gathering(self.state, client, self.dispatching, self.events, clock=clock, rng=rng)
+        self.burying = Burying(self.state, client, self.events, rng=rng)
+        self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
+        self.feedback = Feedback(self.state, clock=clock)
+        self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
+        self._group: asyncio.TaskGroup | None = None
+        self._lines: dict[str, list[asyncio.Task[None]]] = {}
+        self.state.signals.on_freed.append(self.placing.wake_waiting)
+
+    async def run(self) -> None:
+        """Runs everything until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            self._group = group
+            group.create_task(self.hosting.run(), name="hosting")
+            group.create_task(self.events.run(), name="events")
+            group.create_task(self.reporting.reports.run(self.reporting.report, workers=8), name="reporting")
+            group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
+            await self._until_ready()
+            group.create_task(self.placing.run(), name="placing")
+            group.create_task(self.gathering.run(), name="gathering")
+            group.create_task(self.burying.run(), name="burying")
+            log.info("hub is ready: %d workloads, %d members", len(self.state.workloads), len(self.state.members))
+
+    async def _until_ready(self) -> None:
+        """The host's lists, then every member heard or given up for now (bounded by the time that makes it NotReady)."""
+        await self.hosting.wait_synced()
+        deadline = self.clock.monotonic() + self.options.unready_after_s
+        while self.clock.monotonic() < deadline:
+            if all(member.known_or_unknown for member in self.state.members.values()):
+                break
+            await asyncio.sleep(0.02)
+        if self.state.term == 0:
+            self.state.term = 1
+        self.state.ready = True
+        self.hosting.place_all()
+        for key in sorted(self.state.workloads):
+            self.state.signals.dispatch(key)
+            self.state.signals.fold(key)
+        for namespace, name in sorted(self.state.records):
+            self.state.signals.bury(namespace, name)
+
+    def _member_changed(self, name: str, obj: Mapping[str, Any] | None) -> None:
+        """A MemberCluster appeared, changed or went away."""
+        member = self.state.members.get(name)
+        if obj is None:
+            self._close_line(name)
+            if self.state.members.pop(name, None) is not None:
+                self.hosting.place_all()
+                for namespace, record in sorted(self.state.records):
+                    self.state.signals.bury(namespace, record)
+            return
+        if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
+            member.obj = obj
+            self.reporting.changed(member)
+            return
+        self._close_line(name)
+        member = Member(name=name, obj=obj, on_slice=self._slice_changed, on_capacity=self._capacity_changed)
+        self.state.members[name] = member
+        self._open_line(member)
+
+    def _open_line(self, member: Member) -> None:
+        assert self._group is not None
+        line = Line(
+            member,
+            self.host,
+            self.connect,
+            options=self.options,
+            clock=self.clock,
+            rng=self.rng,
+            changed=self._link_changed,
+        )
+        self.dispatching.queue_of(member)
+        self._lines[member.name] = [
+            self._group.create_task(line.run(), name=f"line {member.name}"),
+            self._group.create_task(dispatchings.serve(self.dispatching, member), name=f"dispatch {member.name}"),
+        ]
+
+    def _close_line(self, name: str) -> None:
+        for task in self._lines.pop(name, ()):
+            task.cancel()
+
+    def _link_changed(self, member: Member) -> None:
+        """A line came up, fell silent or was judged: placing, folding and the report may all care."""
+        self._mark_duplicates()
+        self.reporting.changed(member)
+        self.reporting.ask_all()
+        self.placing.wake_waiting()
+        for key, holders in sorted(self.state.holders.items()):
+            if member.name in holders:
+                self._touch(key)
+        for record in list(self.state.records.values()):
+            if member.name in record.clusters:
+                self._touch(record.key)
+            if record.deleting:
+                self.state.signals.bury(record.key.namespace, record.name)
+
+    def _touch(self, key: WorkloadKey) -> None:
+        self.state.signals.dispatch(key)
+        self.state.signals.fold(key)
+
+    def _mark_duplicates(self) -> None:
+        """Two MemberClusters of one real cluster: the first by name keeps it, the others get nothing (F36)."""
+        first: dict[str, str] = {}
+        for name, member in sorted(self.state.members.items()):
+            member.duplicate_of = first.get(member.uid, "") if member.uid else ""
+            if member.uid:
+                first.setdefault(member.uid, name)
+
+    def _slice_changed(self, member: Member, key: WorkloadKey) -> None:
+        """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""
+        self.state.note_slice(member.name, key)
+        seen = member.slice_of(key)
+        if self.feedback.note(member, key, seen):
+            self.state.signals.place(key)
+        workload = self.state.workloads.get(key)
+        if workload is None or seen is None or seen.deleting or member.verified.of(seen) is None:
+            self.state.signals.dispatch(key)
+        for record in self.state.records_of(key):
+            if record.deleting or workload is None or record.workload_uid != workload.uid:
+                self.state.signals.bury(key.namespace, record.name)
+        self.state.signals.fold(key)
+
+    def _capacity_changed(self, member: Member) -> None:
+        self.reporting.changed(member)
+        self.reporting.questions.add(member.name)
+        self.placing.wake_waiting()

@@ -1,0 +1,86 @@
+"""The hub's view of PlacementDecisions: one record per object, filed under its workload or among the tombstones.
+
+A decision is written before any member hears of it and outlives its workload until every member is known to be empty. Records
+come from the reflector and, sooner, from the answers to our own writes; the higher seq wins, then the newer version.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from federator.api import placementdecision
+from federator.api.placementdecision import DecisionFacts
+from federator.model.decision import Share
+from federator.model.fleet import Holding
+from federator.model.names import DECISION_FINALIZER, WorkloadKey
+from federator.placement.books import Commitment
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One PlacementDecision as last heard."""
+
+    facts: DecisionFacts
+    finalizing: bool
+    """Still carries our finalizer."""
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
+
+    @property
+    def uid(self) -> str:
+        return self.facts.uid
+
+    @property
+    def key(self) -> WorkloadKey:
+        return self.facts.key
+
+    @property
+    def workload_uid(self) -> str:
+        return self.facts.workload_uid
+
+    @property
+    def seq(self) -> int:
+        return self.facts.seq
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        return self.facts.shares
+
+    @property
+    def deleting(self) -> bool:
+        return self.facts.deleting
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """Every cluster that may hold something of this workload."""
+        return frozenset(share.cluster for share in self.shares) | frozenset(self.facts.leaving)
+
+    def share_of(self, cluster: str) -> Share | None:
+        return self.facts.share_of(cluster)
+
+    def commitment(self) -> Commitment | None:
+        """What it takes from capacity and quota; None for one that was written without a charge."""
+        facts = self.facts
+        if facts.shape is None:
+            return None
+        return Commitment(
+            uid=facts.workload_uid,
+            key=facts.key,
+            project=facts.project,
+            namespace=facts.key.namespace,
+            tier=facts.tier,
+            shape=facts.shape,
+            holdings=holdings(facts.shares),
+        )
+
+
+def holdings(shares: Sequence[Share]) -> tuple[Holding, ...]:
+    return tuple(Holding(share.cluster, share.count, share.slots, share.seq, share.ranges) for share in shares)
+
+
+def summarise(obj: Mapping[str, Any]) -> Record:
+    """Reads a PlacementDecision; total on whatever the host may hold."""
+    finalizers = obj["metadata"].get("finalizers") or ()
+    return Record(placementdecision.decision_facts(obj), DECISION_FINALIZER in finalizers)

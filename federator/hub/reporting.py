@@ -1,0 +1,136 @@
+"""Reporting: what the hub knows of a member becomes MemberCluster.status, and what it wants to know goes to its ClusterCapacity.
+
+Written on change only; figures of capacity when they moved by more than a percent, at most every half minute. No heartbeat lives
+in any status.
+"""
+
+import logging
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import clustercapacity, kinds, membercluster
+from federator.hub.link import Link
+from federator.hub.members import Member
+from federator.hub.state import HubState
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.queue import WorkQueue
+from federator.model import diffs
+from federator.model.fleet import Capacity
+from federator.model.resources import Resources
+from federator.model.steps import Revisit
+from federator.status import conditions
+from federator.status.conditions import Condition
+
+log = logging.getLogger(__name__)
+
+SETTLE_S = 0.5
+"""Shapes and figures that arrive together are written together."""
+
+
+class Reporting:
+    """Writes the status of MemberClusters and the questions to members."""
+
+    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+        self.state = state
+        self.host = host
+        self.clock = clock
+        self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng)
+        self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng)
+        self._copied: dict[str, tuple[float, Capacity]] = {}
+        state.signals.to_ask.append(self.ask_all)
+
+    def ask_all(self) -> None:
+        for name in sorted(self.state.members):
+            self.questions.add_after(name, SETTLE_S)
+
+    def changed(self, member: Member) -> None:
+        self.reports.add(member.name)
+
+    async def report(self, name: str) -> Revisit | None:
+        """Brings one MemberCluster's status up to date."""
+        member = self.state.members.get(name)
+        if member is None:
+            return None
+        capacity, wait_s = self._capacity_to_copy(member)
+        live = member.obj.get("status") or {}
+        want = self._status(member, live, capacity)
+        patch = diffs.replacement_patch(live, want)
+        member.reported = True
+        if patch:
+            ref = kinds.KINDS["MemberCluster"].ref("", name)
+            try:
+                member.obj = await self.host.patch(
+                    ref, {"metadata": {"uid": member.obj["metadata"]["uid"]}, "status": patch}, subresource="status"
+                )
+            except errors.NotFound:
+                return None
+            if capacity is not None:
+                self._copied[name] = (self.clock.monotonic(), capacity)
+        return Revisit(name, wait_s, "figures are copied at most twice a minute") if wait_s else None
+
+    def _capacity_to_copy(self, member: Member) -> tuple[Capacity | None, float]:
+        """The figures to write now (None: leave them), and in how many seconds to look again (0: on news only)."""
+        if member.report is None:
+            return None, 0.0
+        fresh = member.report.capacity
+        if (before := self._copied.get(member.name)) is None:
+            return fresh, 0.0
+        at, copied = before
+        if copied is fresh or not moved(copied, fresh, self.state.options.capacity_copy_permille):
+            return None, 0.0
+        wait_s = at + self.state.options.capacity_copy_interval_s - self.clock.monotonic()
+        return (None, wait_s) if wait_s > 0 else (fresh, 0.0)
+
+    def _status(self, member: Member, live: Mapping[str, Any], capacity: Capacity | None) -> dict[str, Any]:
+        ready, why = member.readiness(self.clock.monotonic(), self.state.options.unready_after_s)
+        state = conditions.TRUE if ready else conditions.UNKNOWN if member.link.link is Link.LOST else conditions.FALSE
+        summary = "Ready" if ready else why
+        reason = "Ready" if ready else member.link_reason if member.lost else "NotReporting"
+        condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
+        status: dict[str, Any] = {
+            "observedGeneration": member.obj["metadata"].get("generation", 0),
+            "conditions": conditions.merge(live.get("conditions"), (condition,), self.clock.rfc3339(), ("Ready",)),
+            "clusterUID": member.uid or live.get("clusterUID", ""),
+            "version": member.version or live.get("version", ""),
+            "apis": sorted(member.apis) or live.get("apis") or [],
+            "slices": sum(len(store) for store in member.stores.values()),
+            "summary": summary[:256],
+        }
+        if capacity is not None:
+            status["capacity"] = membercluster.to_status_capacity(capacity, error="", as_of_s=self.clock.now())
+        elif "capacity" in live:
+            status["capacity"] = live["capacity"]
+        return status
+
+    async def ask(self, name: str) -> None:
+        """Writes the shapes that decisions care about into the member's ClusterCapacity."""
+        member = self.state.members.get(name)
+        if member is None or member.client is None or not member.link.trusted:
+            return
+        spec = clustercapacity.to_spec(self.state.shapes.values())
+        ids = tuple(shape["id"] for shape in spec["shapes"])
+        if member.report is not None and set(ids) <= set(member.report.shapes):
+            return
+        kind = kinds.KINDS["ClusterCapacity"]
+        ref = kind.ref("", clustercapacity.NAME)
+        if member.report is None:
+            if ids:
+                body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": ref.name}, "spec": spec}
+                await member.client.create(ref, body)
+            return
+        await member.client.patch(ref, {"metadata": {"uid": member.report.uid}, "spec": spec})
+
+
+def moved(before: Capacity, after: Capacity, permille: int) -> bool:
+    """Whether free room, allocatable or the exact answers differ by more than this many thousandths of the allocatable."""
+    if before.copies.keys() != after.copies.keys() or before.allocatable != after.allocatable:
+        return True
+    total, difference = after.allocatable, _spread(before.free, after.free)
+    return any(amount * 1000 > permille * max(total[name], 1) for name, amount in difference.items())
+
+
+def _spread(left: Resources, right: Resources) -> Resources:
+    return Resources({name: abs(left[name] - right[name]) for name in left.keys() | right.keys()})

@@ -1,0 +1,198 @@
+"""Everything the hub's controllers share: what was last heard of host and members, and who wants to know of a change.
+
+One instance per hub process, written on the event loop only. Controllers subscribe with plain callbacks; a callback takes note
+(adds keys to a queue) and returns.
+"""
+
+import dataclasses
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from federator.api import kinds
+from federator.hub.members import Member
+from federator.hub.options import HubOptions
+from federator.hub.records import Record
+from federator.hub.slices import SliceSeen
+from federator.hub.workloads import Workload
+from federator.kube.store import version_number
+from federator.model import seq as seqs
+from federator.model.ask import PodShape
+from federator.model.fleet import QuotaAccount
+from federator.model.names import WorkloadKey
+from federator.placement.books import Books
+from federator.placement.policies import Rule
+
+KeyListener = Callable[[WorkloadKey], None]
+
+
+@dataclass(slots=True)
+class Signals:
+    """Who is told what. Filled once, when the process is wired."""
+
+    to_place: list[KeyListener] = field(default_factory=list)
+    to_dispatch: list[KeyListener] = field(default_factory=list)
+    to_fold: list[KeyListener] = field(default_factory=list)
+    to_ask: list[Callable[[], None]] = field(default_factory=list)
+    """A shape is wanted that members have not been asked about."""
+    on_freed: list[Callable[[], None]] = field(default_factory=list)
+    to_bury: list[Callable[[str, str], None]] = field(default_factory=list)
+    """(namespace, name) of a decision whose workload may be gone."""
+
+    def place(self, key: WorkloadKey) -> None:
+        for listener in self.to_place:
+            listener(key)
+
+    def dispatch(self, key: WorkloadKey) -> None:
+        for listener in self.to_dispatch:
+            listener(key)
+
+    def fold(self, key: WorkloadKey) -> None:
+        for listener in self.to_fold:
+            listener(key)
+
+    def ask_members(self) -> None:
+        for listener in self.to_ask:
+            listener()
+
+    def freed(self) -> None:
+        """Room or quota was given back: whoever is short may be helped."""
+        for listener in self.on_freed:
+            listener()
+
+    def bury(self, namespace: str, name: str) -> None:
+        for listener in self.to_bury:
+            listener(namespace, name)
+
+
+@dataclass(slots=True)
+class HubState:
+    """The hub's memory. Rebuilt from the host and the members at every start; nothing of it is persisted."""
+
+    options: HubOptions
+    books: Books = field(default_factory=Books)
+    signals: Signals = field(default_factory=Signals)
+    workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
+    records: dict[tuple[str, str], Record] = field(default_factory=dict)
+    """Every PlacementDecision by (namespace, name)."""
+    by_workload: dict[WorkloadKey, set[tuple[str, str]]] = field(default_factory=dict)
+    members: dict[str, Member] = field(default_factory=dict)
+    holders: dict[WorkloadKey, set[str]] = field(default_factory=dict)
+    """Clusters in which an object of the workload's kind and name was seen."""
+    rules: dict[tuple[str, str, str], Rule] = field(default_factory=dict)
+    """Policies by (kind, namespace, name)."""
+    quotas: dict[str, QuotaAccount] = field(default_factory=dict)
+    profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
+    shapes: "OrderedDict[str, PodShape]" = field(default_factory=OrderedDict)
+    """Shapes that members are asked about, least recently used first."""
+    caps: dict[tuple[WorkloadKey, str], tuple[int, float]] = field(default_factory=dict)
+    """What a cluster could really schedule of a workload, and (monotonic seconds) until when that counts."""
+    paused: bool = False
+    ready: bool = False
+    """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
+    term: int = 0
+    _counter: int = 0
+
+    evaluated: dict[WorkloadKey, str] = field(default_factory=dict)
+    """Hash of the inputs that placing last computed for the present object; absent while that is due."""
+
+    def is_current(self, workload: Workload, record: Record) -> bool:
+        """Whether the decision was made for what is asked now."""
+        return self.evaluated.get(workload.key) == record.facts.inputs_hash
+
+    def note_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:
+        """Takes the answer to our own status write, so that the next fold compares with what is there."""
+        known = self.workloads.get(key)
+        if known is not None and known.uid == uid and version_number(known.resource_version) < version_number(
+            obj["metadata"].get("resourceVersion", "")
+        ):
+            self.workloads[key] = dataclasses.replace(
+                known,
+                status=msgspec.json.encode(obj.get("status") or {}),
+                resource_version=obj["metadata"]["resourceVersion"],
+            )
+
+    def refuses_native(self, kind: str) -> bool:
+        """Whether the host would run this kind itself, so that it must not be carried to members too."""
+        return self.options.shared_host and kinds.KINDS[kind].model is None
+
+    def next_seq(self) -> int:
+        """The seq of the next decision: above every one this process has seen."""
+        self._counter += 1
+        return seqs.make(self.term, self._counter)
+
+    def record_of(self, workload: Workload) -> Record | None:
+        """The decision of this very workload (not of an earlier one of the same name)."""
+        for name in self.by_workload.get(workload.key, ()):
+            record = self.records[name]
+            if record.workload_uid == workload.uid:
+                return record
+        return None
+
+    def records_of(self, key: WorkloadKey) -> list[Record]:
+        return [self.records[name] for name in sorted(self.by_workload.get(key, ()))]
+
+    def note_record(self, namespace: str, new: Record) -> bool:
+        """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the version."""
+        name = (namespace, new.name)
+        old = self.records.get(name)
+        if old is not None and old.uid == new.uid and _order(new) <= _order(old):
+            return False
+        self.records[name] = new
+        self.by_workload.setdefault(new.key, set()).add(name)
+        if seqs.term(new.seq) >= self.term and not self.ready:
+            self.term = seqs.term(new.seq) + 1
+        return True
+
+    def drop_record(self, namespace: str, name: str, uid: str) -> Record | None:
+        """Forgets a decision that is gone, if it is still the one with this uid."""
+        old = self.records.get((namespace, name))
+        if old is None or old.uid != uid:
+            return None
+        del self.records[namespace, name]
+        names = self.by_workload.get(old.key, set())
+        names.discard((namespace, name))
+        if not names:
+            self.by_workload.pop(old.key, None)
+        return old
+
+    def note_slice(self, cluster: str, key: WorkloadKey) -> None:
+        """Something was heard of this object in this member."""
+        self.holders.setdefault(key, set()).add(cluster)
+
+    def slices_of(self, key: WorkloadKey) -> dict[str, SliceSeen]:
+        """The objects of this kind and name in all members, as last heard, in cluster order."""
+        found: dict[str, SliceSeen] = {}
+        for cluster in sorted(self.holders.get(key, ())):
+            member = self.members.get(cluster)
+            seen = member.slice_of(key) if member is not None else None
+            if seen is None:
+                self.holders[key].discard(cluster)
+            else:
+                found[cluster] = seen
+        if key in self.holders and not self.holders[key]:
+            del self.holders[key]
+        return found
+
+    def slices_with_uid(self, key: WorkloadKey, workload_uid: str) -> Iterator[SliceSeen]:
+        """The slices of one workload, in cluster order; only those that this fleet wrote."""
+        for seen in self.slices_of(key).values():
+            if seen.ours(self.options.fleet) and seen.mark is not None and seen.mark.workload_uid == workload_uid:
+                yield seen
+
+    def want_shape(self, shape: PodShape) -> bool:
+        """Notes that decisions need answers about this shape; tells whether that is new."""
+        new = shape.id not in self.shapes
+        self.shapes[shape.id] = shape
+        self.shapes.move_to_end(shape.id)
+        while len(self.shapes) > self.options.shapes_max:
+            self.shapes.popitem(last=False)
+        return new
+
+
+def _order(record: Record) -> tuple[int, int]:
+    version = record.facts.resource_version
+    return record.seq, int(version) if version.isdigit() else 0

@@ -1,0 +1,153 @@
+"""From a decision and what members hold to the next thing to do in each member. Pure.
+
+A table per unit: replicas grow first and shrink only while enough stay ready; shards leave a cluster only after their state is
+safe on the host. Rollouts reach a bounded number of clusters at a time. Nothing here renders objects: an action says what, the
+dispatcher does it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from federator.model.ask import Unit
+from federator.model.decision import Share
+
+
+class Do(StrEnum):
+    """What to do with one cluster's slice."""
+
+    NOTHING = "Nothing"
+    CREATE = "Create"
+    UPDATE = "Update"
+    DELETE = "Delete"
+    HOLD = "Hold"
+    """Something is due but must wait for other clusters; `why` says for what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What is known of one cluster's slice when actions are planned."""
+
+    cluster: str
+    known: bool
+    """False while the cluster is not heard: nothing is done there, and it counts as not ready."""
+    exists: bool = False
+    ours: bool = True
+    """False for an object of the same name that this fleet did not write."""
+    same_workload: bool = True
+    current: bool = False
+    """It carries exactly the decided share and content."""
+    template_current: bool = False
+    """Its content (everything but the share) is what the workload now says."""
+    count: int = 0
+    ready: int = 0
+    healthy: bool = False
+    """It has observed its content and all its copies are ready: rollouts may go on."""
+    safe: bool = True
+    """For shards: what it completed is recorded on the host, so it may be deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """What to do in one cluster now. `count` is the replicas to write when a shrink is done in parts, else the share's."""
+
+    cluster: str
+    do: Do
+    count: int = 0
+    keep_template: bool = False
+    """Write the new share but leave the running template (a rollout that has not reached this cluster yet)."""
+    why: str = ""
+
+
+def plan(
+    unit: Unit,
+    shares: Sequence[Share],
+    held: Mapping[str, Held],
+    *,
+    max_unavailable: int,
+    max_clusters_at_once: int | None,
+) -> tuple[Action, ...]:
+    """One action per cluster that has a share or a slice, in name order.
+
+    `max_unavailable` is in copies. `held` names every cluster with a share, and every other one that holds a slice.
+    """
+    wanted = {share.cluster: share for share in shares if share.count > 0}
+    rolling = _rolled_out_to(wanted, held, max_clusters_at_once)
+    allowance = _shrink_allowance(unit, wanted, held, max_unavailable)
+    actions: list[Action] = []
+    for cluster in sorted(wanted.keys() | held.keys()):
+        share, now = wanted.get(cluster), held[cluster]
+        action = _one(unit, cluster, share, now, cluster in rolling, allowance)
+        if action.do in (Do.UPDATE, Do.DELETE) and unit is Unit.REPLICAS:
+            allowance -= max(0, now.ready - action.count)
+        actions.append(action)
+    return tuple(actions)
+
+
+def _one(unit: Unit, cluster: str, share: Share | None, now: Held, may_roll: bool, allowance: int) -> Action:
+    if not now.known:
+        return Action(cluster, Do.HOLD if share is not None or now.exists else Do.NOTHING, why="the cluster is not heard")
+    if not now.exists:
+        if share is None:
+            return Action(cluster, Do.NOTHING)
+        return Action(cluster, Do.CREATE, count=share.count)
+    if not now.ours:
+        return Action(cluster, Do.NOTHING, why="an object of this name exists that this fleet did not write")
+    if not now.same_workload:
+        return Action(cluster, Do.HOLD, why="the slice of an earlier workload of this name is still there")
+    if share is None:
+        return _leave(unit, cluster, now, allowance)
+    if now.current:
+        return Action(cluster, Do.NOTHING, count=share.count)
+    keep_template = not now.template_current and not may_roll
+    if keep_template and now.count == share.count:
+        return Action(cluster, Do.HOLD, count=share.count, why="the rollout has not reached this cluster yet")
+    count = share.count
+    if unit is Unit.REPLICAS and count < now.ready:
+        count = max(count, now.ready - max(allowance, 0))
+        if count >= now.count and now.template_current:
+            return Action(cluster, Do.HOLD, count=now.count, why="shrinks when the copies elsewhere are ready")
+        count = min(count, max(now.count, share.count))
+    return Action(cluster, Do.UPDATE, count=count, keep_template=keep_template)
+
+
+def _leave(unit: Unit, cluster: str, now: Held, allowance: int) -> Action:
+    """A cluster that lost its whole share."""
+    if not now.safe:
+        return Action(cluster, Do.HOLD, count=now.count, why="what its shards completed is not recorded on the host yet")
+    if unit is Unit.SHARDS or now.ready <= allowance:
+        return Action(cluster, Do.DELETE)
+    if allowance <= 0:
+        return Action(cluster, Do.HOLD, count=now.count, why="leaves when the copies elsewhere are ready")
+    return Action(cluster, Do.UPDATE, count=now.ready - allowance, keep_template=True)
+
+
+def _shrink_allowance(unit: Unit, wanted: Mapping[str, Share], held: Mapping[str, Held], max_unavailable: int) -> int:
+    """How many ready copies may go now. Without a cluster that still has to grow, shrinking is what was asked for."""
+    if unit is Unit.SHARDS:
+        return 0
+    growing = any(
+        not held[name].known or held[name].count < share.count or held[name].ready < min(share.count, held[name].count)
+        for name, share in wanted.items()
+        if not (held[name].known and held[name].exists and held[name].count > share.count)
+    )
+    ready = sum(now.ready for now in held.values() if now.known)
+    if not growing or not wanted:
+        return ready
+    floor = sum(share.count for share in wanted.values()) - max_unavailable
+    return max(0, ready - floor)
+
+
+def _rolled_out_to(wanted: Mapping[str, Share], held: Mapping[str, Held], at_once: int | None) -> frozenset[str]:
+    """The clusters that may carry the new template now: those that have it, and the next ones in name order."""
+    if at_once is None:
+        return frozenset(wanted)
+    reached = {name for name in wanted if not held[name].exists or held[name].template_current}
+    busy = sum(1 for name in reached if held[name].exists and not (held[name].known and held[name].healthy))
+    for name in sorted(wanted.keys() - reached):
+        if busy >= max(1, at_once):
+            break
+        if held[name].known:
+            reached.add(name)
+            busy += 1
+    return frozenset(reached)
