@@ -1,5 +1,7 @@
 """Watches: what comes, in which order, from which version on, and when it is too late."""
 
+from typing import Any
+
 from tests.contract.crds import widget
 from tests.contract.speaking import TABLE, Speaker
 
@@ -39,7 +41,8 @@ async def test_versions_of_events_rise_and_a_deletion_has_its_own(api: Speaker) 
 async def test_without_a_version_what_exists_comes_first(api: Speaker) -> None:
     await api.configmap("b", labels={"x": "1"})
     await api.configmap("a", labels={"x": "1"})
-    for start in ({}, {"resourceVersion": 0}):
+    starts: tuple[dict[str, Any], ...] = ({}, {"resourceVersion": 0})
+    for start in starts:
         async with api.watching(api.url("configmaps"), labelSelector="x=1", **start) as watch:
             assert await watch.events(2) == [("ADDED", "a"), ("ADDED", "b")]
 
@@ -82,7 +85,7 @@ async def test_the_server_ends_a_watch_after_its_time(api: Speaker) -> None:
 
 async def test_a_bookmark_carries_a_version_and_nothing_else(api: Speaker) -> None:
     since = await version(api)
-    query = {"resourceVersion": since, "allowWatchBookmarks": "true", "timeoutSeconds": 6}
+    query: dict[str, Any] = {"resourceVersion": since, "allowWatchBookmarks": "true", "timeoutSeconds": 6}
     async with api.watching(api.url("configmaps"), labelSelector="none", **query) as watch:
         made = await api.configmap("unseen")
         event = await watch.next(timeout_s=8.0)
@@ -96,7 +99,11 @@ async def test_a_bookmark_carries_a_version_and_nothing_else(api: Speaker) -> No
 
 async def test_a_streaming_list_ends_with_a_marked_bookmark(api: Speaker) -> None:
     await api.configmap("a", labels={"x": "1"})
-    query = {"sendInitialEvents": "true", "allowWatchBookmarks": "true", "resourceVersionMatch": "NotOlderThan"}
+    query: dict[str, Any] = {
+        "sendInitialEvents": "true",
+        "allowWatchBookmarks": "true",
+        "resourceVersionMatch": "NotOlderThan",
+    }
     async with api.watching(api.url("configmaps"), labelSelector="x", **query) as watch:
         assert await watch.events(1) == [("ADDED", "a")]
         mark = await watch.next()

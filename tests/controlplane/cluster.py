@@ -4,19 +4,20 @@ plane.py makes these; fixtures and end-to-end tests use them. Nothing here start
 """
 
 import base64
-import http.client
 import json
 import os
 import ssl
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from http import client as http_client
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.controlplane import build, plain
+from federator.kube import http, tls
+from tests.controlplane import build
 
 ADMIN = "admin"
 
@@ -58,15 +59,16 @@ class Cluster:
             "current-context": self.name,
         }
 
-    def transport(self, user: str = ADMIN) -> plain.PlainTransport:
-        """A Transport with that user's token; the caller closes it."""
-        return plain.PlainTransport(self.url, self.ca_file, self.tokens[user])
+    def transport(self, user: str = ADMIN) -> http.HttpTransport:
+        """A Transport with that user's token; the caller closes it on the loop that used it."""
+        context = tls.client_context(ca_pem=self.ca_file.read_bytes())
+        return http.HttpTransport(http.Endpoint(self.url, tls=context, credentials=http.StaticToken(self.tokens[user])))
 
     def ask(self, path: str, method: str = "GET", body: Any = None) -> tuple[int, Any]:
         """One blocking request as administrator: for waiting and for set-up, not for what is being tested."""
         host, _, port = self.url.removeprefix("https://").partition(":")
         context = ssl.create_default_context(cafile=str(self.ca_file))
-        connection = http.client.HTTPSConnection(host, int(port), timeout=30, context=context)
+        connection = http_client.HTTPSConnection(host, int(port), timeout=30, context=context)
         try:
             headers = {"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"}
             connection.request(method, path, None if body is None else json.dumps(body), headers)

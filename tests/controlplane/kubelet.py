@@ -1,10 +1,11 @@
 """Takes pods that are bound to stand-in nodes of a real cluster through their life, as annotations of the pod say.
 
-nodes.py owns one `Kubelet` for all its nodes. How a pod behaves is read by the same pure function as in the embedded API
-(`federator.embedded.controllers.behaviour`), so that a scenario means the same on both. It never creates a pod.
+nodes.py owns one `Kubelet` for all its nodes. How a pod behaves is read by the same pure function as in the embedded
+API (`federator.embedded.controllers.behaviour`), so that a scenario means the same on both. It never creates a pod.
 """
 
 import asyncio
+import contextlib
 import copy
 import json
 import random
@@ -117,12 +118,9 @@ class Kubelet:
         metadata = pod["metadata"]
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
-        try:
-            await self._client.raw(
-                "DELETE", path, body=json.dumps(body).encode(), headers={"Content-Type": "application/json"}
-            )
-        except (errors.NotFound, errors.Conflict):
-            pass  # somebody forced it already
+        headers = {"Content-Type": "application/json"}
+        with contextlib.suppress(errors.NotFound, errors.Conflict):  # somebody forced it already
+            await self._client.raw("DELETE", path, body=json.dumps(body).encode(), headers=headers)
 
     def _plan(self, pod: dict[str, Any]) -> behaviour.Behaviour:
         known = copy.deepcopy(pod)
@@ -173,9 +171,6 @@ class Kubelet:
             ]
         metadata = pod["metadata"]
         ref = ObjectRef("v1", "pods", metadata["namespace"], metadata["name"], "Pod")
-        try:
-            await self._client.patch(
-                ref, {"metadata": {"uid": metadata["uid"]}, "status": status}, subresource="status"
-            )
-        except (errors.NotFound, errors.Conflict):
-            pass
+        body = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        with contextlib.suppress(errors.NotFound, errors.Conflict):
+            await self._client.patch(ref, body, subresource="status")

@@ -1,7 +1,7 @@
 """Stand-in nodes for a real cluster: registered, kept Ready, and running the pods bound to them.
 
-End-to-end tests use `running(cluster, ...)`, which does it in a thread of its own, so that a test may block in kubectl. The API
-server, scheduler and controllers see ordinary nodes; no container is ever started.
+End-to-end tests use `running(cluster, ...)`, which does it in a thread of its own, so that a test may block in kubectl.
+The API server, scheduler and controllers see ordinary nodes; no container is ever started.
 """
 
 import asyncio
@@ -41,14 +41,14 @@ def many(prefix: str, count: int, **capacity: str) -> list[Node]:
 
 @contextlib.contextmanager
 def running(cluster: Cluster, nodes: Sequence[Node], *, seed: int = 1) -> Iterator[None]:
-    """Registers the nodes and runs them until the block ends. An error in the thread is raised at the end of the block."""
+    """Registers the nodes and runs them until the block ends. An error in the thread is raised at its end."""
     ready, stop = threading.Event(), threading.Event()
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
             asyncio.run(_run(cluster, nodes, seed, ready, stop))
-        except BaseException as error:  # noqa: BLE001 - it is raised in the caller's thread
+        except BaseException as error:
             failures.append(error)
             ready.set()
 
@@ -79,7 +79,7 @@ async def _run(
             asyncio.create_task(runner.watch_pods(), name="pods"),
         ]
         try:
-            while not stop.is_set() and not any(task.done() for task in tasks):
+            while not stop.is_set() and not any(task.done() for task in tasks):  # noqa: ASYNC110 - another thread stops us
                 await asyncio.sleep(0.05)
         finally:
             for task in tasks:
