@@ -12,6 +12,8 @@ from federator.embedded.pruning import copy_json
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.schema import Node
 
+_CONTAINERS = frozenset((dict, list))
+
 Filler = Callable[[Any], None]
 
 
@@ -21,6 +23,11 @@ def fill(obj: dict[str, Any], info: ResourceInfo) -> None:
         _native_filler(info.node)(obj)
     else:
         _fill_custom(obj, info.node)
+
+
+def fill_native(value: Any, node: Node) -> None:
+    """Adds defaults to one part of a builtin, such as its status, in place."""
+    _native_filler(node)(value)
 
 
 def _fill_custom(value: Any, node: Node) -> None:
@@ -36,21 +43,21 @@ def _fill_custom(value: Any, node: Node) -> None:
             if key not in value or (value[key] is None and not field.nullable):
                 value[key] = copy_json(field.default)
         fields, values = node.fields, node.values
-        for key, child in value.items():
+        for key in value:
             step = fields.get(key, values)
             if step is None:
                 continue
-            if child is None and step is values and step.has_default and not step.nullable:
-                value[key] = child = copy_json(step.default)
-            if type(child) is dict or type(child) is list:
-                _fill_custom(child, step)
+            if value[key] is None and step is values and step.has_default and not step.nullable:
+                value[key] = copy_json(step.default)
+            if type(value[key]) in _CONTAINERS:
+                _fill_custom(value[key], step)
     elif type(value) is list and node.items is not None:
         items = node.items
-        for index, child in enumerate(value):
-            if child is None and items.has_default and not items.nullable:
-                value[index] = child = copy_json(items.default)
-            if type(child) is dict or type(child) is list:
-                _fill_custom(child, items)
+        for index in range(len(value)):
+            if value[index] is None and items.has_default and not items.nullable:
+                value[index] = copy_json(items.default)
+            if type(value[index]) in _CONTAINERS:
+                _fill_custom(value[index], items)
 
 
 def _native_filler(node: Node) -> Filler:

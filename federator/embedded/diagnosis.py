@@ -69,8 +69,9 @@ def _unknown_custom(value: Any, node: Node | None, path: str, *, root: bool = Fa
 def undecodable(obj: Any, info: ResourceInfo) -> str:
     """The whole message of the 400 for an object with a value of a wrong type."""
     node = info.node if info.is_builtin else builtins.node(_OBJECT_META)
-    start, path = (obj, "") if info.is_builtin else (obj.get("metadata"), "metadata")
-    detail = next(_wrong(start, node, path, node.name), "unexpected value")
+    node = info.node if info.is_builtin else builtins.node(_OBJECT_META)
+    start = obj if info.is_builtin else obj.get("metadata")
+    detail = next(_wrong(start, node, "", node.name), "unexpected value")
     return f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: {detail}'
 
 

@@ -42,7 +42,7 @@ def _pod_spec(spec: Struct) -> None:
 
 def _pod(pod: Struct) -> None:
     spec = pod["spec"]
-    containers = [*spec.get("containers", ()), *spec.get("initContainers", ())]
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     for c in containers:
         resources = c.get("resources")
         limits = resources.get("limits") if resources else None
@@ -66,7 +66,7 @@ def _templated_host_network(owner: Struct) -> None:
     """Templates of workloads default host ports too (the pod rule does not run on templates)."""
     spec = owner.get("spec", {}).get("template", {}).get("spec") or {}
     if spec.get("hostNetwork"):
-        _host_network_ports([*spec.get("containers", ()), *spec.get("initContainers", ())])
+        _host_network_ports([*(spec.get("containers") or ()), *(spec.get("initContainers") or ())])
 
 
 def _volume(volume: Struct) -> None:
@@ -131,7 +131,6 @@ def _stateful_set(ss: Struct) -> None:
         strategy.setdefault("rollingUpdate", {})
     if strategy["type"] == "RollingUpdate" and "rollingUpdate" in strategy:
         strategy["rollingUpdate"].setdefault("partition", 0)
-        strategy["rollingUpdate"].setdefault("maxUnavailable", 1)
     retention = spec.setdefault("persistentVolumeClaimRetentionPolicy", {})
     retention.setdefault("whenDeleted", "Retain")
     retention.setdefault("whenScaled", "Retain")

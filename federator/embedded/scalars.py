@@ -66,6 +66,11 @@ def rounded_to_milli(text: str) -> str:
     return quantity(f"{whole}m")
 
 
+def decimal(value: Fraction) -> str:
+    """A quantity from an exact value, with a decimal suffix."""
+    return f"-{_in_decimal(-value)}" if value < 0 else _in_decimal(value)
+
+
 def _in_binary(value: Fraction) -> str:
     whole, power = -(-value.numerator // value.denominator), 0
     while whole % 1024 == 0 and power < 6:

@@ -162,6 +162,8 @@ def _zero_rules(modules: Path, version: str, schemas: dict[str, Any]) -> dict[st
             go_type, omitempty = fields.get(json_name, ("*", False))
             if go_type in ("metav1.Time", "metav1.MicroTime", "Time", "MicroTime") and json_name != "creationTimestamp":
                 null.append(json_name)
+            elif not omitempty and go_type.startswith(("[]", "map[")):
+                null.append(json_name)
             elif omitempty and not go_type.startswith("*") and ("type" in prop or go_type.startswith("map[")):
                 omit.append(json_name)
         if omit or null:

@@ -1,0 +1,47 @@
+"""The one door to validation: whether an object may be stored, and the words when it may not.
+
+Builtins go to `native_rules`, CustomResourceDefinitions also to `crds`, custom resources to `custom_rules`. Called by the REST layer
+after defaulting; trusted writers (the stand-in controllers) do not pass here.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from federator.embedded import crds, custom_rules, metadata_rules, native_rules, pruning
+from federator.embedded.fielderrors import FieldError, aggregate
+from federator.embedded.resources import ResourceInfo
+
+__all__ = ["FieldError", "check", "invalid_message", "unknown_fields", "warnings"]
+
+
+def check(
+    obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, subresource: str = ""
+) -> list[FieldError]:
+    """Complaints about storing `obj` in the place of `old` (None on create), in the order a real server gives them."""
+    if not info.is_builtin:
+        return custom_rules.check(obj, old, info, subresource)
+    meta = obj.get("metadata") or {}
+    if old is None:
+        errors = list(metadata_rules.on_create(meta, info))
+    else:
+        errors = list(metadata_rules.on_update(meta, old.get("metadata") or {}))
+    if info.kind == "CustomResourceDefinition" and subresource != "status":
+        return errors + crds.check(obj, old)
+    return errors + native_rules.check(obj, old, info, subresource)
+
+
+def invalid_message(info: ResourceInfo, name: str, errors: Sequence[FieldError]) -> str:
+    """The message of the 422: `Deployment.apps "web" is invalid: ...`."""
+    return f'{info.qualified_kind} "{name}" is invalid: {aggregate(errors)}'
+
+
+def unknown_fields(obj: dict[str, Any], info: ResourceInfo) -> list[str]:
+    """Paths of the fields that storing would drop."""
+    return pruning.prune(obj, info).unknown
+
+
+def warnings(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo) -> list[str]:
+    """Texts for Warning headers about a valid object."""
+    if info.is_builtin:
+        return []
+    return metadata_rules.finalizer_warnings(obj.get("metadata") or {}, (old or {}).get("metadata"))
