@@ -4,6 +4,7 @@ No redirects, no proxies from the environment, no cookies, no inflating, no retr
 Unary calls and watches have a connector each, so that a storm of watches cannot starve writes.
 """
 
+import asyncio
 import contextlib
 import socket
 import ssl
@@ -220,8 +221,13 @@ class HttpResponse:
                 raise errors.Malformed(f"{self._who}: the answer is beyond the limit of {limit} bytes.")
 
     async def close(self) -> None:
-        # A body read to its end has given its connection back already; any other connection is worth nothing now.
+        # A body read to its end has given its connection back already; any other connection is worth nothing now, and
+        # a polite end of TLS would leave a socket behind when the loop ends first.
+        connection = self._response.connection
+        if connection is not None and connection.transport is not None:
+            connection.transport.abort()
         self._response.close()
+        await asyncio.sleep(0)
 
 
 def target(request: Request) -> str:

@@ -1,0 +1,145 @@
+"""The numbers we publish to Prometheus. `TABLE` is the whole list; labels are clusters and kinds, never workload names.
+
+One `Metrics` per process fits every `metrics=` argument of this floor. Names follow the families that operators know
+(`workqueue_*` of controller-runtime); everything else begins with `federator_`.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+_SECONDS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric: what it is called, what it counts, what it is split by."""
+
+    name: str
+    kind: type[Counter | Gauge | Histogram]
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+TABLE: tuple[Row, ...] = (
+    Row(
+        "federator_requests_total",
+        Counter,
+        "Requests to API servers by answer; code 'unreachable' where none came.",
+        ("cluster", "verb", "resource", "code"),
+    ),
+    Row("federator_request_seconds", Histogram, "Time until the head of an answer.", ("cluster", "verb")),
+    Row("federator_watch_events_total", Counter, "Watch events received.", ("cluster", "resource")),
+    Row(
+        "federator_watch_troubles_total",
+        Counter,
+        "What went wrong while listing and watching, by kind of trouble.",
+        ("cluster", "resource", "trouble"),
+    ),
+    Row("federator_lists_total", Counter, "Whole lists read.", ("cluster", "resource")),
+    Row("federator_lane_limit", Gauge, "Calls that may run at once in a cluster's lane now.", ("cluster",)),
+    Row("federator_lane_running", Gauge, "Calls that run in a cluster's lane.", ("cluster",)),
+    Row("federator_lane_waiting", Gauge, "Calls that wait for a slot in a cluster's lane.", ("cluster",)),
+    Row("federator_task_restarts_total", Counter, "Long-lived tasks that broke and were started again.", ("task",)),
+    Row("federator_loop_lag_seconds", Histogram, "How late the event loop wakes a sleeper."),
+    Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
+    Row("workqueue_adds_total", Counter, "Keys that were queued (collapsed signals count once).", ("name",)),
+    Row("workqueue_queue_duration_seconds", Histogram, "From a key's first signal to its turn.", ("name",)),
+    Row("workqueue_work_duration_seconds", Histogram, "How long turns take.", ("name",)),
+    Row("workqueue_retries_total", Counter, "Turns that failed, by class of error.", ("name", "error")),
+)
+
+
+class Metrics:
+    """All metrics of a process, in a registry of their own unless one is given."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry if registry is not None else CollectorRegistry(auto_describe=True)
+        self._metrics: dict[str, Any] = {}
+        self._children: dict[tuple[str, ...], Any] = {}
+        self.add(TABLE)
+
+    def add(self, rows: tuple[Row, ...]) -> None:
+        """Adds metrics of a floor above; raises ValueError for a name that is taken."""
+        for row in rows:
+            options: Mapping[str, Any] = {"buckets": _SECONDS} if row.kind is Histogram else {}
+            self._metrics[row.name] = row.kind(row.name, row.help, row.labels, registry=self.registry, **options)
+
+    def child(self, name: str, *labels: str) -> Any:
+        """The counter, gauge or histogram with these label values; remembered, because looking it up is slow."""
+        found = self._children.get((name, *labels))
+        if found is None:
+            metric = self._metrics[name]
+            found = self._children[(name, *labels)] = metric.labels(*labels) if labels else metric
+        return found
+
+    def forget_cluster(self, cluster: str) -> None:
+        """Drops what is split by a cluster that has left."""
+        for name, *labels in [key for key in self._children if len(key) > 1 and key[1] == cluster]:
+            metric = self._metrics[name]
+            if metric._labelnames[:1] == ("cluster",):
+                metric.remove(*labels)
+                del self._children[(name, *labels)]
+
+    def render(self) -> bytes:
+        """Everything in Prometheus' text format. Takes milliseconds: not on the event loop."""
+        return generate_latest(self.registry)
+
+    # -- what the parts of this floor report -------------------------------------------------------------------------
+
+    def request(self, cluster: str, verb: str, resource: str, code: str, seconds: float) -> None:
+        """The client made a request; `seconds` until the head of the answer."""
+        self.child("federator_requests_total", cluster, verb, resource, code).inc()
+        self.child("federator_request_seconds", cluster, verb).observe(seconds)
+
+    def watch_events(self, cluster: str, resource: str, count: int) -> None:
+        """A reflector received events."""
+        self.child("federator_watch_events_total", cluster, resource).inc(count)
+
+    def watch_trouble(self, cluster: str, resource: str, trouble: str) -> None:
+        """A reflector met trouble; `trouble` is one of a few words."""
+        self.child("federator_watch_troubles_total", cluster, resource, trouble).inc()
+
+    def watch_lists(self, cluster: str, resource: str) -> None:
+        """A reflector read a whole list."""
+        self.child("federator_lists_total", cluster, resource).inc()
+
+    def lane(self, cluster: str, limit: int, running: int, waiting: int) -> None:
+        """A lane's state has changed."""
+        self.child("federator_lane_limit", cluster).set(limit)
+        self.child("federator_lane_running", cluster).set(running)
+        self.child("federator_lane_waiting", cluster).set(waiting)
+
+    def task_broke(self, task: str) -> None:
+        """A supervised task broke."""
+        self.child("federator_task_restarts_total", task).inc()
+
+    def queue_added(self, queue: str, depth: int) -> None:
+        """A key was queued."""
+        self.child("workqueue_adds_total", queue).inc()
+        self.child("workqueue_depth", queue).set(depth)
+
+    def queue_started(self, queue: str, depth: int, waited_s: float) -> None:
+        """A key's turn began."""
+        self.child("workqueue_depth", queue).set(depth)
+        self.child("workqueue_queue_duration_seconds", queue).observe(waited_s)
+
+    def queue_done(self, queue: str, worked_s: float) -> None:
+        """A key's turn ended."""
+        self.child("workqueue_work_duration_seconds", queue).observe(worked_s)
+
+    def queue_failed(self, queue: str, error: str) -> None:
+        """A key's turn failed; `error` is the class of the error."""
+        self.child("workqueue_retries_total", queue, error).inc()
+
+
+async def measure_loop_lag(observe: Callable[[float], None], *, period_s: float = 0.5) -> None:
+    """Tells `observe`, until cancelled, how many seconds late this loop wakes a sleeper (F10)."""
+    loop = asyncio.get_running_loop()
+    while True:
+        due = loop.time() + period_s
+        await asyncio.sleep(period_s)
+        observe(max(0.0, loop.time() - due))

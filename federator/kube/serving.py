@@ -1,0 +1,101 @@
+"""`/metrics`, `/healthz` and `/readyz` on a port of their own: no framework, a few bounded lines of HTTP.
+
+Every wait and every byte is bounded: a slow or endless request costs a few kilobytes for a few seconds. Holds nothing
+secret; listens where it is told to.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+
+from federator.kube.metrics import Metrics
+
+log = logging.getLogger(__name__)
+
+HEAD_S = 5.0
+"""A request must be here within this time, in seconds."""
+HEAD_BYTES = 8 * 1024
+CONNECTIONS_MAX = 64
+
+Checks = Callable[[], Mapping[str, str]]
+"""What is wrong, by name of the check; "" where all is well."""
+
+
+class StatusServer:
+    """Serves until closed. `alive` and `ready` are asked on every request."""
+
+    def __init__(self, *, metrics: Metrics, ready: Checks, alive: Checks = dict) -> None:
+        self._metrics = metrics
+        self._pages: Mapping[str, Callable[[], Awaitable[tuple[str, str, bytes]]]] = {
+            "/metrics": self._numbers,
+            "/healthz": lambda: _verdict(alive()),
+            "/readyz": lambda: _verdict(ready()),
+        }
+        self._server: asyncio.Server | None = None
+        self._connections = 0
+
+    async def start(self, host: str, port: int) -> int:
+        """Listens; returns the port (useful where 0 was asked for)."""
+        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES)
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stops listening."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
+        try:
+            async with asyncio.timeout(HEAD_S * 2):
+                if self._connections > CONNECTIONS_MAX:
+                    status, kind, body = "503 Service Unavailable", "text/plain", b"too many connections\n"
+                else:
+                    status, kind, body = await self._answer(reader)
+                writer.write(
+                    f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
+                    f"X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n".encode()
+                    + body
+                )
+                await writer.drain()
+        except (OSError, TimeoutError):
+            log.debug("a status connection ended early")
+        finally:
+            self._connections -= 1
+            writer.close()
+            with contextlib.suppress(OSError, TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await writer.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader) -> tuple[str, str, bytes]:
+        try:
+            async with asyncio.timeout(HEAD_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except TimeoutError:
+            return "408 Request Timeout", "text/plain", b"the request took too long\n"
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            return "400 Bad Request", "text/plain", b"this is no request\n"
+        parts = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(parts) != 3 or not parts[2].startswith(b"HTTP/1."):
+            return "400 Bad Request", "text/plain", b"this is no request\n"
+        if parts[0] != b"GET":
+            return "405 Method Not Allowed", "text/plain", b"only GET is served here\n"
+        page = self._pages.get(parts[1].split(b"?", 1)[0].decode("latin-1"))
+        if page is None:
+            return "404 Not Found", "text/plain", b"there are /metrics, /healthz and /readyz\n"
+        return await page()
+
+    async def _numbers(self) -> tuple[str, str, bytes]:
+        # Rendering thousands of series takes long enough to be felt on the loop.
+        body = await asyncio.to_thread(self._metrics.render)
+        return "200 OK", "text/plain; version=0.0.4; charset=utf-8", body
+
+
+async def _verdict(checks: Mapping[str, str]) -> tuple[str, str, bytes]:
+    wrong = {name: problem for name, problem in sorted(checks.items()) if problem}
+    if not wrong:
+        return "200 OK", "text/plain", b"ok\n"
+    lines = "".join(f"{name}: {problem}\n" for name, problem in wrong.items())
+    return "503 Service Unavailable", "text/plain", lines.encode()
