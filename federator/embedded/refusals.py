@@ -11,14 +11,14 @@ Causes = Sequence[dict[str, str]]
 
 
 class Refusal(Exception):
-    """An answer other than success. `code` is the HTTP status, `reason` the Kubernetes reason, `details` as in `Status`."""
+    """An answer other than success: `code` the HTTP status, `reason` and `details` as in `Status`."""
 
     def __init__(self, code: int, reason: str, message: str, details: dict[str, Any] | None = None) -> None:
         super().__init__(message)
         self.code = code
         self.reason = reason
         self.message = message
-        self.details = details or {}
+        self.details = details
 
     def status(self) -> dict[str, Any]:
         """The `metav1.Status` body."""
@@ -29,12 +29,12 @@ class Refusal(Exception):
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,
-            "code": self.code,
         }
         if not self.reason:
             del body["reason"]
-        if self.details:
+        if self.details is not None:
             body["details"] = self.details
+        body["code"] = self.code
         return body
 
 
@@ -55,7 +55,7 @@ def not_found(group: str, plural: str, name: str) -> Refusal:
 
 def no_such_path() -> Refusal:
     """404 for a path, group, version or resource that is not served."""
-    return Refusal(404, "NotFound", "the server could not find the requested resource")
+    return Refusal(404, "NotFound", "the server could not find the requested resource", {})
 
 
 def already_exists(group: str, plural: str, name: str) -> Refusal:
@@ -95,7 +95,7 @@ def forbidden(group: str, plural: str, name: str, why: str) -> Refusal:
 
 def method_not_allowed() -> Refusal:
     """405."""
-    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    return Refusal(405, "MethodNotAllowed", "the server does not allow this method on the requested resource", {})
 
 
 def unsupported_media(accepted: Sequence[str]) -> Refusal:

@@ -28,6 +28,7 @@ from federator.embedded.revisions import (
 from federator.kube import clock as clocks
 
 _FIRST_REVISION = 1
+_NAMESPACES = ("", "namespaces")
 _UNVERSIONED = frozenset({"apiVersion", "kind", "metadata"})
 _CORE_WITHOUT = (
     "namespaces services configmaps secrets serviceaccounts nodes endpoints events persistentvolumes"
@@ -116,10 +117,11 @@ class Store:
 
     # Writing
 
-    def create(self, resource: ResourceInfo, obj: JsonObject) -> Revision:
+    def create(self, resource: ResourceInfo, obj: JsonObject, *, dry_run: bool = False) -> Revision:
         """Stores a new object under its metadata.namespace and name. Raises `Refusal` 409 AlreadyExists.
 
-        Sets uid, creationTimestamp, generation and resourceVersion; keeps a uid that is given.
+        Sets uid, creationTimestamp, generation and resourceVersion; keeps a uid that is given. `dry_run` stores
+        nothing and returns what would be stored, without a resourceVersion.
         """
         given = obj["metadata"]
         key = (given.get("namespace", ""), given["name"])
@@ -131,10 +133,19 @@ class Store:
         metadata["creationTimestamp"] = self.clock.rfc3339()
         if resource.key not in _WITHOUT_GENERATION:
             metadata["generation"] = 1
+        if dry_run:
+            metadata.pop("resourceVersion", None)
+            return Revision(_dressed(obj, metadata), self.revision)
         return self._commit(shelf, resource, key, ADDED, obj, metadata, None)
 
     def update(
-        self, resource: ResourceInfo, obj: JsonObject, *, expect: str | None = None, same_generation: bool = False
+        self,
+        resource: ResourceInfo,
+        obj: JsonObject,
+        *,
+        expect: str | None = None,
+        same_generation: bool = False,
+        dry_run: bool = False,
     ) -> Revision:
         """Replaces the object that has obj's namespace and name; status and spec alike.
 
@@ -164,8 +175,12 @@ class Store:
             return old
         if not same_generation and "generation" in before and _bumps_generation(resource, old.obj, obj, metadata):
             metadata["generation"] = before["generation"] + 1
+        if dry_run:
+            return Revision(_dressed(obj, metadata), old.number)
         if "deletionTimestamp" in metadata and may_go(obj, metadata):
-            return self._commit(shelf, resource, key, DELETED, obj, metadata, old)
+            # Watchers see the last stored state; the writer gets back what it wrote.
+            self._commit(shelf, resource, key, DELETED, old.obj, dict(before), old)
+            return Revision(_dressed(obj, metadata), old.number)
         return self._commit(shelf, resource, key, MODIFIED, obj, metadata, old)
 
     def delete(
@@ -178,6 +193,7 @@ class Store:
         expect: str | None = None,
         grace_s: int = 0,
         finalizers: Iterable[str] | None = None,
+        dry_run: bool = False,
     ) -> tuple[Revision, bool]:
         """Deletes, or marks as being deleted; returns the last version and whether the object is gone.
 
@@ -195,23 +211,27 @@ class Store:
             metadata["finalizers"] = list(finalizers)
             if not metadata["finalizers"]:
                 del metadata["finalizers"]
-        if "deletionTimestamp" not in before:
-            metadata["deletionTimestamp"] = clocks.stamp(self.clock.now() + grace_s)
-            metadata["deletionGracePeriodSeconds"] = grace_s
-            if "generation" in metadata:
-                metadata["generation"] += 1
-        elif grace_s < before.get("deletionGracePeriodSeconds", 0):
-            metadata["deletionGracePeriodSeconds"] = grace_s
-            metadata["deletionTimestamp"] = clocks.stamp(self.clock.now() + grace_s)
+        self._mark(resource, metadata, grace_s)
         if may_go(old.obj, metadata):
-            if "deletionTimestamp" not in before:
-                # Gone at once: the last state a watcher sees is the one that lived, as on a real server.
-                metadata = dict(before)
-            return self._commit(shelf, resource, key, DELETED, old.obj, metadata, old), True
-        if metadata == before:
-            return old, False
-        body = _terminating(old.obj) if resource.key == ("", "namespaces") else old.obj
+            if dry_run:
+                return old, True
+            # Gone at once: the last state a watcher sees is the one that lived, as on a real server.
+            return self._commit(shelf, resource, key, DELETED, old.obj, dict(before), old), True
+        body = _terminating(old.obj) if resource.key == _NAMESPACES else old.obj
+        if dry_run or metadata == before:
+            return Revision(_dressed(body, metadata), old.number), False
         return self._commit(shelf, resource, key, MODIFIED, body, metadata, old), False
+
+    def _mark(self, resource: ResourceInfo, metadata: JsonObject, grace_s: int) -> None:
+        """Marks metadata as being deleted `grace_s` seconds from now; a later mark may only shorten the wait."""
+        first = "deletionTimestamp" not in metadata
+        if not first and grace_s >= metadata.get("deletionGracePeriodSeconds", 0):
+            return
+        metadata["deletionTimestamp"] = clocks.stamp(self.clock.now() + grace_s)
+        if resource.key != _NAMESPACES:
+            metadata["deletionGracePeriodSeconds"] = grace_s
+        if first and "generation" in metadata:
+            metadata["generation"] += 1
 
     def forget(self, resource: ResourceInfo) -> None:
         """Removes every object of a resource at once, finalizers or not: its definition is gone."""
@@ -241,7 +261,7 @@ class Store:
     ) -> Revision:
         self.revision = number = self.revision + 1
         metadata["resourceVersion"] = str(number)
-        current = Revision({**obj, "metadata": metadata}, number)
+        current = Revision(_dressed(obj, metadata), number)
         space = shelf.spaces.setdefault(key[0], {})
         if type_ is DELETED:
             del space[key[1]]
@@ -256,6 +276,17 @@ class Store:
         for callback in tuple(self._callbacks_of_all):
             callback(event)
         return current
+
+
+def _dressed(obj: JsonObject, metadata: JsonObject) -> JsonObject:
+    """The object with this metadata; kind, apiVersion and metadata come first, as a real server writes them.
+
+    Lists of builtins leave kind and apiVersion out of their items: with this order that is cutting off a prefix.
+    """
+    dressed: JsonObject = {"kind": obj["kind"], "apiVersion": obj["apiVersion"], "metadata": metadata}
+    dressed.update(obj)
+    dressed["metadata"] = metadata
+    return dressed
 
 
 def may_go(obj: JsonObject, metadata: JsonObject) -> bool:
@@ -292,15 +323,20 @@ def _bumps_generation(resource: ResourceInfo, old: JsonObject, new: JsonObject, 
 def _check_preconditions(
     resource: ResourceInfo, name: str, metadata: JsonObject, uid: str | None, expect: str | None
 ) -> None:
+    why = ""
     if uid is not None and uid != metadata["uid"]:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {metadata['uid']}"
-        raise refusals.conflict(resource.group, resource.plural, name, why)
-    if expect is not None and expect != metadata["resourceVersion"]:
         why = (
-            f"Precondition failed: ResourceVersion in precondition: {expect}, "
-            f"ResourceVersion in object meta: {metadata['resourceVersion']}"
+            f"the UID in the precondition ({uid}) does not match the UID in record ({metadata['uid']}). "
+            "The object might have been deleted and then recreated"
         )
-        raise refusals.conflict(resource.group, resource.plural, name, why)
+    elif expect is not None and expect != metadata["resourceVersion"]:
+        why = (
+            f"the ResourceVersion in the precondition ({expect}) does not match the ResourceVersion in record "
+            f"({metadata['resourceVersion']}). The object might have been modified"
+        )
+    if why:
+        # Delete preconditions name the kind where other conflicts name the resource.
+        raise refusals.conflict(resource.group, resource.kind, name, why)
 
 
 def _terminating(namespace: JsonObject) -> JsonObject:

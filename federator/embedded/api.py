@@ -1,0 +1,174 @@
+"""The front door of one embedded API server: a request in, an answer out, synchronously.
+
+Routes a path to its handler, asks for permission, counts, and turns refusals into Status answers. Transports (in
+process, HTTP) only carry; whatever they share is here.
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from urllib.parse import unquote
+
+from federator.embedded import (
+    deleting,
+    discovery,
+    patching,
+    reading,
+    refusals,
+    reviews,
+    subresources,
+    watching,
+    writing,
+)
+from federator.embedded.context import Context
+from federator.embedded.messages import Answer, ApiRequest, Caller, Target, json_answer, text_answer
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.reviews import Attributes, Authorizer
+from federator.embedded.subresources import Handler
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
+_NON_RESOURCE = "other"
+
+
+class Api:
+    """One server's request handling. `requests` counts (verb, "plural.group/subresource") for budgets and metrics."""
+
+    def __init__(
+        self, ctx: Context, authorizer: Authorizer | None = None, tokens: Mapping[str, Caller] | None = None
+    ) -> None:
+        self.ctx = ctx
+        self.authorizer: Authorizer = authorizer or reviews.MastersOnly()
+        self.tokens = dict(tokens or {})
+        self.requests: Counter[tuple[str, str]] = Counter()
+        self._discovery = discovery.Discovery(ctx.registry)
+
+    def handle(self, request: ApiRequest) -> Answer:
+        """The answer to one request; refusals are answers too."""
+        try:
+            return self._answer(request)
+        except discovery.NoSuchPage as page:
+            return text_answer(page.message + "\n", 404)
+        except refusals.Refusal as refusal:
+            return json_answer(refusal.status(), refusal.code)
+
+    def _answer(self, request: ApiRequest) -> Answer:
+        target = self._route(request.path)
+        if target is None:
+            self._permit(request.caller, Attributes(verb=request.method.lower(), path=request.path))
+            self.requests[(request.method.lower(), _NON_RESOURCE)] += 1
+            if request.method != "GET":
+                raise refusals.method_not_allowed()
+            return self._discovery.answer(request)
+        verb = _verb(request, target)
+        info = target.info
+        self._permit(
+            request.caller,
+            Attributes(verb, info.group, info.plural, target.subresource, target.namespace or "", target.name),
+        )
+        counted = f"{info.qualified_resource}/{target.subresource}" if target.subresource else info.qualified_resource
+        self.requests[(verb, counted)] += 1
+        answer = self._handler(request.method, verb, target)(self.ctx, request, target)
+        if info.deprecation:
+            return _with_warning(answer, info.deprecation)
+        return answer
+
+    def _handler(self, method: str, verb: str, target: Target) -> Handler:
+        info = target.info
+        if target.subresource:
+            handlers = subresources.HANDLERS.get(target.subresource)
+            if handlers is None or target.subresource not in info.subresources:
+                raise refusals.no_such_path()
+            if method not in handlers:
+                raise refusals.method_not_allowed()
+            return handlers[method]
+        if not info.is_stored:
+            if verb != "create":
+                raise refusals.method_not_allowed()
+            return self._review
+        if verb not in info.verbs or (verb in {"update", "patch"} and not target.name):
+            raise refusals.method_not_allowed()
+        if verb == "create" and target.name:
+            raise refusals.method_not_allowed()
+        return _HANDLERS[verb]
+
+    def _review(self, ctx: Context, request: ApiRequest, target: Target) -> Answer:
+        return reviews.answer(ctx, request, target, self.authorizer, self.tokens.get)
+
+    def _permit(self, caller: Caller, attributes: Attributes) -> None:
+        if self.authorizer.allows(caller, attributes) is not None:
+            return
+        if attributes.path:
+            why = f'User "{caller.name}" cannot {attributes.verb} path "{attributes.path}"'
+            raise refusals.Refusal(403, "Forbidden", f"forbidden: {why}", {})
+        resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
+        scope = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+        why = (
+            f'User "{caller.name}" cannot {attributes.verb} resource "{resource}" '
+            f'in API group "{attributes.group}" {scope}'
+        )
+        raise refusals.forbidden(attributes.group, attributes.resource, attributes.name, why)
+
+    def _route(self, path: str) -> Target | None:
+        """The resource a path names; None for discovery and health. Raises `Refusal` 404 for an unknown resource."""
+        parts = [unquote(part) for part in path.strip("/").split("/")]
+        if parts[0] == "api" and len(parts) > 2:
+            group, version, rest = "", parts[1], parts[2:]
+        elif parts[0] == "apis" and len(parts) > 3:
+            group, version, rest = parts[1], parts[2], parts[3:]
+        else:
+            return None
+        find = self.ctx.registry.find
+        if rest[0] == "namespaces" and len(rest) > 2:
+            info = find(group, version, rest[2])
+            if info is not None and info.namespaced and rest[1]:
+                return _target(info, rest[1], rest[3:])
+        info = find(group, version, rest[0])
+        if info is None:
+            if version not in self.ctx.registry.groups().get(group, {}):
+                raise discovery.NoSuchPage()
+            raise refusals.no_such_path()
+        if info.namespaced and len(rest) > 1:
+            raise refusals.no_such_path()
+        return _target(info, None, rest[1:])
+
+
+def _target(info: ResourceInfo, namespace: str | None, rest: list[str]) -> Target:
+    name = rest[0] if rest else ""
+    subresource = rest[1] if len(rest) > 1 else ""
+    return Target(info, namespace, name, subresource, "/".join(rest[2:]))
+
+
+def _verb(request: ApiRequest, target: Target) -> str:
+    """The Kubernetes verb of a request. Raises `Refusal` 405."""
+    method = request.method
+    if method in {"GET", "HEAD"}:
+        if request.flag("watch") and not target.subresource:
+            return "watch"
+        return "get" if target.name else "list"
+    if method == "DELETE":
+        return "delete" if target.name else "deletecollection"
+    if method not in _VERBS:
+        raise refusals.method_not_allowed()
+    return _VERBS[method]
+
+
+def _with_warning(answer: Answer, text: str) -> Answer:
+    return Answer(
+        status=answer.status,
+        body=answer.body,
+        content_type=answer.content_type,
+        warnings=(*answer.warnings, text),
+        stream=answer.stream,
+        extra_headers=answer.extra_headers,
+    )
+
+
+_HANDLERS: Mapping[str, Handler] = {
+    "get": lambda ctx, request, target: reading.get(ctx.store, request, target),
+    "list": lambda ctx, request, target: reading.listing(ctx.store, request, target),
+    "watch": lambda ctx, request, target: watching.watch(ctx.store, request, target),
+    "create": writing.create,
+    "update": writing.replace,
+    "patch": patching.patch,
+    "delete": deleting.delete,
+    "deletecollection": deleting.delete_collection,
+}

@@ -1,0 +1,141 @@
+"""Reading request bodies: JSON or YAML objects, patches and delete options, with a real server's words for nonsense.
+
+Nothing here knows schemas; what comes out is a plain tree that belongs to the caller.
+"""
+
+import json
+from typing import Any
+
+import msgspec
+import yaml
+
+from federator.embedded import pruning, refusals
+from federator.embedded.messages import ApiRequest
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.revisions import JsonObject
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
+_YAML = frozenset({"application/yaml", "application/x-yaml", "application/vnd.kubernetes.yaml"})
+
+
+def media_type(request: ApiRequest) -> str:
+    """The Content-Type without its parameters, in lower case; JSON when there is none."""
+    return request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+
+
+def read_object(request: ApiRequest, info: ResourceInfo) -> JsonObject:
+    """The object of a POST or PUT. Raises `Refusal` 400 or 415."""
+    kind = media_type(request)
+    if kind in _YAML:
+        value = _yaml(request.body, lambda why, head: _unrecognized(info, f"yaml: {why}", head))
+    elif kind == "application/json":
+        try:
+            value = _decode(request.body)
+        except msgspec.DecodeError:
+            why, head = json_trouble(request.body)
+            raise _unrecognized(info, f"couldn't get version/kind; json parse error: {why}", head) from None
+    else:
+        raise refusals.unsupported_media(ACCEPTED)
+    if not isinstance(value, dict):
+        why = f"json: cannot unmarshal {_go_kind(value)} into Go value of type struct"
+        raise _unrecognized(info, f"couldn't get version/kind; json parse error: {why}", request.body[:64].decode())
+    return value
+
+
+def duplicates(request: ApiRequest, value: Any) -> list[str]:
+    """Fields given twice in a JSON body.
+
+    What encodes back to the same bytes cannot hold any, which is the cheap way out.
+    """
+    if media_type(request) != "application/json" or _encode(value) == request.body:
+        return []
+    return pruning.duplicate_fields(request.body)
+
+
+def read_patch(request: ApiRequest, media: str) -> Any:
+    """A patch document. Raises `Refusal` 400."""
+    if media == "application/apply-patch+yaml":
+        value = _yaml(
+            request.body,
+            lambda why, _: refusals.bad_request(f"error decoding YAML: error converting YAML to JSON: yaml: {why}"),
+        )
+        if not isinstance(value, dict):
+            raise refusals.bad_request(f"error decoding YAML: cannot unmarshal {_go_kind(value)} into an object")
+        return value
+    prefix = "" if media == "application/strategic-merge-patch+json" else "error decoding patch: "
+    try:
+        value = _decode(request.body)
+    except msgspec.DecodeError:
+        raise refusals.bad_request(prefix + json_trouble(request.body)[0]) from None
+    is_list = media == "application/json-patch+json"
+    target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
+    if not isinstance(value, list if is_list else dict):
+        raise refusals.bad_request(f"{prefix}json: cannot unmarshal {_go_kind(value)} into Go value of type {target}")
+    return value
+
+
+def read_options(request: ApiRequest) -> JsonObject:
+    """The DeleteOptions in a body; empty when there is none. Raises `Refusal` 400."""
+    if not request.body.strip():
+        return {}
+    if media_type(request) in _YAML:
+        value = _yaml(request.body, lambda why, _: refusals.bad_request(f"yaml: {why}"))
+    else:
+        try:
+            value = _decode(request.body)
+        except msgspec.DecodeError:
+            raise refusals.bad_request(json_trouble(request.body)[0]) from None
+    if not isinstance(value, dict):
+        raise refusals.bad_request(f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.DeleteOptions")
+    return value
+
+
+def json_trouble(body: bytes) -> tuple[str, str]:
+    """Why `body` is no JSON, in the words of Go's decoder, and its beginning as messages show it."""
+    text = body.decode("utf-8", "replace")
+    if not text.strip():
+        return "unexpected end of JSON input", "<empty>"
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        if error.pos >= len(text):
+            return "unexpected end of JSON input", text[:128]
+        looking = "beginning of object key string" if "property name" in error.msg else "beginning of value"
+        return f"invalid character '{text[error.pos]}' looking for {looking}", text[:128]
+    return "invalid JSON", text[:128]
+
+
+def _yaml(body: bytes, refuse: Any) -> Any:
+    try:
+        # Through JSON: timestamps and other YAML-only values become what a JSON client would have sent.
+        return msgspec.json.decode(msgspec.json.encode(yaml.load(body, Loader=_PlainLoader)))
+    except (yaml.YAMLError, TypeError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or str(error)
+        why = f"line {mark.line + 1}: {problem}" if mark is not None else problem
+        raise refuse(why, body[:64].hex()) from None
+
+
+class _PlainLoader(yaml.CSafeLoader):
+    """YAML 1.1 without timestamps, as Kubernetes reads it."""
+
+
+_PlainLoader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def _unrecognized(info: ResourceInfo, why: str, head: str) -> refusals.Refusal:
+    return refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why} ({head})")
+
+
+def _go_kind(value: Any) -> str:
+    if isinstance(value, bool):
+        return "bool"
+    for type_, name in ((dict, "object"), (list, "array"), (str, "string"), (int, "number"), (float, "number")):
+        if isinstance(value, type_):
+            return name
+    return "null"

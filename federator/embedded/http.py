@@ -1,0 +1,186 @@
+"""An embedded API over HTTPS on loopback, for kubectl and for separate processes; and the kubeconfig that leads there.
+
+Real time only. Refuses to listen anywhere but on loopback; knows its callers by bearer token; bounds bodies, headers
+and the time a body may take to arrive.
+"""
+
+import asyncio
+import base64
+import ipaddress
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from aiohttp import web
+
+from federator.embedded import certificates, refusals
+from federator.embedded.messages import Answer, ApiRequest, Caller, json_answer
+from federator.embedded.server import EmbeddedCluster
+
+BODY_MAX_BYTES = 3 * 1024 * 1024
+"""As a real server limits request bodies."""
+HEADER_MAX_BYTES = 16 * 1024
+BODY_TIMEOUT_S = 30.0
+_SHUTDOWN_S = 1.0
+_ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
+_OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
+
+
+class NotLoopback(ValueError):
+    """An embedded API may only listen on a loopback address."""
+
+
+@dataclass(slots=True)
+class HttpServer:
+    """One listening server."""
+
+    cluster: EmbeddedCluster
+    url: str
+    _runner: web.AppRunner
+
+    @property
+    def ca_pem(self) -> bytes:
+        """The authority that signed the server's certificate."""
+        return certificates.server_identity().ca_pem
+
+    async def close(self) -> None:
+        """Stops listening and ends open requests."""
+        await self._runner.cleanup()
+
+
+async def serve(cluster: EmbeddedCluster, host: str = "127.0.0.1", port: int = 0) -> HttpServer:
+    """Serves a cluster on `host` (loopback only), on a free port unless one is given. Raises `NotLoopback`, OSError."""
+    if not ipaddress.ip_address(host).is_loopback:
+        raise NotLoopback(f"an embedded API listens on loopback only; {host} is reachable from elsewhere")
+    application = web.Application(client_max_size=BODY_MAX_BYTES)
+    door = _Door(cluster)
+    application.router.add_route("*", "/{path:.*}", door.handle)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        handler_cancellation=True,
+        shutdown_timeout=_SHUTDOWN_S,
+        max_line_size=HEADER_MAX_BYTES,
+        max_field_size=HEADER_MAX_BYTES,
+    )
+    await runner.setup()
+    site = web.TCPSite(runner, host, port, ssl_context=certificates.server_identity().context)
+    try:
+        await site.start()
+    except OSError:
+        await runner.cleanup()
+        raise
+    shown = f"[{host}]" if ":" in host else host
+    return HttpServer(cluster, f"https://{shown}:{runner.addresses[0][1]}", runner)
+
+
+class _Door:
+    """Turns HTTP requests into API requests and answers into responses."""
+
+    def __init__(self, cluster: EmbeddedCluster) -> None:
+        self._api = cluster.api
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        caller = self._caller(request)
+        if caller is None:
+            return _whole(_refusal(401, "Unauthorized", "Unauthorized"))
+        try:
+            async with asyncio.timeout(BODY_TIMEOUT_S):
+                body = await request.read()
+        except web.HTTPRequestEntityTooLarge:
+            message = f"Request entity too large: limit is {BODY_MAX_BYTES}"
+            return _whole(_refusal(413, "RequestEntityTooLarge", message))
+        except TimeoutError:
+            return _whole(_refusal(408, "Timeout", f"the body did not arrive within {BODY_TIMEOUT_S:g} s"))
+        headers = {name.lower(): value for name, value in request.headers.items()}
+        query: dict[str, list[str]] = {}
+        for name, value in request.query.items():
+            query.setdefault(name, []).append(value)
+        asked = ApiRequest(request.method, request.rel_url.raw_path, query, headers, body, caller)
+        answer = self._api.handle(asked)
+        return _whole(answer) if answer.stream is None else await _streamed(request, answer)
+
+    def _caller(self, request: web.Request) -> Caller | None:
+        """Who the bearer token belongs to; None for a wrong one, and for none where one is needed."""
+        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+        if not scheme:
+            return _ANONYMOUS if request.path in _OPEN_PATHS else None
+        return self._api.tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+
+
+def _refusal(code: int, reason: str, message: str) -> Answer:
+    return json_answer(refusals.Refusal(code, reason, message).status(), code)
+
+
+def _whole(answer: Answer) -> web.Response:
+    return web.Response(status=answer.status, body=answer.body, headers=answer.headers())
+
+
+async def _streamed(request: web.Request, answer: Answer) -> web.StreamResponse:
+    stream = answer.stream
+    response = web.StreamResponse(status=answer.status, headers=answer.headers())
+    response.enable_chunked_encoding()
+    if stream is None:
+        return response
+    try:
+        await response.prepare(request)
+        async for chunk in stream.chunks():
+            await response.write(chunk)
+        await response.write_eof()
+    except ConnectionError:
+        # The reader went away; there is nobody left to tell.
+        pass
+    finally:
+        stream.close()
+    return response
+
+
+# Kubeconfigs
+
+
+def kubeconfig(servers: Mapping[str, HttpServer], current: str, namespace: str = "default") -> str:
+    """A kubeconfig with one context per name. Holds tokens: keep it private."""
+    names = list(servers)
+    return yaml.safe_dump(
+        {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": _cluster_entry(servers[name])} for name in names],
+            "users": [{"name": name, "user": {"token": servers[name].cluster.token}} for name in names],
+            "contexts": [
+                {"name": name, "context": {"cluster": name, "user": name, "namespace": namespace}} for name in names
+            ],
+            "current-context": current,
+        },
+        sort_keys=False,
+    )
+
+
+def _cluster_entry(server: HttpServer) -> dict[str, str]:
+    return {"server": server.url, "certificate-authority-data": base64.b64encode(server.ca_pem).decode()}
+
+
+def write_kubeconfig(path: Path, servers: Mapping[str, HttpServer], current: str) -> None:
+    """Writes the kubeconfig, readable by its owner only from the first byte on."""
+    data = kubeconfig(servers, current).encode()
+    temporary = path.with_name(path.name + ".new")
+    temporary.unlink(missing_ok=True)
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    temporary.replace(path)
+
+
+async def serve_all(clusters: Sequence[EmbeddedCluster]) -> dict[str, HttpServer]:
+    """Serves several clusters, by name; when one cannot start, none stays."""
+    servers: dict[str, HttpServer] = {}
+    try:
+        for cluster in clusters:
+            servers[cluster.name] = await serve(cluster)
+    except BaseException:
+        for server in servers.values():
+            await server.close()
+        raise
+    return servers

@@ -1,0 +1,144 @@
+"""PATCH: JSON merge, JSON patch, strategic merge and server-side apply of objects and of their status.
+
+A patch makes a new state out of the stored one; from there on it is an update like any other. There is one writer at
+a time in this process, so a patch never has to be tried again.
+"""
+
+from typing import Any
+
+import msgspec
+
+from federator.embedded import bodies, options, ownership, patches, reading, refusals, writing
+from federator.embedded.context import Context
+from federator.embedded.messages import Answer, ApiRequest, Target
+from federator.embedded.options import WriteOptions
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.revisions import JsonObject
+
+MERGE = "application/merge-patch+json"
+JSON_PATCH = "application/json-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
+    """PATCH of one object, or of its status."""
+    info, media = target.info, bodies.media_type(request)
+    accepted = (JSON_PATCH, MERGE, APPLY) + ((STRATEGIC,) if info.is_builtin else ())
+    if media not in accepted:
+        raise refusals.Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
+    opts = options.write_options(request, "PatchOptions", applies=media == APPLY)
+    document = bodies.read_patch(request, media)
+    if media == APPLY:
+        return _apply(ctx, request, target, document, opts)
+    old = reading.existing(ctx.store, target)
+    patched = patched_tree(old.obj, document, media, info)
+    writing.check_identity(patched, target) if _same_kind(patched, info) else None
+    fresh, warnings = _decode(patched, document, media, info, opts)
+    revision = writing.update_object(ctx, target, old, fresh, opts)
+    return writing.shown(ctx, request, info, revision, warnings=warnings)
+
+
+def patched_tree(old: JsonObject, document: Any, media: str, info: ResourceInfo) -> JsonObject:
+    """The stored object with the patch applied; shares what the patch left alone. Raises `Refusal` 400 or 422."""
+    try:
+        if media == MERGE:
+            return patches.merge(old, document)
+        if media == JSON_PATCH:
+            return patches.json_patch(old, document)
+        return patches.strategic(old, document, info.node)
+    except patches.BadPatch as error:
+        raise refusals.Refusal(error.status, error.reason, str(error), {}) from None
+
+
+def _same_kind(patched: Any, info: ResourceInfo) -> bool:
+    return isinstance(patched, dict) and patched.get("kind") == info.kind
+
+
+def _decode(
+    patched: JsonObject, document: Any, media: str, info: ResourceInfo, opts: WriteOptions
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """Decodes what a patch made. Trouble is reported as about the patch, not about a body."""
+    from_server = opts if opts.field_validation != "Strict" else _warning(opts)
+    try:
+        fresh, warnings = writing.decode(patched, info, from_server, [])
+    except refusals.Refusal as refusal:
+        raise _about_patch(patched, document, media, refusal.message) from None
+    if warnings and opts.field_validation == "Strict":
+        raise _about_patch(patched, document, media, "strict decoding error: " + ", ".join(warnings))
+    return fresh, warnings
+
+
+def _warning(opts: WriteOptions) -> WriteOptions:
+    return WriteOptions(opts.manager, opts.dry_run, "Warn", opts.force)
+
+
+def _about_patch(patched: Any, document: Any, media: str, why: str) -> refusals.Refusal:
+    shown = go_map(document) if media == STRATEGIC else msgspec.json.encode(patched).decode()
+    text = f"Invalid value: {msgspec.json.encode(shown).decode()}: {why}"
+    return refusals.invalid("", "", "", [{"reason": "FieldValueInvalid", "message": text, "field": "patch"}])
+
+
+def go_map(value: Any) -> str:
+    """A tree as Go prints it with %v: `map[a:map[b:1]]`."""
+    if isinstance(value, dict):
+        return "map[" + " ".join(f"{key}:{go_map(value[key])}" for key in sorted(value)) + "]"
+    if isinstance(value, list):
+        return "[" + " ".join(go_map(item) for item in value) + "]"
+    if value is None:
+        return "<nil>"
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObject, opts: WriteOptions) -> Answer:
+    """Server-side apply: merges by ownership; creates what is not there (201)."""
+    info = target.info
+    _check_applied(document, target)
+    live = ctx.store.get(info, target.space, target.name)
+    if live is None and target.subresource:
+        raise refusals.not_found(info.group, info.plural, target.name)
+    now = ctx.clock.rfc3339()
+    merged = ownership.apply(
+        None if live is None else live.obj, document, opts.manager, opts.force, info, now, target.subresource
+    )
+    if merged.conflicts:
+        raise _conflicts(merged.conflicts)
+    if live is not None and merged.obj is live.obj:
+        return writing.shown(ctx, request, info, live)
+    lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
+    fresh, _ = writing.decode(merged.obj, info, lenient, [])
+    if live is None:
+        fresh["metadata"].setdefault("name", target.name)
+        revision = writing.create_object(ctx, target, fresh, opts, applied=True)
+        return writing.shown(ctx, request, info, revision, status=201)
+    revision = writing.update_object(ctx, target, live, fresh, opts, applied=True)
+    return writing.shown(ctx, request, info, revision)
+
+
+def _check_applied(document: JsonObject, target: Target) -> None:
+    info = target.info
+    api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
+    if not api_version or not kind:
+        group, _, version = api_version.rpartition("/")
+        raise refusals.bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
+    metadata = document.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        return
+    if metadata.get("managedFields"):
+        raise refusals.bad_request("metadata.managedFields must be nil")
+    metadata.pop("managedFields", None)
+    metadata.setdefault("name", target.name)
+    if target.namespace is not None:
+        metadata.setdefault("namespace", target.namespace)
+    if kind == info.kind and api_version == info.api_version:
+        writing.check_identity(document, target)
+        return
+    writing.check_identity({"apiVersion": api_version, "kind": kind, "metadata": metadata}, target)
+
+
+def _conflicts(conflicts: list[ownership.Conflict]) -> refusals.Refusal:
+    causes = [
+        {"reason": "FieldManagerConflict", "message": conflict.message, "field": conflict.field}
+        for conflict in conflicts
+    ]
+    return refusals.Refusal(409, "Conflict", ownership.conflict_message(conflicts), {"causes": causes})

@@ -1,0 +1,161 @@
+"""GET of one object and of a collection: selectors, versions and chunks as a real API server treats them.
+
+Called by `api` after routing and permission. Lists are consistent: a chunked list shows one version from its first
+chunk to its last, rebuilt from the store's history.
+"""
+
+import base64
+import binascii
+from typing import Any
+
+import msgspec
+
+from federator.embedded import fieldselectors, refusals, views
+from federator.embedded.messages import Answer, ApiRequest, Target
+from federator.embedded.revisions import JsonObject, Revision
+from federator.embedded.store import Store
+
+_CONTINUE_EXPIRED = (
+    "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
+    "the continue parameter."
+)
+
+
+def get(store: Store, request: ApiRequest, target: Target) -> Answer:
+    """One object, or 404."""
+    revision = existing(store, target)
+    check_not_ahead(store, request.param("resourceVersion"))
+    return Answer(body=views.view(request, target.info, store.clock.now).one(revision))
+
+
+def existing(store: Store, target: Target) -> Revision:
+    """The stored object that a path names, or `Refusal` 404."""
+    revision = store.get(target.info, target.space, target.name)
+    if revision is None:
+        raise refusals.not_found(target.info.group, target.info.plural, target.name)
+    return revision
+
+
+def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
+    """A collection, whole or the next chunk of it."""
+    if "sendInitialEvents" in request.query:
+        why = "Forbidden: sendInitialEvents is forbidden for list"
+        raise list_options("sendInitialEvents", why, "Forbidden")
+    view = views.view(request, target.info, store.clock.now)
+    matches = fieldselectors.predicate(target.info, request.param("labelSelector"), request.param("fieldSelector"))
+    number, after, revisions = _versions(store, request, target)
+    if matches is not None:
+        revisions = [revision for revision in revisions if matches(revision.obj)]
+    metadata: JsonObject = {"resourceVersion": str(number)}
+    limit = _limit(request)
+    if after is not None:
+        revisions = [revision for revision in revisions if revision.key > after]
+    if 0 < limit < len(revisions):
+        remaining, revisions = len(revisions) - limit, revisions[:limit]
+        metadata["continue"] = _token(number, revisions[-1].key)
+        if matches is None:
+            # A real server does not count what a selector would leave.
+            metadata["remainingItemCount"] = remaining
+    return Answer(body=view.many(revisions, metadata))
+
+
+def _versions(store: Store, request: ApiRequest, target: Target) -> tuple[int, tuple[str, str] | None, list[Revision]]:
+    """(version, key to start after, all objects of the collection at that version)."""
+    token, given = request.param("continue"), request.param("resourceVersion")
+    match = request.param("resourceVersionMatch")
+    if match:
+        _check_match(match, given, token)
+    if token:
+        if given not in {"", "0"}:
+            raise refusals.bad_request("specifying resource version is not allowed when using continue")
+        number, after = _parse_token(token)
+        try:
+            return number, after, store.items_at(target.info, target.namespace, number)
+        except refusals.Refusal as error:
+            raise refusals.expired(_CONTINUE_EXPIRED) from error
+    number = check_not_ahead(store, given)
+    if match == "Exact":
+        try:
+            return number, None, store.items_at(target.info, target.namespace, number)
+        except refusals.Refusal as error:
+            raise refusals.expired(f"The provided resource version {number} is too old.") from error
+    return store.revision, None, _current(store, request, target)
+
+
+def _current(store: Store, request: ApiRequest, target: Target) -> list[Revision]:
+    name = fieldselectors.only_name(request.param("fieldSelector"))
+    if name is not None and (target.namespace is not None or not target.info.namespaced):
+        revision = store.get(target.info, target.space, name)
+        return [] if revision is None else [revision]
+    return store.items(target.info, target.namespace)
+
+
+def check_not_ahead(store: Store, text: str) -> int:
+    """The version a request names (0 when it names none). Raises 400 for nonsense, 504 for one that is yet to come."""
+    if not text:
+        return 0
+    number = parse_version(text)
+    if number > store.revision:
+        raise too_large(number, store.revision)
+    return number
+
+
+def parse_version(text: str) -> int:
+    """A resourceVersion of a query as an integer. Raises `Refusal` 400."""
+    if not (text.isascii() and text.isdigit()):
+        why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
+        # A real server answers 500 here when it watches or gets one object, 400 when it lists.
+        raise refusals.bad_request(f"invalid resource version: {why}")
+    return int(text)
+
+
+def too_large(number: int, current: int) -> refusals.Refusal:
+    """504: a version from the future."""
+    cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
+    message = f"Timeout: Too large resource version: {number}, current: {current}"
+    return refusals.Refusal(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
+
+
+def _check_match(match: str, given: str, token: str) -> None:
+    why = ""
+    if token:
+        why = "resourceVersionMatch is forbidden when continue is provided"
+    elif match not in {"Exact", "NotOlderThan"}:
+        supported = '"Exact", "NotOlderThan", ""'
+        text = f'Unsupported value: "{match}": supported values: {supported}'
+        raise list_options("resourceVersionMatch", text, "NotSupported")
+    elif not given:
+        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+    elif match == "Exact" and given == "0":
+        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    if why:
+        raise list_options("resourceVersionMatch", f"Forbidden: {why}", "Forbidden")
+
+
+def list_options(field: str, text: str, reason: str) -> refusals.Refusal:
+    """422 for a query parameter of a list or watch."""
+    cause = {"reason": f"FieldValue{reason}", "message": text, "field": field}
+    return refusals.invalid("meta.k8s.io", "ListOptions", "", [cause])
+
+
+def _limit(request: ApiRequest) -> int:
+    text = request.param("limit", "0")
+    try:
+        return int(text)
+    except ValueError:
+        why = f'strconv.ParseInt: parsing "{text}": invalid syntax'
+        raise refusals.bad_request(why) from None
+
+
+def _token(number: int, key: tuple[str, str]) -> str:
+    body = msgspec.json.encode({"v": "meta.k8s.io/v1", "rv": number, "start": f"{key[0]}/{key[1]}"})
+    return base64.urlsafe_b64encode(body).decode().rstrip("=")
+
+
+def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
+    try:
+        body: Any = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+        space, _, name = str(body["start"]).partition("/")
+        return int(body["rv"]), (space, name)
+    except (ValueError, KeyError, TypeError, binascii.Error, msgspec.DecodeError) as error:
+        raise refusals.bad_request(f"invalid continue token: continue key is not valid: {error}") from error

@@ -1,0 +1,306 @@
+"""POST and PUT: from a request's body to a stored object, through the same gates in the same order as a real server.
+
+decode -> identity (kind, name, namespace) -> prune -> defaults -> strategy -> validation -> ownership -> store. PATCH
+and the sub-resources make their own object and join at `admit`. Stored objects are never changed; every step works on
+a fresh tree.
+"""
+
+from typing import Any
+
+from federator.embedded import (
+    bodies,
+    crds,
+    defaults,
+    natives,
+    options,
+    ownership,
+    pruning,
+    reading,
+    refusals,
+    validation,
+    views,
+)
+from federator.embedded.context import Context
+from federator.embedded.messages import Answer, ApiRequest, Target
+from federator.embedded.options import WriteOptions
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.revisions import JsonObject, Revision
+
+NAMESPACES = ("", "namespaces")
+_SERVICES = ("", "services")
+_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
+    """POST to a collection: 201 with the stored object."""
+    info = target.info
+    opts = options.write_options(request, "CreateOptions")
+    given = bodies.read_object(request, info)
+    check_identity(given, target)
+    fresh, warnings = decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+    revision = create_object(ctx, target, fresh, opts)
+    return shown(ctx, request, info, revision, status=201, warnings=warnings)
+
+
+def create_object(
+    ctx: Context, target: Target, fresh: JsonObject, opts: WriteOptions, *, applied: bool = False
+) -> Revision:
+    """Stores a decoded new object. `applied`: its managedFields are already those of an apply."""
+    info = target.info
+    metadata = fresh.setdefault("metadata", {})
+    if target.namespace is not None:
+        metadata["namespace"] = target.namespace
+    _name(ctx, info, metadata)
+    if metadata.get("resourceVersion") and not applied:
+        raise refusals.Refusal(500, "", "resourceVersion should not be set on objects to be created")
+    _check_namespace(ctx, info, metadata)
+    for field in (*_SYSTEM_FIELDS, "resourceVersion", "selfLink"):
+        metadata.pop(field, None)
+    metadata["uid"] = ctx.store.new_uid()
+    metadata["creationTimestamp"] = ctx.clock.rfc3339()
+    defaults.fill(fresh, info)
+    natives.prepare_create(fresh, info, uid=metadata["uid"])
+    if info.key == _SERVICES:
+        _check_address(ctx, fresh)
+        natives.allocate_service_addresses(fresh, ctx.addresses.pick, ctx.addresses.pick_port)
+    _refuse_errors(info, metadata["name"], validation.check(fresh, None, info))
+    if not applied:
+        _own(None, fresh, ctx, info, opts)
+    if info.key == ctx.registry.crd.key:
+        fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
+    return ctx.store.create(info, fresh, dry_run=opts.dry_run)
+
+
+def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
+    """PUT of one object (or of its status): 200 with the stored object."""
+    info = target.info
+    opts = options.write_options(request, "UpdateOptions")
+    given = bodies.read_object(request, info)
+    check_identity(given, target)
+    duplicates = bodies.duplicates(request, given) if _strict(opts) else []
+    old = reading.existing(ctx.store, target)
+    fresh, warnings = decode(given, info, opts, duplicates)
+    version = fresh["metadata"].get("resourceVersion")
+    if not version and not info.is_builtin:
+        cause = {
+            "reason": "FieldValueInvalid",
+            "message": "Invalid value: 0: must be specified for an update",
+            "field": "metadata.resourceVersion",
+        }
+        raise refusals.invalid(info.group, info.plural, target.name, [cause])
+    _check_uid(info, target, fresh["metadata"], old)
+    revision = update_object(ctx, target, old, fresh, opts)
+    return shown(ctx, request, info, revision, warnings=warnings)
+
+
+def update_object(
+    ctx: Context, target: Target, old: Revision, fresh: JsonObject, opts: WriteOptions, *, applied: bool = False
+) -> Revision:
+    """Stores a decoded new state of an existing object, or of its status when the target says so."""
+    info, before = target.info, old.obj["metadata"]
+    metadata = fresh["metadata"]
+    version = metadata.get("resourceVersion") or None
+    if version is not None and version != before["resourceVersion"]:
+        raise refusals.conflict(info.group, info.plural, target.name, refusals.MODIFIED)
+    _keep_system_fields(metadata, before)
+    status = target.subresource == "status"
+    # Defaults first: what the strategies take from the stored object is shared with it and must not be written to.
+    defaults.fill(fresh, info)
+    if status:
+        natives.prepare_status(fresh, old.obj, info)
+    else:
+        natives.prepare_update(fresh, old.obj, info)
+        if info.key == _SERVICES:
+            natives.allocate_service_addresses(fresh, ctx.addresses.pick, ctx.addresses.pick_port, old.obj)
+    _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource))
+    if not applied:
+        _own(old.obj, fresh, ctx, info, opts, subresource=target.subresource)
+    if info.key == ctx.registry.crd.key and not status:
+        fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
+    return ctx.store.update(info, fresh, same_generation=status, dry_run=opts.dry_run)
+
+
+def decode(
+    given: JsonObject, info: ResourceInfo, opts: WriteOptions, duplicates: list[str]
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """A fresh object with only the fields its schema knows, and the warnings about the others.
+
+    Raises `Refusal` 400 for a wrong type, and for unknown or duplicate fields under Strict.
+    """
+    given.setdefault("apiVersion", info.api_version)
+    given.setdefault("kind", info.kind)
+    try:
+        pruned = pruning.prune(given, info)
+    except pruning.Undecodable as error:
+        raise refusals.bad_request(str(error)) from None
+    if opts.field_validation == "Ignore" or not (pruned.unknown or duplicates):
+        return pruned.obj, ()
+    if opts.field_validation == "Strict":
+        raise refusals.bad_request(strict_message(info, pruned.unknown, duplicates))
+    return pruned.obj, field_warnings(pruned.unknown, duplicates)
+
+
+def strict_message(info: ResourceInfo, unknown: list[str], duplicates: list[str]) -> str:
+    """Why a body is refused under fieldValidation=Strict."""
+    why = pruning.strict_error(unknown, duplicates)
+    return f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: {why}'
+
+
+def field_warnings(unknown: list[str], duplicates: list[str]) -> tuple[str, ...]:
+    """What fieldValidation=Warn says."""
+    return (
+        *(f'unknown field "{field}"' for field in unknown),
+        *(f'duplicate field "{field}"' for field in duplicates),
+    )
+
+
+def check_identity(given: JsonObject, target: Target) -> None:
+    """apiVersion, kind, name and namespace of a body against what the path names. Raises `Refusal` 400."""
+    info = target.info
+    api_version, kind = given.get("apiVersion") or info.api_version, given.get("kind") or info.kind
+    if kind != info.kind or api_version != info.api_version:
+        raise refusals.bad_request(_wrong_kind(info, api_version, kind))
+    metadata = given.get("metadata")
+    if metadata is None:
+        metadata = given["metadata"] = {}
+    if not isinstance(metadata, dict):
+        return
+    namespace = metadata.get("namespace") or target.namespace
+    if namespace != target.namespace:
+        raise refusals.bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request"
+        )
+    if not target.name:
+        return
+    name = metadata.get("name")
+    if not name:
+        why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+        raise refusals.bad_request(why)
+    if name != target.name:
+        raise refusals.bad_request(
+            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        )
+    if target.namespace is not None:
+        metadata["namespace"] = target.namespace
+
+
+def shown(
+    ctx: Context,
+    request: ApiRequest,
+    info: ResourceInfo,
+    revision: Revision,
+    *,
+    status: int = 200,
+    warnings: tuple[str, ...] = (),
+) -> Answer:
+    """The answer that shows a written object."""
+    body = views.view(request, info, ctx.clock.now).one(revision)
+    return Answer(status=status, body=body, warnings=warnings)
+
+
+def _strict(opts: WriteOptions) -> bool:
+    return opts.field_validation != "Ignore"
+
+
+def _wrong_kind(info: ResourceInfo, api_version: str, kind: str) -> str:
+    version = api_version.rpartition("/")[2]
+    if not info.is_builtin:
+        if kind == info.kind:
+            expected = f"the API version in the data ({api_version}) does not match the expected API version"
+            return f"{expected} ({info.api_version})"
+        return f"{kind} in version {version!r} cannot be handled as a {info.kind}".replace("'", '"')
+    head = f'{kind} in version "{version}" cannot be handled as a {info.kind}: '
+    if api_version == info.api_version:
+        package = info.group.partition(".")[0] or "core"
+        return head + f"converting ({version}.{kind}) to ({package}.{info.kind}): unknown conversion"
+    return head + f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
+
+
+def _name(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> None:
+    if metadata.get("name"):
+        return
+    base = metadata.get("generateName")
+    if not base:
+        cause = {
+            "reason": "FieldValueRequired",
+            "message": "Required value: name or generateName is required",
+            "field": "metadata.name",
+        }
+        raise refusals.invalid(info.group, info.kind, "", [cause])
+    metadata["name"] = ctx.generated_name(base)
+
+
+def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> None:
+    """The NamespaceLifecycle admission plugin: content needs a namespace that lives."""
+    if not info.namespaced:
+        return
+    namespace = metadata["namespace"]
+    stored = ctx.store.get(ctx.registry.get(*NAMESPACES), "", namespace)
+    if stored is None:
+        raise refusals.not_found(*NAMESPACES, namespace)
+    if "deletionTimestamp" in stored.obj["metadata"]:
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        refusal = refusals.forbidden(info.group, info.plural, metadata["name"], why)
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        refusal.details = {**(refusal.details or {}), "causes": [cause]}
+        raise refusal
+
+
+def _check_uid(info: ResourceInfo, target: Target, metadata: JsonObject, old: Revision) -> None:
+    uid, ours = metadata.get("uid"), old.obj["metadata"]["uid"]
+    if uid and uid != ours:
+        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {ours}"
+        raise refusals.conflict(info.group, info.plural, target.name, why)
+
+
+def _keep_system_fields(metadata: JsonObject, before: JsonObject) -> None:
+    """What only the server writes comes from the stored object; a uid that differs is left for validation to refuse."""
+    metadata.pop("selfLink", None)
+    if not metadata.get("uid"):
+        metadata["uid"] = before["uid"]
+    for field in _SYSTEM_FIELDS[1:]:
+        if field in before:
+            metadata[field] = before[field]
+        else:
+            metadata.pop(field, None)
+    if "managedFields" not in metadata and "managedFields" in before:
+        metadata["managedFields"] = before["managedFields"]
+    metadata["resourceVersion"] = before["resourceVersion"]
+
+
+def _own(
+    old: JsonObject | None,
+    fresh: JsonObject,
+    ctx: Context,
+    info: ResourceInfo,
+    opts: WriteOptions,
+    *,
+    subresource: str = "",
+) -> None:
+    """Writes down who set which field."""
+    fields: list[Any] = ownership.track(old, fresh, opts.manager, "Update", info, ctx.clock.rfc3339(), subresource)
+    if fields:
+        fresh["metadata"]["managedFields"] = fields
+    else:
+        fresh["metadata"].pop("managedFields", None)
+
+
+def _check_address(ctx: Context, service: JsonObject) -> None:
+    """A cluster IP that somebody asks for must be free."""
+    wanted = service["spec"].get("clusterIP")
+    if not wanted or not ctx.addresses.taken(wanted):
+        return
+    text = f'Invalid value: ["{wanted}"]: failed to allocate IP {wanted}: provided IP is already allocated'
+    cause = {"reason": "FieldValueInvalid", "message": text, "field": "spec.clusterIPs"}
+    raise refusals.invalid("", "Service", service["metadata"]["name"], [cause])
+
+
+def _refuse_errors(info: ResourceInfo, name: str, errors: list[validation.FieldError]) -> None:
+    if errors:
+        refusal = refusals.invalid(info.group, info.kind, name, [error.cause() for error in errors])
+        refusal.message = validation.invalid_message(info, name, errors)
+        raise refusal
