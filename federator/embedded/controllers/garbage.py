@@ -1,0 +1,190 @@
+"""The owner garbage collector: background, foreground and orphaning deletion over all kinds of a cluster.
+
+It keeps who owns whom by uid and looks only at objects whose owners changed. The API layer sets the finalizers
+`foregroundDeletion` and `orphan`; this collector acts on them and takes them away.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.world import Key, World
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.revisions import ADDED, DELETED, Event, JsonObject
+
+FOREGROUND: Final = "foregroundDeletion"
+ORPHAN: Final = "orphan"
+
+_Item = tuple[ResourceInfo, Key]
+
+
+class Garbage:
+    """One collector for a cluster; wants to hear of every change."""
+
+    def __init__(self, world: World, resources: Callable[[], Iterable[ResourceInfo]]) -> None:
+        """`resources` lists all kinds served now; asked when an owner of an unknown kind is named."""
+        self._world = world
+        self._resources = resources
+        self._kinds: set[tuple[str, str]] = set()
+        self._known: dict[str, _Item] = {}
+        self._dependents: dict[str, dict[_Item, None]] = {}
+        self._checks: Dirty[_Item] = Dirty()
+        self._owners: Dirty[_Item] = Dirty()
+
+    def notice(self, event: Event) -> None:
+        obj, item = event.current.obj, (event.resource, event.key)
+        metadata = obj["metadata"]
+        references = metadata.get("ownerReferences")
+        before = event.previous.obj["metadata"].get("ownerReferences") if event.previous is not None else None
+        if event.type is DELETED:
+            self._gone(item, metadata["uid"], references)
+            return
+        if event.type is ADDED:
+            self._known[metadata["uid"]] = item
+        if references is not before and references != before:
+            self._unlink(item, before)
+            for reference in references or ():
+                self._dependents.setdefault(reference["uid"], {})[item] = None
+                if reference["uid"] not in self._known or before is not None:
+                    self._checks.add(item)
+        if "deletionTimestamp" in metadata:
+            finalizers = metadata.get("finalizers") or ()
+            if FOREGROUND in finalizers or ORPHAN in finalizers:
+                self._owners.add(item)
+        elif references and any(self._is_waiting(reference["uid"]) for reference in references):
+            self._checks.add(item)
+
+    def _gone(self, item: _Item, uid: str, references: list[dict[str, Any]] | None) -> None:
+        self._known.pop(uid, None)
+        for dependent in self._dependents.pop(uid, ()):
+            self._checks.add(dependent)
+        self._unlink(item, references)
+        for reference in references or ():
+            owner = self._known.get(reference["uid"])
+            if owner is not None and self._is_waiting(reference["uid"]):
+                self._owners.add(owner)
+
+    def _unlink(self, item: _Item, references: list[dict[str, Any]] | None) -> None:
+        for reference in references or ():
+            dependents = self._dependents.get(reference["uid"])
+            if dependents is not None:
+                dependents.pop(item, None)
+                if not dependents:
+                    del self._dependents[reference["uid"]]
+
+    def steps(self) -> Iterator[None]:
+        while self._owners or self._checks:
+            for item in self._owners.drain():
+                yield from self._release(item)
+            for item in self._checks.drain():
+                self._check(item)
+                yield
+
+    # Owners being deleted
+
+    def _release(self, item: _Item) -> Iterator[None]:
+        obj = self._world.get(*item)
+        if obj is None or "deletionTimestamp" not in obj["metadata"]:
+            return
+        finalizers = obj["metadata"].get("finalizers") or ()
+        uid = obj["metadata"]["uid"]
+        if ORPHAN in finalizers:
+            for dependent in list(self._dependents.get(uid, ())):
+                self._drop_references(dependent, {uid})
+                yield
+            self._drop_finalizer(item, ORPHAN)
+        elif FOREGROUND in finalizers:
+            blocked = False
+            for dependent in list(self._dependents.get(uid, ())):
+                child = self._world.get(*dependent)
+                if child is None:
+                    continue
+                blocked = blocked or _blocks(child, uid)
+                if "deletionTimestamp" not in child["metadata"]:
+                    self._checks.add(dependent)
+            if not blocked:
+                self._drop_finalizer(item, FOREGROUND)
+        yield
+
+    def _drop_finalizer(self, item: _Item, finalizer: str) -> None:
+        obj = self._world.get(*item)
+        if obj is None:
+            return
+        left = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
+        metadata = {**obj["metadata"], "finalizers": left}
+        if not left:
+            del metadata["finalizers"]
+        self._world.store.update(item[0], {**obj, "metadata": metadata})
+
+    def _drop_references(self, item: _Item, uids: set[str]) -> None:
+        obj = self._world.get(*item)
+        if obj is None:
+            return
+        left = [entry for entry in obj["metadata"].get("ownerReferences") or () if entry["uid"] not in uids]
+        metadata = {**obj["metadata"], "ownerReferences": left}
+        if not left:
+            del metadata["ownerReferences"]
+        self._world.store.update(item[0], {**obj, "metadata": metadata})
+
+    # Dependents
+
+    def _check(self, item: _Item) -> None:
+        """Deletes an object whose owners are all gone or going, or trims its references."""
+        resource, key = item
+        obj = self._world.get(resource, key)
+        if obj is None or "deletionTimestamp" in obj["metadata"]:
+            return
+        references = obj["metadata"].get("ownerReferences") or ()
+        if not references:
+            return
+        solid, going, waiting = 0, set(), False
+        for reference in references:
+            state = self._state_of(reference, key)
+            if state == "solid":
+                solid += 1
+            else:
+                going.add(reference["uid"])
+                waiting = waiting or state == "waiting"
+        if solid:
+            if going:
+                self._drop_references(item, going)
+            return
+        finalizers = list(obj["metadata"].get("finalizers") or ())
+        if waiting and FOREGROUND not in finalizers and self._dependents.get(obj["metadata"]["uid"]):
+            # The owner waits for this one, so this one must wait for its own dependents.
+            self._world.delete(resource, obj, finalizers=[*finalizers, FOREGROUND])
+        else:
+            self._world.delete(resource, obj)
+
+    def _state_of(self, reference: dict[str, Any], key: Key) -> str:
+        """solid, waiting (its owner is being deleted in the foreground) or absent."""
+        owner = self._known.get(reference["uid"])
+        if owner is None:
+            group = reference["apiVersion"].rpartition("/")[0]
+            return "absent" if self._serves(group, reference["kind"]) else "solid"
+        resource, (namespace, name) = owner
+        if not key[0] and namespace:
+            return "solid"  # a namespaced owner of a cluster-scoped object is invalid and never acted upon
+        if name != reference["name"] or resource.kind != reference["kind"] or namespace not in ("", key[0]):
+            return "absent"
+        return "waiting" if self._is_waiting(reference["uid"]) else "solid"
+
+    def _is_waiting(self, uid: str) -> bool:
+        owner = self._known.get(uid)
+        obj = self._world.get(*owner) if owner is not None else None
+        if obj is None or "deletionTimestamp" not in obj["metadata"]:
+            return False
+        return FOREGROUND in (obj["metadata"].get("finalizers") or ())
+
+    def _serves(self, group: str, kind: str) -> bool:
+        """An owner of a kind that is not served cannot be looked up, so nothing is concluded from its absence."""
+        if (group, kind) not in self._kinds:
+            self._kinds = {(resource.group, resource.kind) for resource in self._resources()}
+        return (group, kind) in self._kinds
+
+
+def _blocks(child: JsonObject, uid: str) -> bool:
+    return any(
+        reference["uid"] == uid and reference.get("blockOwnerDeletion")
+        for reference in child["metadata"].get("ownerReferences") or ()
+    )

@@ -1,0 +1,178 @@
+"""The kubelet stand-in of all nodes of a cluster: pods start, become ready, end, restart and stop as `behaviour` says.
+
+Two status writes bring a pod up: the binding (which carries the kubelet's first report) and Running, with Ready in it unless
+readiness is delayed. What is due comes from the agenda in batches; texts are in `podstatus`.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from federator.embedded.controllers import behaviour, podstatus
+from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.behaviour import Behaviour, Defaults
+from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.pods import Key, Pod, PodIndex
+from federator.embedded.controllers.world import World
+from federator.embedded.revisions import Event, JsonObject
+from federator.kube import clock as clocks
+
+_BACKOFF_FIRST_S: Final = 10.0
+_BACKOFF_MAX_S: Final = 300.0
+
+_Due = tuple[str, Key, str]
+"""(action, pod key, pod uid)."""
+
+
+class Kubelet:
+    """The kubelets of a cluster."""
+
+    def __init__(self, world: World, pods: PodIndex, fleet: Fleet, defaults: Defaults) -> None:
+        self._world = world
+        self._pods = pods
+        self._fleet = fleet
+        self._defaults = defaults
+        self._due: Dirty[_Due] = Dirty()
+        self._plans: dict[str, Behaviour] = {}
+        self._addresses = podstatus.Addresses()
+        self._texts = podstatus.Texts()
+        self._actions: dict[str, Callable[[Pod], None]] = {
+            "accept": self._accept,
+            "start": self._start,
+            "ready": self._ready,
+            "finish": self._finish,
+            "restart": self._restart,
+            "backoff": self._back_off,
+            "stop": self._stop,
+            "remove": self._remove,
+        }
+        pods.listeners.append(self._on_pod)
+
+    def notice(self, event: Event) -> None:
+        """Pods come through the index, nodes through the fleet."""
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None:
+            if old is not None:
+                self._plans.pop(old.uid, None)
+                self._addresses.release(old.status.get("podIP"))
+            return
+        if not new.node:
+            return
+        if old is None or not old.node:
+            self._due.add(("accept", new.key, new.uid))
+        if new.deleting and (old is None or not old.deleting or not old.node):
+            self._due.add(("stop", new.key, new.uid))
+
+    def steps(self) -> Iterator[None]:
+        for action, key, uid in self._due.drain():
+            pod = self._pods.by_key.get(key)
+            if pod is not None and pod.uid == uid:
+                self._actions[action](pod)
+                yield
+
+    def _later(self, seconds: float, action: str, pod: Pod) -> None:
+        if seconds <= 0:
+            self._due.add((action, pod.key, pod.uid))
+        else:
+            self._world.agenda.after(seconds, self._due.add, (action, pod.key, pod.uid))
+
+    def _plan(self, pod: Pod) -> Behaviour:
+        plan = self._plans.get(pod.uid)
+        if plan is None:
+            notes = self._fleet.annotations(pod.node)
+            plan = self._plans[pod.uid] = behaviour.of(pod.obj, notes, self._defaults, self._world.rng)
+        return plan
+
+    # From bound to running
+
+    def _accept(self, pod: Pod) -> None:
+        """Takes on a bound pod; after a restart of the controllers also one that runs already."""
+        if pod.finished:
+            return
+        plan = self._plan(pod)
+        self._addresses.reserve(pod.status.get("podIP"))
+        if pod.phase != "Running":
+            self._later(plan.start, "start", pod)
+            return
+        passed = self._world.clock.now() - clocks.parse(pod.status.get("startTime") or self._world.now())
+        if not pod.ready and not plan.never_ready:
+            self._later(plan.ready - passed, "ready", pod)
+        if plan.run is not None:
+            self._later(plan.start + plan.run - passed, "finish", pod)
+
+    def _start(self, pod: Pod) -> None:
+        if pod.phase == "Running" or pod.finished or pod.deleting:
+            return
+        plan, now = self._plan(pod), self._world.now()
+        if plan.image_pull_error:
+            self._write(pod, podstatus.pull_failed(pod.obj, "ErrImagePull", now))
+            image = pod.obj["spec"]["containers"][0].get("image", "")
+            text = f'Failed to pull image "{image}": not found'
+            self._world.events.emit(pod.obj, "Failed", text, "kubelet", warning=True)
+            self._later(_BACKOFF_FIRST_S, "backoff", pod)
+            return
+        ready = not plan.never_ready and plan.ready <= 0
+        address = self._addresses.take()
+        host = self._fleet.address(pod.node)
+        self._write(pod, self._texts.running(pod.obj, now, address=address, host=host, ready=ready))
+        if not ready and not plan.never_ready:
+            self._later(plan.ready, "ready", pod)
+        if plan.run is not None:
+            self._later(plan.run, "finish", pod)
+
+    def _back_off(self, pod: Pod) -> None:
+        if pod.phase == "Pending" and not pod.deleting:
+            self._write(pod, podstatus.pull_failed(pod.obj, "ImagePullBackOff", self._world.now()))
+
+    def _ready(self, pod: Pod) -> None:
+        if pod.phase == "Running" and not pod.ready and not pod.deleting:
+            self._write(pod, podstatus.with_ready(pod.obj, self._world.now(), ready=True))
+
+    # Ending
+
+    def _finish(self, pod: Pod) -> None:
+        if pod.phase != "Running" or pod.deleting:
+            return
+        code, now = self._plan(pod).exit_code, self._world.now()
+        policy = pod.obj["spec"].get("restartPolicy", "Always")
+        if policy == "Never" or (policy == "OnFailure" and code == 0):
+            self._write(pod, podstatus.ended(pod.obj, "Failed" if code else "Succeeded", code, now))
+            return
+        restarts = podstatus.restarts(pod.obj)
+        wait = min(_BACKOFF_FIRST_S * 2.0 ** min(restarts, 10), _BACKOFF_MAX_S)
+        self._write(pod, podstatus.crashed(pod.obj, code, wait, now))
+        self._world.events.emit(
+            pod.obj, "BackOff", f"Back-off restarting failed container in pod {pod.name}", "kubelet", warning=True
+        )
+        self._later(wait, "restart", pod)
+
+    def _restart(self, pod: Pod) -> None:
+        if pod.phase != "Running" or pod.deleting:
+            return
+        plan, now = self._plan(pod), self._world.now()
+        ready = not plan.never_ready and plan.ready <= 0
+        self._write(pod, podstatus.restarted(pod.obj, now, ready=ready))
+        if not ready and not plan.never_ready:
+            self._later(plan.ready, "ready", pod)
+        if plan.run is not None:
+            self._later(plan.run, "finish", pod)
+
+    def _stop(self, pod: Pod) -> None:
+        grace = pod.obj["metadata"].get("deletionGracePeriodSeconds", 0)
+        self._later(min(self._plan(pod).stop, float(grace)), "remove", pod)
+
+    def _remove(self, pod: Pod) -> None:
+        if not pod.deleting:
+            return
+        if pod.obj["metadata"].get("finalizers") and not pod.finished:
+            # Somebody waits for the outcome: a stopped container exits with 143 (SIGTERM).
+            self._write(pod, podstatus.ended(pod.obj, "Failed", 143, self._world.now()))
+        self._world.store.delete(self._world.kinds.pods, pod.key[0], pod.name, uid=pod.uid, grace_s=0)
+
+    def _write(self, pod: Pod, status: dict[str, Any]) -> None:
+        self._world.set_status(self._world.kinds.pods, pod.obj, status)
+
+
+def bound_status(obj: JsonObject, node: Node, now: str) -> dict[str, Any]:
+    """The status of a freshly bound pod: scheduled, containers being created."""
+    return podstatus.bound(obj, node.address, now)

@@ -1,0 +1,182 @@
+"""The namespace life cycle: what every namespace is given, and the emptying of one that is being deleted.
+
+Content is counted from changes, so an emptying namespace is swept once and then only waits for its counts to reach zero.
+"""
+
+import collections
+from collections.abc import Iterator
+from typing import Any, Final
+
+from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.world import World, condition
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.revisions import ADDED, DELETED, Event, JsonObject
+
+CA_CONFIGMAP: Final = "kube-root-ca.crt"
+_CA_TEXT: Final = (
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal "
+    "service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+)
+
+
+class Namespaces:
+    """One controller for all namespaces of a cluster; wants to hear of every change."""
+
+    def __init__(self, world: World, root_ca: str) -> None:
+        """`root_ca`: PEM certificates for `kube-root-ca.crt`."""
+        self._world = world
+        self._root_ca = root_ca
+        self._content: dict[str, collections.Counter[ResourceInfo]] = {}
+        self._latest: dict[tuple[str, str], ResourceInfo] = {}
+        self._dirty: Dirty[str] = Dirty()
+        self._closing: set[str] = set()
+        self._unswept: set[str] = set()
+
+    def notice(self, event: Event) -> None:
+        kinds = self._world.kinds
+        namespace = event.key[0]
+        if event.resource is kinds.namespaces:
+            self._notice_namespace(event)
+            return
+        if not namespace:
+            return
+        if event.type is ADDED:
+            # One entry per resource, whatever version it was written in.
+            resource = self._latest.setdefault(event.resource.key, event.resource)
+            self._content.setdefault(namespace, collections.Counter())[resource] += 1
+            if namespace in self._closing:
+                self._unswept.add(namespace)
+                self._dirty.add(namespace)
+        elif event.type is DELETED:
+            resource = self._latest.setdefault(event.resource.key, event.resource)
+            counts = self._content.get(namespace, collections.Counter())
+            counts[resource] -= 1
+            if counts[resource] <= 0:
+                del counts[resource]
+            if not counts:
+                self._content.pop(namespace, None)
+            given = event.resource is kinds.serviceaccounts or event.resource is kinds.configmaps
+            if namespace in self._closing or (given and event.key[1] in ("default", CA_CONFIGMAP)):
+                self._dirty.add(namespace)
+
+    def _notice_namespace(self, event: Event) -> None:
+        name = event.key[1]
+        if event.type is DELETED:
+            self._closing.discard(name)
+            self._unswept.discard(name)
+            return
+        if "deletionTimestamp" in event.current.obj["metadata"] and name not in self._closing:
+            self._closing.add(name)
+            self._unswept.add(name)
+        self._dirty.add(name)
+
+    def steps(self) -> Iterator[None]:
+        for name in self._dirty.drain():
+            obj = self._world.get(self._world.kinds.namespaces, ("", name))
+            if obj is None:
+                continue
+            if "deletionTimestamp" in obj["metadata"]:
+                yield from self._empty(name)
+            else:
+                self._furnish(name)
+            yield
+
+    def _furnish(self, name: str) -> None:
+        world, kinds = self._world, self._world.kinds
+        if world.get(kinds.serviceaccounts, (name, "default")) is None:
+            account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
+            world.store.create(kinds.serviceaccounts, account)
+        data = {"ca.crt": self._root_ca}
+        have = world.get(kinds.configmaps, (name, CA_CONFIGMAP))
+        if have is None:
+            metadata: dict[str, Any] = {"name": CA_CONFIGMAP, "namespace": name}
+            metadata["annotations"] = {"kubernetes.io/description": _CA_TEXT}
+            obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+            world.store.create(kinds.configmaps, obj)
+
+    def _empty(self, name: str) -> Iterator[None]:
+        if name in self._unswept:
+            self._unswept.discard(name)
+            # Pods last: whoever would make new ones must be gone before.
+            resources = sorted(self._content.get(name, ()), key=lambda one: (one is self._world.kinds.pods, one.key))
+            for resource in resources:
+                for revision in self._world.store.items(resource, name):
+                    if "deletionTimestamp" not in revision.obj["metadata"]:
+                        self._world.delete(resource, revision.obj)
+                        yield
+            if self._content.get(name):
+                self._explain(name)
+        if not self._content.get(name):
+            obj = self._world.get(self._world.kinds.namespaces, ("", name))
+            if obj is not None:
+                left = [one for one in obj["spec"].get("finalizers") or () if one != "kubernetes"]
+                spec = {**obj["spec"], "finalizers": left}
+                if not left:
+                    del spec["finalizers"]
+                self._world.store.update(self._world.kinds.namespaces, {**obj, "spec": spec})
+
+    def _explain(self, name: str) -> None:
+        """Conditions that say what the namespace still waits for."""
+        obj = self._world.get(self._world.kinds.namespaces, ("", name))
+        if obj is None:
+            return
+        remaining, finalizers = [], collections.Counter[str]()
+        for resource in sorted(self._content.get(name, ()), key=lambda one: one.key):
+            found = self._world.store.items(resource, name)
+            remaining.append(
+                f"{resource.qualified_resource}{'' if resource.group else '.'} has {len(found)} resource instances"
+            )
+            for revision in found:
+                finalizers.update(revision.obj["metadata"].get("finalizers") or ())
+        held = [f"{one} in {count} resource instances" for one, count in sorted(finalizers.items())]
+        status = dict(obj.get("status") or {})
+        old, now = status.get("conditions"), self._world.now()
+        rows = [
+            *_FINE,
+            (
+                "NamespaceContentRemaining",
+                "True",
+                "SomeResourcesRemain",
+                f"Some resources are remaining: {', '.join(remaining)}",
+            ),
+            (
+                (
+                    "NamespaceFinalizersRemaining",
+                    "True",
+                    "SomeFinalizersRemain",
+                    f"Some content in the namespace has finalizers remaining: {', '.join(held)}",
+                )
+                if held
+                else (
+                    "NamespaceFinalizersRemaining",
+                    "False",
+                    "ContentHasNoFinalizers",
+                    "All content-preserving finalizers finished",
+                )
+            ),
+        ]
+        status["conditions"] = [_row(old, now, *row) for row in rows]
+        self._world.set_status(self._world.kinds.namespaces, obj, status)
+
+
+_FINE: Final = (
+    ("NamespaceDeletionDiscoveryFailure", "False", "ResourcesDiscovered", "All resources successfully discovered"),
+    (
+        "NamespaceDeletionGroupVersionParsingFailure",
+        "False",
+        "ParsedGroupVersions",
+        "All legacy kube types successfully parsed",
+    ),
+    (
+        "NamespaceDeletionContentFailure",
+        "False",
+        "ContentDeleted",
+        "All content successfully deleted, may be waiting on finalization",
+    ),
+)
+
+
+def _row(old: list[JsonObject] | None, now: str, type_: str, status: str, reason: str, message: str) -> JsonObject:
+    have = condition(old, type_)
+    since = have["lastTransitionTime"] if have is not None and have["status"] == status else now
+    return {"type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}

@@ -1,0 +1,234 @@
+"""Nodes: descriptions of pools, the Node objects made of them, and the free capacity of each, kept as changes come in.
+
+`Fleet` follows the nodes and the pods bound to them; the scheduler reads it. Amounts are integers: cpu in milli, all else in
+base units.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from federator.embedded import builtins
+from federator.embedded.controllers import requests
+from federator.embedded.controllers.pods import Key, Pod
+from federator.embedded.controllers.requests import Amounts
+from federator.embedded.controllers.world import World, condition
+from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.model import taints
+from federator.model.taints import Taint
+
+HOSTNAME: Final = "kubernetes.io/hostname"
+
+
+@dataclass(frozen=True, slots=True)
+class NodePool:
+    """`count` equal nodes named `<name>-0`, `<name>-1`, ...; `annotations` may say how pods behave there (`behaviour`)."""
+
+    count: int = 3
+    allocatable: Mapping[str, str] = field(
+        default_factory=lambda: {"cpu": "16", "memory": "64Gi", "pods": "110", "ephemeral-storage": "100Gi"}
+    )
+    labels: Mapping[str, str] = field(default_factory=dict)
+    taints: Sequence[Mapping[str, str]] = ()
+    name: str = "node"
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+class Node:
+    """One node and what is bound to it."""
+
+    __slots__ = (
+        "address",
+        "allocatable",
+        "annotations",
+        "labels",
+        "name",
+        "pods",
+        "ready",
+        "soft_taints",
+        "taints",
+        "unschedulable",
+        "used",
+        "version",
+    )
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.pods: dict[Key, Amounts] = {}
+        self.used: dict[str, int] = {}
+        self.allocatable: dict[str, int] = {}
+        self.labels: Mapping[str, str] = {}
+        self.annotations: Mapping[str, str] = {}
+        self.taints: tuple[Taint, ...] = ()
+        self.soft_taints: tuple[Taint, ...] = ()
+        self.unschedulable = False
+        self.ready = False
+        self.address = ""
+        self.version = 0
+        """Grows with every change of what is used, so that remembered scores can be told from true ones."""
+
+    def describe(self, obj: JsonObject) -> None:
+        """Takes over what the Node object says."""
+        spec, status = obj.get("spec") or {}, obj.get("status") or {}
+        metadata = obj["metadata"]
+        self.labels = metadata.get("labels") or {}
+        self.annotations = metadata.get("annotations") or {}
+        self.allocatable = dict(requests.amounts(status.get("allocatable") or status.get("capacity") or {}))
+        self.allocatable.setdefault("pods", 110)
+        found = tuple(taints.taint_from_dict(taint) for taint in spec.get("taints") or ())
+        self.taints = tuple(taint for taint in found if taint.effect in taints.REFUSING)
+        self.soft_taints = tuple(taint for taint in found if taint.effect not in taints.REFUSING)
+        self.unschedulable = bool(spec.get("unschedulable"))
+        ready = condition(status.get("conditions"), "Ready")
+        self.ready = ready is None or ready["status"] == "True"
+        self.address = next(
+            (entry["address"] for entry in status.get("addresses") or () if entry["type"] == "InternalIP"), ""
+        )
+
+    def charge(self, key: Key, wanted: Amounts) -> None:
+        self.version += 1
+        self.pods[key] = wanted
+        used = self.used
+        for name, amount in wanted:
+            used[name] = used.get(name, 0) + amount
+
+    def release(self, key: Key) -> bool:
+        wanted = self.pods.pop(key, None)
+        if wanted is None:
+            return False
+        self.version += 1
+        used = self.used
+        for name, amount in wanted:
+            used[name] -= amount
+        return True
+
+
+class Fleet:
+    """All nodes by name. `freed` grows whenever room may have appeared, so that waiting pods are tried again."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.by_name: dict[str, Node] = {}
+        self.freed = 0
+        self._waiting: dict[str, dict[Key, Amounts]] = {}
+        self._sizes = requests.Sizes()
+
+    def notice(self, event: Event) -> None:
+        """Follows Node objects."""
+        name = event.key[1]
+        if event.type is DELETED:
+            self.by_name.pop(name, None)
+            self.freed += 1
+            return
+        node = self.by_name.get(name)
+        if node is None:
+            node = self.by_name[name] = Node(name)
+            for key, wanted in self._waiting.pop(name, {}).items():
+                node.charge(key, wanted)
+        node.describe(event.current.obj)
+        self.freed += 1
+
+    def on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        """Follows pods: a bound pod holds room until it has ended or is gone."""
+        held = old is not None and bool(old.node) and not old.finished
+        holds = new is not None and bool(new.node) and not new.finished
+        if held == holds:
+            return
+        if holds and new is not None:
+            wanted = self._sizes.of(new.obj)
+            node = self.by_name.get(new.node)
+            if node is None:
+                self._waiting.setdefault(new.node, {})[new.key] = wanted
+            else:
+                node.charge(new.key, wanted)
+        elif old is not None:
+            node = self.by_name.get(old.node)
+            if node is not None and node.release(old.key):
+                self.freed += 1
+
+    def annotations(self, name: str) -> Mapping[str, str]:
+        node = self.by_name.get(name)
+        return {} if node is None else node.annotations
+
+    def address(self, name: str) -> str:
+        node = self.by_name.get(name)
+        return "" if node is None else node.address
+
+
+def provide(world: World, pools: Sequence[NodePool]) -> Iterator[None]:
+    """Makes the nodes of the pools that do not exist yet."""
+    number = 0
+    for pool in pools:
+        for index in range(pool.count):
+            number += 1
+            name = f"{pool.name}-{index}"
+            if world.store.get(world.kinds.nodes, "", name) is None:
+                world.store.create(world.kinds.nodes, node_object(pool, name, number, world.now()))
+            yield
+
+
+def node_object(pool: NodePool, name: str, number: int, now: str) -> JsonObject:
+    """A Node as a healthy kubelet registers it. `number` makes its address."""
+    version = builtins.kubernetes_version()
+    labels = {
+        "beta.kubernetes.io/arch": "amd64",
+        "beta.kubernetes.io/os": "linux",
+        "kubernetes.io/arch": "amd64",
+        HOSTNAME: name,
+        "kubernetes.io/os": "linux",
+    }
+    spec: dict[str, Any] = {"podCIDR": f"10.{64 + number // 256 % 64}.{number % 256}.0/24"}
+    if pool.taints:
+        spec["taints"] = [dict(taint) for taint in pool.taints]
+    amounts = dict(pool.allocatable)
+    amounts.setdefault("pods", "110")
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {**labels, **pool.labels}, "annotations": dict(pool.annotations)},
+        "spec": spec,
+        "status": {
+            "addresses": [
+                {
+                    "type": "InternalIP",
+                    "address": f"172.{18 + number // 65536 % 14}.{number // 256 % 256}.{number % 256}",
+                },
+                {"type": "Hostname", "address": name},
+            ],
+            "allocatable": amounts,
+            "capacity": amounts,
+            "conditions": [_node_condition(*row, now) for row in _CONDITIONS],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": 10250}},
+            "nodeInfo": {
+                "architecture": "amd64",
+                "bootID": "",
+                "containerRuntimeVersion": "embedded://1",
+                "kernelVersion": "6.1.0",
+                "kubeProxyVersion": "",
+                "kubeletVersion": version,
+                "machineID": "",
+                "operatingSystem": "linux",
+                "osImage": "embedded",
+                "systemUUID": "",
+            },
+        },
+    }
+
+
+_CONDITIONS: Final = (
+    ("MemoryPressure", "False", "KubeletHasSufficientMemory", "kubelet has sufficient memory available"),
+    ("DiskPressure", "False", "KubeletHasNoDiskPressure", "kubelet has no disk pressure"),
+    ("PIDPressure", "False", "KubeletHasSufficientPID", "kubelet has sufficient PID available"),
+    ("Ready", "True", "KubeletReady", "kubelet is posting ready status"),
+)
+
+
+def _node_condition(type_: str, status: str, reason: str, message: str, now: str) -> dict[str, Any]:
+    return {
+        "type": type_,
+        "status": status,
+        "lastHeartbeatTime": now,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }

@@ -1,0 +1,281 @@
+"""What a kubelet writes into pod status, from binding to the end. Pure but for two small caches.
+
+Called by `kubelet` and, for the first report, by `scheduler`. Statuses are new dicts; parts that are equal for all pods of a
+template in the same second are shared.
+"""
+
+from typing import Any, Final
+
+from federator.embedded.controllers.world import condition
+from federator.embedded.revisions import JsonObject
+
+Status = dict[str, Any]
+
+_ORDER: Final = ("PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady", "PodScheduled")
+
+
+class Addresses:
+    """Pod addresses out of 10.128.0.0/9, each in use at most once."""
+
+    __slots__ = ("_next", "_taken")
+
+    def __init__(self) -> None:
+        self._next = 1
+        self._taken: set[str] = set()
+
+    def take(self) -> str:
+        while True:
+            number, self._next = self._next, self._next % 8_000_000 + 1
+            address = f"10.{128 + (number >> 16)}.{number >> 8 & 255}.{number & 255}"
+            if address not in self._taken:
+                self._taken.add(address)
+                return address
+
+    def reserve(self, address: str | None) -> None:
+        if address:
+            self._taken.add(address)
+
+    def release(self, address: str | None) -> None:
+        if address:
+            self._taken.discard(address)
+
+
+class Texts:
+    """Shares the container statuses and conditions of pods that start in the same second."""
+
+    __slots__ = ("_containers", "_second")
+
+    def __init__(self) -> None:
+        self._second = ""
+        self._containers: dict[tuple[int, int, bool], tuple[Any, Any, list[Status], list[Status]]] = {}
+
+    def running(self, pod: JsonObject, now: str, *, address: str, host: str, ready: bool) -> Status:
+        """Running, and Ready where readiness is not delayed."""
+        if now != self._second:
+            self._second = now
+            self._containers.clear()
+        spec = pod["spec"]
+        containers, inits = spec.get("containers") or [], spec.get("initContainers") or []
+        key = (id(containers), id(inits), ready)
+        known = self._containers.get(key)
+        if known is None:
+            # The lists are kept with the result: an id means nothing once its object is gone.
+            known = (containers, inits, running_containers(containers, now, ready), _init_statuses(inits, now))
+            self._containers[key] = known
+        status = dict(pod.get("status") or {})
+        if known[3]:
+            status["initContainerStatuses"] = known[3]
+        status.update(
+            phase="Running",
+            conditions=_conditions(pod, now, {"Ready": ready, "ContainersReady": ready}),
+            containerStatuses=known[2],
+            hostIP=host,
+            hostIPs=[{"ip": host}],
+            podIP=address,
+            podIPs=[{"ip": address}],
+        )
+        status.setdefault("startTime", now)
+        status.pop("reason", None)
+        status.pop("message", None)
+        return status
+
+
+def bound(pod: JsonObject, host: str, now: str) -> Status:
+    """Scheduled, images being pulled."""
+    spec = pod["spec"]
+    generation = pod["metadata"].get("generation", 1)
+    inits = spec.get("initContainers") or ()
+    reason = "PodInitializing" if inits else "ContainerCreating"
+    status = dict(pod.get("status") or {})
+    status.pop("nominatedNodeName", None)
+    status.update(
+        phase="Pending",
+        observedGeneration=generation,
+        conditions=[
+            _entry("PodReadyToStartContainers", False, now, generation),
+            _entry("Initialized", not inits, now, generation, *(_INITIALIZING if inits else ())),
+            _entry("Ready", False, now, generation, *_unready(spec)),
+            _entry("ContainersReady", False, now, generation, *_unready(spec)),
+            _entry("PodScheduled", True, now, generation),
+        ],
+        containerStatuses=[_waiting(one, reason) for one in spec.get("containers") or ()],
+        hostIP=host,
+        hostIPs=[{"ip": host}],
+        startTime=now,
+    )
+    if inits:
+        status["initContainerStatuses"] = [_waiting(one, reason) for one in inits]
+    return status
+
+
+def pull_failed(pod: JsonObject, reason: str, now: str) -> Status:
+    """ErrImagePull or ImagePullBackOff on every container (on the init containers when there are any)."""
+    spec, status = pod["spec"], dict(pod.get("status") or {})
+    field = "initContainerStatuses" if spec.get("initContainers") else "containerStatuses"
+    found = []
+    for one in spec.get("initContainers") or spec.get("containers") or ():
+        image = one.get("image", "")
+        text = (
+            f'Back-off pulling image "{image}"'
+            if reason == "ImagePullBackOff"
+            else (f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": not found')
+        )
+        found.append(_waiting(one, reason, text))
+    status[field] = found
+    return status
+
+
+def with_ready(pod: JsonObject, now: str, *, ready: bool) -> Status:
+    """The same containers, ready or not."""
+    status = dict(pod.get("status") or {})
+    status["conditions"] = _conditions(pod, now, {"Ready": ready, "ContainersReady": ready})
+    status["containerStatuses"] = [{**one, "ready": ready} for one in status.get("containerStatuses") or ()]
+    return status
+
+
+def ended(pod: JsonObject, phase: str, code: int, now: str) -> Status:
+    """Succeeded or Failed: all containers terminated."""
+    status = dict(pod.get("status") or {})
+    why = ("PodCompleted", "") if phase == "Succeeded" else ("PodFailed", "")
+    status["phase"] = phase
+    status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False}, why)
+    status["containerStatuses"] = [
+        {**one, "ready": False, "started": False, "state": {"terminated": _terminated(one, code, now)}}
+        for one in status.get("containerStatuses") or ()
+    ]
+    if "initContainerStatuses" in status:
+        status["initContainerStatuses"] = [
+            {**one, "ready": False, "started": False, "state": {"terminated": _terminated(one, 0, now)}}
+            if "running" in one["state"]
+            else one
+            for one in status["initContainerStatuses"]
+        ]
+    return status
+
+
+def crashed(pod: JsonObject, code: int, wait_s: float, now: str) -> Status:
+    """Waiting in CrashLoopBackOff; the exit is in lastState."""
+    spec, status = pod["spec"], dict(pod.get("status") or {})
+    name = f"{pod['metadata']['name']}_{pod['metadata']['namespace']}({pod['metadata']['uid']})"
+    found = []
+    for one in status.get("containerStatuses") or ():
+        text = f"back-off {_duration(wait_s)} restarting failed container={one['name']} pod={name}"
+        waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
+        last = {"terminated": _terminated(one, code, now)}
+        found.append({**one, "ready": False, "started": False, "state": waiting, "lastState": last})
+    status["containerStatuses"] = found
+    status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False}, _unready(spec))
+    return status
+
+
+def restarted(pod: JsonObject, now: str, *, ready: bool) -> Status:
+    """Running again, one restart more."""
+    status = dict(pod.get("status") or {})
+    status["containerStatuses"] = [
+        {
+            **one,
+            "ready": ready,
+            "started": True,
+            "restartCount": one["restartCount"] + 1,
+            "state": {"running": {"startedAt": now}},
+        }
+        for one in status.get("containerStatuses") or ()
+    ]
+    status["conditions"] = _conditions(pod, now, {"Ready": ready, "ContainersReady": ready}, _unready(pod["spec"]))
+    return status
+
+
+def restarts(pod: JsonObject) -> int:
+    """The highest restart count of the pod's containers."""
+    return max((one["restartCount"] for one in (pod.get("status") or {}).get("containerStatuses") or ()), default=0)
+
+
+def running_containers(containers: list[JsonObject], now: str, ready: bool) -> list[Status]:
+    return [
+        {
+            "name": one["name"],
+            "state": {"running": {"startedAt": now}},
+            "lastState": {},
+            "ready": ready,
+            "restartCount": 0,
+            "image": one.get("image", ""),
+            "imageID": one.get("image", ""),
+            "started": True,
+        }
+        for one in containers
+    ]
+
+
+def _init_statuses(inits: list[JsonObject], now: str) -> list[Status]:
+    found = running_containers(inits, now, True)
+    for one, status in zip(inits, found, strict=True):
+        if one.get("restartPolicy") != "Always":
+            status["state"] = {"terminated": _terminated(status, 0, now)}
+            status["started"] = False
+    return found
+
+
+def _waiting(one: JsonObject, reason: str, message: str = "") -> Status:
+    waiting = {"reason": reason, "message": message} if message else {"reason": reason}
+    return {
+        "name": one["name"],
+        "state": {"waiting": waiting},
+        "lastState": {},
+        "ready": False,
+        "restartCount": 0,
+        "image": one.get("image", ""),
+        "imageID": "",
+        "started": False,
+    }
+
+
+def _terminated(one: Status, code: int, now: str) -> Status:
+    running = (one.get("state") or {}).get("running") or {}
+    return {
+        "exitCode": code,
+        "reason": "Error" if code else "Completed",
+        "startedAt": running.get("startedAt") or now,
+        "finishedAt": now,
+    }
+
+
+_INITIALIZING: Final = ("ContainersNotInitialized", "containers with incomplete status")
+
+
+def _unready(spec: JsonObject) -> tuple[str, str]:
+    names = " ".join(one["name"] for one in spec.get("containers") or ())
+    return "ContainersNotReady", f"containers with unready status: [{names}]"
+
+
+def _conditions(pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[str, str] = ("", "")) -> list[Status]:
+    """All five conditions, keeping the transition time of those that did not change."""
+    have = (pod.get("status") or {}).get("conditions") or []
+    generation = pod["metadata"].get("generation", 1)
+    found = []
+    for type_ in _ORDER:
+        value = ready.get(type_, True)
+        old = condition(have, type_)
+        since = old["lastTransitionTime"] if old and (old["status"] == "True") is value else now
+        reason, message = ("", "") if value else why if why[0] else _unready(pod["spec"])
+        found.append(_entry(type_, value, since, generation, reason, message))
+    return found
+
+
+def _entry(type_: str, value: bool, since: str, generation: int, reason: str = "", message: str = "") -> Status:
+    entry: Status = {
+        "type": type_,
+        "observedGeneration": generation,
+        "status": "True" if value else "False",
+        "lastProbeTime": None,
+        "lastTransitionTime": since,
+    }
+    if reason:
+        entry["reason"] = reason
+    if message:
+        entry["message"] = message
+    return entry
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    return f"{minutes}m{rest}s" if minutes else f"{rest}s"

@@ -1,0 +1,141 @@
+"""`Controllers`: all stand-ins of one cluster in one task, driven by the store's changes and one timer.
+
+Started by whoever runs the cluster. A change wakes the task once per loop turn; it then works until nothing is left, giving
+the loop back every few hundred small steps. A new instance on the same store takes over where another was cancelled.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
+
+from federator.embedded import builtins
+from federator.embedded.controllers.agenda import Agenda
+from federator.embedded.controllers.behaviour import Defaults
+from federator.embedded.controllers.deployments import Deployments
+from federator.embedded.controllers.garbage import Garbage
+from federator.embedded.controllers.jobs import Jobs
+from federator.embedded.controllers.kubelet import Kubelet
+from federator.embedded.controllers.namespaces import Namespaces
+from federator.embedded.controllers.neighbours import Neighbours
+from federator.embedded.controllers.nodes import Fleet, NodePool, provide
+from federator.embedded.controllers.pods import PodIndex
+from federator.embedded.controllers.replicasets import ReplicaSets
+from federator.embedded.controllers.scheduler import Scheduler
+from federator.embedded.controllers.world import Controller, World
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.revisions import ADDED, Event
+from federator.embedded.store import Store
+from federator.kube.clock import Clock
+
+STEPS_PER_SLICE: Final = 100
+"""Steps (writes, roughly) between two chances for the rest of the loop: a few milliseconds."""
+
+_Notice = Callable[[Event], None]
+
+
+class Controllers:
+    """The native controllers, scheduler and kubelets of one embedded cluster."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        rng: random.Random,
+        nodes: Sequence[NodePool] = (NodePool(),),
+        *,
+        workloads: bool = True,
+        resources: Callable[[], Iterable[ResourceInfo]] = builtins.resource_infos,
+        defaults: Defaults = Defaults(),  # noqa: B008  # frozen
+        root_ca: str = "",
+        events: int = 500,
+    ) -> None:
+        """`workloads` False: namespaces and garbage collection only, as on a dedicated host. `resources`: all kinds served
+        now. `defaults`: pod behaviour without annotations. `root_ca`: PEM for kube-root-ca.crt. `events`: how many Event
+        objects are kept, 0 for none.
+        """
+        self._store = store
+        self._resources = resources
+        self._wake = asyncio.Event()
+        self._agenda = Agenda(self._wake.set)
+        self._world = World(store, clock, rng, self._agenda, events if workloads else 0)
+        self._pools = nodes if workloads else ()
+        self._routes: dict[tuple[str, str], list[_Notice]] = {}
+        self._everything: list[_Notice] = []
+        self._controllers: list[Controller] = []
+        self.steps = 0
+        """Pieces of work done so far: a measure of load that does not depend on the machine."""
+        namespaces = Namespaces(self._world, root_ca)
+        garbage = Garbage(self._world, resources)
+        self._everything += [garbage.notice, namespaces.notice]
+        self._controllers += [namespaces, garbage]
+        if workloads:
+            self._add_workloads(defaults)
+
+    def _add_workloads(self, defaults: Defaults) -> None:
+        world, kinds = self._world, self._world.kinds
+        pods, fleet = PodIndex(), Fleet(self._world)
+        neighbours = Neighbours(fleet, pods)
+        pods.listeners += [neighbours.on_pod, fleet.on_pod]
+        deployments = Deployments(world, pods)
+        sets = ReplicaSets(world, pods)
+        jobs = Jobs(world, pods)
+        scheduler = Scheduler(world, pods, fleet, neighbours)
+        kubelet = Kubelet(world, pods, fleet, defaults)
+        self._routes = {
+            kinds.nodes.key: [fleet.notice],
+            kinds.pods.key: [pods.notice],
+            kinds.replicasets.key: [deployments.notice, sets.notice],
+            kinds.deployments.key: [deployments.notice],
+            kinds.jobs.key: [jobs.notice],
+        }
+        self._controllers += [deployments, sets, jobs, scheduler, kubelet]
+
+    async def run(self) -> None:
+        """Works until cancelled. Raises what a controller raises: a stand-in's error is a bug, not weather."""
+        self._prime()
+        subscription = self._store.subscribe_all(self._note)
+        try:
+            await self._work_off(provide(self._world, self._pools))
+            self._wake.set()
+            while True:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._settle()
+                self._agenda.arm()
+        finally:
+            subscription.close()
+            self._agenda.close()
+
+    def _prime(self) -> None:
+        """Shows the controllers what exists already, nodes first."""
+        stored = {resource.key: resource for resource in self._resources() if resource.is_stored}
+        kinds = self._world.kinds
+        first = [kinds.nodes, kinds.namespaces, kinds.deployments, kinds.replicasets]
+        rest = [resource for key, resource in sorted(stored.items()) if resource not in first]
+        for resource in first + rest:
+            for revision in self._store.items(resource):
+                self._note(Event(ADDED, resource, revision.key, revision, None))
+
+    def _note(self, event: Event) -> None:
+        for notice in self._everything:
+            notice(event)
+        for notice in self._routes.get(event.resource.key, ()):
+            notice(event)
+        self._wake.set()
+
+    async def _settle(self) -> None:
+        """Lets every controller work in turn until none has anything left to do now."""
+        while True:
+            before = self.steps
+            self._agenda.collect()
+            for controller in self._controllers:
+                await self._work_off(controller.steps())
+            if self.steps == before:
+                return
+
+    async def _work_off(self, steps: Iterator[None]) -> None:
+        for _ in steps:
+            self.steps += 1
+            if self.steps % STEPS_PER_SLICE == 0:
+                await asyncio.sleep(0)

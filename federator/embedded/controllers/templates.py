@@ -1,0 +1,138 @@
+"""Pods from pod templates: what ReplicaSet, Job, StatefulSet and DaemonSet controllers hand to the API server.
+
+All pods of one template share its dicts (labels, spec): stored objects are immutable, and sharing keeps thousands of pods small
+and lets caches work by identity. What a real API server's admission adds to a pod is added once per template.
+"""
+
+from typing import Any, Final
+
+from federator.embedded.controllers.world import World, owner_reference
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.revisions import JsonObject
+
+_TOLERATIONS: Final = [
+    {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+    {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},
+]
+
+
+class Mould:
+    """Makes pods of one template for one owner."""
+
+    __slots__ = ("_annotations", "_finalizers", "_owners", "_qos", "labels", "namespace", "spec", "template")
+
+    def __init__(self, world: World, resource: ResourceInfo, owner: JsonObject) -> None:
+        template = owner["spec"]["template"]
+        metadata = template.get("metadata") or {}
+        self.template = template
+        self.namespace: str = owner["metadata"]["namespace"]
+        self.labels: dict[str, str] = metadata.get("labels") or {}
+        self._annotations: dict[str, str] = metadata.get("annotations") or {}
+        self._finalizers: list[str] = metadata.get("finalizers") or []
+        self._owners = [owner_reference(resource, owner)]
+        self.spec = admitted(world, template.get("spec") or {})
+        self._qos = qos_class(self.spec)
+
+    def pod(
+        self,
+        name: str,
+        *,
+        generate_name: str = "",
+        labels: dict[str, str] | None = None,
+        annotations: dict[str, str] | None = None,
+        spec: dict[str, Any] | None = None,
+    ) -> JsonObject:
+        """A Pending pod. `labels` and `annotations` come on top of the template's; `spec` replaces fields of it."""
+        metadata: dict[str, Any] = {
+            "name": name,
+            "namespace": self.namespace,
+            "labels": {**self.labels, **labels} if labels else self.labels,
+            "ownerReferences": self._owners,
+        }
+        if generate_name:
+            metadata["generateName"] = generate_name
+        if annotations or self._annotations:
+            metadata["annotations"] = {**self._annotations, **annotations} if annotations else self._annotations
+        if self._finalizers:
+            metadata["finalizers"] = self._finalizers
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": metadata,
+            "spec": {**self.spec, **spec} if spec else self.spec,
+            "status": {"phase": "Pending", "qosClass": self._qos},
+        }
+
+
+class Moulds:
+    """One mould per owner, made anew when the owner's template changes."""
+
+    __slots__ = ("_known", "_resource", "_world")
+
+    def __init__(self, world: World, resource: ResourceInfo) -> None:
+        self._world = world
+        self._resource = resource
+        self._known: dict[str, Mould] = {}
+
+    def of(self, owner: JsonObject) -> Mould:
+        uid = owner["metadata"]["uid"]
+        mould = self._known.get(uid)
+        if mould is None or mould.template is not owner["spec"]["template"]:
+            mould = self._known[uid] = Mould(self._world, self._resource, owner)
+        return mould
+
+    def forget(self, uid: str) -> None:
+        self._known.pop(uid, None)
+
+
+def admitted(world: World, spec: dict[str, Any]) -> dict[str, Any]:
+    """A pod spec as API defaulting and the default admission plugins leave it."""
+    name, priority, preemption = priority_of(world, spec)
+    full: dict[str, Any] = {
+        "dnsPolicy": "ClusterFirst",
+        "restartPolicy": "Always",
+        "schedulerName": "default-scheduler",
+        "securityContext": {},
+        "serviceAccount": spec.get("serviceAccountName") or "default",
+        "serviceAccountName": "default",
+        "terminationGracePeriodSeconds": 30,
+        "enableServiceLinks": True,
+        **spec,
+        "preemptionPolicy": preemption,
+        "priority": priority,
+    }
+    if name:
+        full["priorityClassName"] = name
+    have = spec.get("tolerations") or []
+    keys = {toleration.get("key") for toleration in have}
+    full["tolerations"] = have + [entry for entry in _TOLERATIONS if entry["key"] not in keys]
+    return full
+
+
+def priority_of(world: World, spec: dict[str, Any]) -> tuple[str, int, str]:
+    """(class name, priority, preemption policy) of a pod spec, from its PriorityClass or the cluster's default one."""
+    name = spec.get("priorityClassName")
+    if name:
+        found = world.get(world.kinds.priorityclasses, ("", name))
+        candidates = [found] if found else []
+    else:
+        candidates = [r.obj for r in world.store.items(world.kinds.priorityclasses) if r.obj.get("globalDefault")]
+    if not candidates:
+        return name or "", spec.get("priority") or 0, spec.get("preemptionPolicy") or "PreemptLowerPriority"
+    best = candidates[0]
+    return best["metadata"]["name"], best.get("value", 0), best.get("preemptionPolicy") or "PreemptLowerPriority"
+
+
+def qos_class(spec: dict[str, Any]) -> str:
+    """Guaranteed when every container's cpu and memory limits equal its requests, BestEffort when none has any."""
+    guaranteed, some = True, False
+    for container in [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]:
+        resources = container.get("resources") or {}
+        limits, wanted = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in ("cpu", "memory"):
+            some = some or name in limits or name in wanted
+            if name not in limits or wanted.get(name, limits[name]) != limits[name]:
+                guaranteed = False
+    if not some:
+        return "BestEffort"
+    return "Guaranteed" if guaranteed else "Burstable"

@@ -1,0 +1,113 @@
+"""What all stand-in controllers of one cluster share: the store, time, chance, the agenda, and the small writes they have in common.
+
+A controller gets a `World` and nothing else. Objects are never changed in place.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Protocol
+
+from federator.embedded import refusals
+from federator.embedded.controllers import kinds as kinds_table
+from federator.embedded.controllers.agenda import Agenda
+from federator.embedded.controllers.events import Recorder
+from federator.embedded.resources import ResourceInfo
+from federator.embedded.revisions import Event, JsonObject, Revision
+from federator.embedded.store import Store
+from federator.kube.clock import Clock
+
+Key = tuple[str, str]
+
+_SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
+_GRACE_DEFAULT_S: Final = 30
+
+
+class Controller(Protocol):
+    """One stand-in. `notice` runs inside writes and only takes notes; `steps` does the work in small pieces."""
+
+    def notice(self, event: Event) -> None: ...
+
+    def steps(self) -> Iterator[None]:
+        """Works until nothing is left, yielding after each piece of work of at most a few dozen microseconds."""
+        ...
+
+
+class World:
+    """One cluster as its controllers see it."""
+
+    __slots__ = ("agenda", "clock", "events", "kinds", "rng", "store")
+
+    def __init__(self, store: Store, clock: Clock, rng: random.Random, agenda: Agenda, events: int) -> None:
+        self.store = store
+        self.clock = clock
+        self.rng = rng
+        self.agenda = agenda
+        self.kinds = kinds_table.load()
+        self.events = Recorder(store, clock, rng, self.kinds, limit=events)
+
+    def now(self) -> str:
+        """The current second as objects carry it."""
+        return self.clock.rfc3339()
+
+    def get(self, resource: ResourceInfo, key: Key) -> JsonObject | None:
+        revision = self.store.get(resource, key[0], key[1])
+        return None if revision is None else revision.obj
+
+    def suffix(self) -> str:
+        """Five random characters as the API server appends to generateName."""
+        return "".join(self.rng.choices(_SUFFIX_ALPHABET, k=5))
+
+    def set_status(self, resource: ResourceInfo, obj: JsonObject, status: Mapping[str, Any]) -> Revision:
+        """Replaces the status of `obj`, which must be the stored version. Equal status writes nothing."""
+        return self.store.update(resource, {**obj, "status": status}, same_generation=True)
+
+    def delete_pod(self, pod: JsonObject) -> None:
+        """Deletes gracefully as the API server does: at once when it never ran or has ended."""
+        metadata = pod["metadata"]
+        self.store.delete(self.kinds.pods, metadata["namespace"], metadata["name"], grace_s=grace_s(pod))
+
+    def delete(self, resource: ResourceInfo, obj: JsonObject, finalizers: list[str] | None = None) -> None:
+        """Deletes any object; one that is gone or going already is no error."""
+        metadata = obj["metadata"]
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        grace = grace_s(obj) if resource is self.kinds.pods else 0
+        try:
+            self.store.delete(resource, namespace, name, uid=metadata["uid"], grace_s=grace, finalizers=finalizers)
+        except refusals.Refusal as refusal:
+            if refusal.code not in (404, 409):
+                raise
+
+
+def grace_s(pod: JsonObject) -> int:
+    """Seconds a pod is given to stop."""
+    if not pod["spec"].get("nodeName") or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        return 0
+    return int(pod["spec"].get("terminationGracePeriodSeconds", _GRACE_DEFAULT_S))
+
+
+def controller_of(obj: JsonObject) -> Mapping[str, Any] | None:
+    """The owner reference with controller: true."""
+    for reference in obj["metadata"].get("ownerReferences") or ():
+        if reference.get("controller"):
+            return reference  # type: ignore[no-any-return]
+    return None
+
+
+def owner_reference(resource: ResourceInfo, owner: JsonObject) -> dict[str, Any]:
+    """The controller reference that an owner puts on what it makes."""
+    return {
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
+        "name": owner["metadata"]["name"],
+        "uid": owner["metadata"]["uid"],
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def condition(conditions: list[dict[str, Any]] | None, type_: str) -> dict[str, Any] | None:
+    """The condition of one type, or None."""
+    for entry in conditions or ():
+        if entry["type"] == type_:
+            return entry
+    return None
