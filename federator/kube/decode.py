@@ -16,6 +16,9 @@ from federator.kube import errors
 RETRY_AFTER_MAX_S = 600.0
 """A server may not silence us for longer than this, in seconds."""
 
+BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding raises for bytes that are no JSON, or nested beyond all sense."""
+
 _GC_PAUSE_BYTES = 256 * 1024
 
 
@@ -155,7 +158,7 @@ def event_error(raw: bytes) -> errors.ApiError:
 def _decoded_status(body: bytes) -> _Status | None:
     try:
         said = _status_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except BROKEN:
         return None
     return said if said.kind == "Status" else None
 
@@ -174,7 +177,7 @@ def obj(body: bytes, what: str) -> dict[str, Any]:
     """A JSON object. Raises `errors.Malformed` for anything else."""
     try:
         value = any_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except BROKEN as exc:
         raise errors.Malformed(f"{what}: the answer is no JSON ({exc}).") from exc
     if not isinstance(value, dict):
         raise errors.Malformed(f"{what}: the answer is no JSON object.")
@@ -197,7 +200,7 @@ def page(body: bytes, what: str) -> Page:
     try:
         with collector_paused(len(body)):
             value = _page_decoder.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except BROKEN as exc:
         raise errors.Malformed(f"{what}: the answer is no list ({exc}).") from exc
     if not value.kind.endswith("List"):
         raise errors.Malformed(f"{what}: the answer is a {value.kind or 'nameless kind'} and no list.")

@@ -66,7 +66,7 @@ class ObjectReader(Generic[T]):
 def _identity(data: bytes) -> Identity:
     try:
         meta = decode.named_decoder.decode(data).metadata
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except decode.BROKEN as exc:
         raise errors.Malformed(f"This is no object of Kubernetes ({exc}).") from exc
     return Identity(
         (meta.namespace, meta.name), Version(version_number(meta.resourceVersion), meta.uid), meta.resourceVersion
@@ -88,7 +88,7 @@ def bookmark_version(raw: msgspec.Raw) -> str:
     """The resourceVersion of a BOOKMARK's object. Raises `errors.Malformed`."""
     try:
         version = _bookmark_decoder.decode(raw).metadata.resourceVersion
-    except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+    except decode.BROKEN as exc:
         raise errors.Malformed(f"A bookmark carries no version ({exc}).") from exc
     return version
 

@@ -225,11 +225,18 @@ class Reflector(Generic[T]):
         try:
             while (batch := await stream.batch()) is not None:
                 await self._take_in(batch)
+        except errors.ApiError:
+            self._judge(begun)
+            raise
         finally:
             healthy.cancel()
-            self._instant_ends = self._instant_ends + 1 if self._clock.monotonic() - begun < INSTANT_S else 0
             await stream.close()
+        self._judge(begun)
         await self._after_end()
+
+    def _judge(self, begun: float) -> None:
+        """Did the watch end as soon as it began?"""
+        self._instant_ends = self._instant_ends + 1 if self._clock.monotonic() - begun < INSTANT_S else 0
 
     async def _after_end(self) -> None:
         """The server closed the stream: go on from the last version, patiently when it closes all the time (F19)."""

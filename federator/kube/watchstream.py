@@ -5,9 +5,7 @@ came before a bad line is still delivered before the error.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
-
-import msgspec
+from collections.abc import AsyncGenerator, AsyncIterator
 
 from federator.kube import decode, errors
 from federator.kube.transport import Response
@@ -36,28 +34,25 @@ class WatchStream:
         Raises `errors.Unreachable` when the connection broke or stayed silent for `silence_s`, and `errors.Malformed`
         for a line that is no event.
         """
-        while True:
-            if self._pending is not None:
-                raise self._pending
-            chunk = await self._next_chunk()
-            if chunk is None:
-                return None
-            events = self._events_of(chunk)
-            if events:
-                return events
-
-    async def close(self) -> None:
-        """Gives the connection up."""
-        await self._response.close()
-
-    async def _next_chunk(self) -> bytes | None:
         try:
+            # Whole events count, not bytes: a server that drips one byte a minute is silent.
             async with asyncio.timeout(self._silence_s):
-                return await anext(self._chunks)
+                while True:
+                    if self._pending is not None:
+                        raise self._pending
+                    events = self._events_of(await anext(self._chunks))
+                    if events:
+                        return events
         except StopAsyncIteration:
             return None
         except TimeoutError as exc:
             raise errors.Unreachable(f"{self._what}: nothing was heard for {self._silence_s:g} s.") from exc
+
+    async def close(self) -> None:
+        """Gives the connection up."""
+        if isinstance(self._chunks, AsyncGenerator):
+            await self._chunks.aclose()
+        await self._response.close()
 
     def _events_of(self, chunk: bytes) -> list[decode.RawEvent]:
         lines = chunk.split(b"\n")
@@ -75,7 +70,7 @@ class WatchStream:
             for line in lines:
                 if line and not line.isspace():
                     events.append(read(line))
-        except (msgspec.DecodeError, UnicodeDecodeError) as exc:
+        except decode.BROKEN as exc:
             self._pending = errors.Malformed(f"{self._what}: a line is no event ({exc}).")
             return events
         if rest:

@@ -1,15 +1,28 @@
 """A Transport that plays a script: each request is answered by the next line, and everything asked is kept."""
 
 import asyncio
+import functools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from federator.embedded import virtualtime
 from federator.kube import errors
 from federator.kube.transport import Request
 
-Line = "Answer | Exception | Callable[[Request], Awaitable[Answer] | Answer]"
+FOREVER = 1e6
+"""A pause in seconds that no test outlives."""
+
+
+def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Runs an async test on a virtual-time loop of its own."""
+
+    @functools.wraps(test)
+    def run(*args: Any, **kwargs: Any) -> None:
+        virtualtime.run(test(*args, **kwargs))
+
+    return run
 
 
 @dataclass
@@ -73,7 +86,9 @@ class Script:
 
 
 def reply(body: Any, status: int = 200, **headers: str) -> Answer:
-    return Answer(status, (json.dumps(body).encode(),), {name.replace("_", "-"): text for name, text in headers.items()})
+    return Answer(
+        status, (json.dumps(body).encode(),), {name.replace("_", "-"): text for name, text in headers.items()}
+    )
 
 
 def status(code: int, reason: str, message: str = "no", *, details: Any = None, **headers: str) -> Answer:
@@ -101,6 +116,3 @@ def bookmark(version: int) -> bytes:
 
 def stream(*parts: Any) -> Answer:
     return Answer(200, parts)
-
-
-FOREVER = 1e6

@@ -1,0 +1,344 @@
+"""The client's promises: errors by their reason, deadlines, retries of reads only, answers that are not Kubernetes."""
+
+import asyncio
+import json
+import random
+
+import pytest
+
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.model.steps import ObjectRef
+from tests.unit.kube.scripted import (
+    FOREVER,
+    Answer,
+    Script,
+    bookmark,
+    line,
+    listing,
+    on_virtual_time,
+    reply,
+    status,
+    stream,
+    thing,
+)
+
+REF = ObjectRef("apps/v1", "deployments", "ns", "web", "Deployment")
+
+
+def client(script: Script) -> Client:
+    return Client(script, "m1", rng=random.Random(7))
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "expected"),
+    [
+        (409, "AlreadyExists", errors.AlreadyExists),
+        (409, "Conflict", errors.Conflict),
+        (409, "", errors.Conflict),
+        (404, "NotFound", errors.NotFound),
+        (410, "Expired", errors.Expired),
+        (410, "Gone", errors.Expired),
+        (422, "Invalid", errors.Invalid),
+        (400, "BadRequest", errors.Invalid),
+        (403, "Forbidden", errors.Denied),
+        (401, "Unauthorized", errors.Unauthenticated),
+        (429, "TooManyRequests", errors.Throttled),
+        (500, "InternalError", errors.ServerTrouble),
+        (504, "Timeout", errors.ServerTrouble),
+        (418, "Teapot", errors.ServerTrouble),
+    ],
+)
+def test_the_reason_of_a_status_decides_the_class_of_an_error(code, reason, expected):
+    async def main() -> None:
+        with pytest.raises(errors.ApiError) as caught:
+            await client(Script(status(code, reason))).create(REF, {})
+        assert type(caught.value) is expected
+        assert caught.value.status == code
+        assert caught.value.reason == reason
+
+    on_virtual_time(main)()
+
+
+@on_virtual_time
+async def test_retry_after_comes_from_the_status_or_from_the_header():
+    script = Script(
+        status(429, "TooManyRequests", details={"retryAfterSeconds": 30}),
+        status(503, "ServiceUnavailable", retry_after="7"),
+        status(429, "TooManyRequests", retry_after="soon"),
+        status(429, "TooManyRequests", retry_after="999999"),
+    )
+    told = []
+    for _ in range(4):
+        with pytest.raises(errors.Throttled) as caught:
+            await client(script).create(REF, {})
+        told.append(caught.value.retry_after_s)
+    assert told == [30.0, 7.0, None, 600.0]
+
+
+@on_virtual_time
+async def test_field_errors_of_a_status_reach_the_caller():
+    causes = [{"reason": "FieldValueInvalid", "field": "spec.replicas", "message": "must not be negative"}]
+    with pytest.raises(errors.Invalid) as caught:
+        await client(Script(status(422, "Invalid", details={"causes": causes}))).create(REF, {})
+    assert caught.value.causes == tuple(causes)
+
+
+@on_virtual_time
+async def test_a_write_is_never_sent_twice():
+    for failure in (errors.Unreachable("gone"), status(500, "InternalError"), status(429, "TooManyRequests")):
+        for write in (
+            lambda c: c.create(REF, {}),
+            lambda c: c.replace(REF, {}),
+            lambda c: c.patch(REF, {}),
+            lambda c: c.delete(REF, uid="u"),
+        ):
+            script = Script(failure)
+            with pytest.raises(errors.ApiError):
+                await write(client(script))
+            assert len(script.requests) == 1
+
+
+@on_virtual_time
+async def test_a_read_is_tried_again_after_jittered_waits():
+    script = Script(errors.Unreachable("reset"), status(503, "ServiceUnavailable"), reply(thing("web", 3)))
+    found = await client(script).get(REF)
+    assert found["metadata"]["resourceVersion"] == "3"
+    waits = [later - earlier for earlier, later in zip(script.times, script.times[1:], strict=False)]
+    assert all(0 < wait <= 0.4 for wait in waits)
+
+
+@on_virtual_time
+async def test_a_read_gives_up_after_a_few_tries():
+    script = Script(after=errors.Unreachable("reset"))
+    with pytest.raises(errors.Unreachable):
+        await client(script).get(REF)
+    assert len(script.requests) == 4
+
+
+@on_virtual_time
+async def test_retries_are_a_small_share_when_everything_fails():
+    script = Script(after=errors.Unreachable("reset"))
+    shared = client(script)
+    for _ in range(100):
+        with pytest.raises(errors.Unreachable):
+            await shared.get(REF)
+    assert len(script.requests) <= 100 + 10 + 11
+
+
+@on_virtual_time
+async def test_a_read_does_not_sleep_through_a_long_retry_after():
+    script = Script(status(429, "TooManyRequests", retry_after="30"))
+    with pytest.raises(errors.Throttled) as caught:
+        await client(script).get(REF)
+    assert caught.value.retry_after_s == 30.0
+    assert asyncio.get_running_loop().time() < 1.0
+
+
+@on_virtual_time
+async def test_every_call_ends_at_its_deadline():
+    async def hangs(_request):
+        await asyncio.sleep(FOREVER)
+
+    for call in (
+        lambda c: c.get(REF),
+        lambda c: c.list("v1", "things"),
+        lambda c: c.create(REF, {}),
+        lambda c: c.open_watch("v1", "things"),
+        lambda c: c.discover(),
+    ):
+        begun = asyncio.get_running_loop().time()
+        with pytest.raises(errors.Unreachable):
+            await call(client(Script(after=hangs)))
+        assert asyncio.get_running_loop().time() - begun == pytest.approx(30.0)
+
+
+@on_virtual_time
+async def test_a_body_that_never_ends_meets_the_same_deadline():
+    script = Script(after=Answer(200, (b"{", FOREVER)))
+    with pytest.raises(errors.Unreachable):
+        await client(script).get(REF)
+    assert asyncio.get_running_loop().time() == pytest.approx(30.0)
+    assert script.answers[0].closed
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        Answer(200, (b"<html>please log in</html>",), {"content-type": "text/html"}),
+        Answer(200, (b"[]",)),
+        Answer(200, (b'{"kind":"Deployment"}',)),
+        Answer(200, (b'{"metadata":{"name":"other"}}',)),
+        Answer(404, (b"<html>not here</html>",), {"content-type": "text/html"}),
+        Answer(302, (), {"location": "https://elsewhere/"}),
+        Answer(200, (b'{"metadata":' + b"[" * 5000,)),
+        Answer(200, (b"\xff\xfe",)),
+    ],
+    ids=["html", "array", "no metadata", "another object", "foreign 404", "redirect", "nesting", "no utf-8"],
+)
+def test_what_is_no_kubernetes_answer_is_malformed_and_never_absence(answer):
+    async def main() -> None:
+        with pytest.raises(errors.Malformed):
+            await client(Script(answer)).get(REF)
+
+    on_virtual_time(main)()
+
+
+@on_virtual_time
+async def test_a_path_that_is_not_served_is_not_found():
+    answer = Answer(404, (b"404 page not found\n",), {"content-type": "text/plain"})
+    with pytest.raises(errors.NotFound):
+        await client(Script(answer)).list("no.such/v1", "things")
+
+
+class Refreshing(Script):
+    refreshed = 0
+
+    async def refresh_credentials(self) -> bool:
+        self.refreshed += 1
+        return True
+
+
+@on_virtual_time
+async def test_credentials_are_refreshed_once_on_401_even_for_a_write():
+    script = Refreshing(status(401, "Unauthorized"), reply(thing("web", 3)))
+    await client(script).create(REF, {})
+    assert script.refreshed == 1
+    script = Refreshing(after=status(401, "Unauthorized"))
+    with pytest.raises(errors.Unauthenticated):
+        await client(script).create(REF, {})
+    assert (script.refreshed, len(script.requests)) == (1, 2)
+
+
+@on_virtual_time
+async def test_a_list_is_put_together_from_its_pages():
+    script = Script(listing(9, thing("a", 1), token="next"), listing(9, thing("b", 2)))
+    found = await client(script).list("v1", "things", "ns", label_selector="app=web,tier in (a,b)")
+    assert [item["metadata"]["name"] for item in found.items] == ["a", "b"]
+    assert found.resource_version == "9"
+    assert script.query(0) == {"labelSelector": "app=web,tier in (a,b)", "limit": "500"}
+    assert script.query(1)["continue"] == "next"
+
+
+@on_virtual_time
+async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_at_once_in_the_end():
+    expired = [listing(9, thing("a", 1), token="next"), status(410, "Expired")]
+    script = Script(*expired, *expired, listing(12, thing("b", 2)))
+    found = await client(script).list("v1", "things")
+    assert [item["metadata"]["name"] for item in found.items] == ["b"]
+    assert "limit" not in script.query(4)
+
+
+@on_virtual_time
+async def test_list_items_are_given_the_type_that_servers_leave_out():
+    item = {"metadata": {"name": "p"}}
+    found = await client(Script(listing(1, item, kind="PodList"))).list("v1", "pods")
+    assert found.items[0] == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
+
+
+@on_virtual_time
+async def test_an_empty_list_may_say_null():
+    answer = reply({"kind": "PodList", "metadata": {"resourceVersion": "4"}, "items": None})
+    assert (await client(Script(answer)).list("v1", "pods")).items == ()
+
+
+@on_virtual_time
+async def test_names_are_encoded_and_cannot_climb_out_of_their_segment():
+    script = Script(reply({"metadata": {}}))
+    await client(script).get(ObjectRef("v1", "configmaps", "ns", "a/b %2f?", "ConfigMap"))
+    assert script.requests[0].path == "/api/v1/namespaces/ns/configmaps/a%2Fb%20%252f%3F"
+    for name in ("", ".", ".."):
+        with pytest.raises(errors.Invalid):
+            await client(Script()).get(ObjectRef("v1", "configmaps", "ns", name, "ConfigMap"))
+
+
+@on_virtual_time
+async def test_writes_say_who_writes_how_and_under_which_conditions():
+    script = Script(after=reply({"metadata": {}}))
+    one = client(script)
+    await one.patch(REF, {"a": 1}, kind="apply", force=True, dry_run=True, strict=True)
+    await one.delete(REF, uid="u1", resource_version="5", propagation="Foreground")
+    applied, deleted = script.requests
+    assert applied.headers["content-type"] == "application/apply-patch+yaml"
+    assert script.query(0) == {
+        "fieldManager": "federator",
+        "dryRun": "All",
+        "fieldValidation": "Strict",
+        "force": "true",
+    }
+    assert json.loads(deleted.body)["preconditions"] == {"uid": "u1", "resourceVersion": "5"}
+    assert json.loads(deleted.body)["propagationPolicy"] == "Foreground"
+
+
+@on_virtual_time
+async def test_request_ids_come_from_the_generator_and_differ():
+    ids = []
+    for _ in range(2):
+        script = Script(after=reply({"metadata": {}}))
+        one = client(script)
+        await one.get(REF)
+        await one.get(REF)
+        ids.append([request.headers["x-request-id"] for request in script.requests])
+    assert ids[0] == ids[1]
+    assert ids[0][0] != ids[0][1]
+
+
+@on_virtual_time
+async def test_ready_takes_nothing_but_ok_for_an_answer():
+    assert await client(Script(Answer(200, (b"ok",), {"date": "today"}))).ready() == "today"
+    for answer in (Answer(200, (b"<html>ok</html>",)), status(500, "InternalError")):
+        script = Script(answer)
+        with pytest.raises(errors.ApiError):
+            await client(script).ready()
+        assert len(script.requests) == 1
+
+
+@on_virtual_time
+async def test_watch_gives_decoded_events_and_raises_what_an_error_event_carries():
+    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
+    script = Script(stream(line("ADDED", thing("a", 5)), bookmark(6), line("ERROR", gone)))
+    seen = []
+    with pytest.raises(errors.Expired):
+        async for event in client(script).watch("v1", "things", resource_version="4"):
+            seen.append((event.type, event.object["metadata"]["resourceVersion"]))
+    assert seen == [("ADDED", "5"), ("BOOKMARK", "6")]
+    assert script.answers[0].closed
+    assert script.query(0)["resourceVersion"] == "4"
+    assert script.requests[0].total_timeout_s is None
+
+
+@on_virtual_time
+async def test_discovery_reads_the_aggregated_form_and_the_older_one():
+    aggregated = reply(
+        {
+            "kind": "APIGroupDiscoveryList",
+            "items": [
+                {
+                    "metadata": {"name": "apps"},
+                    "versions": [
+                        {
+                            "version": "v1",
+                            "resources": [
+                                {
+                                    "resource": "deployments",
+                                    "responseKind": {"kind": "Deployment"},
+                                    "scope": "Namespaced",
+                                    "verbs": ["list", "get"],
+                                }
+                            ],
+                        }
+                    ],
+                }
+            ],
+        }
+    )
+    older = [
+        reply({"kind": "APIVersions", "versions": ["v1"]}),
+        reply({"resources": [{"name": "nodes", "kind": "Node"}, {"name": "nodes/status", "kind": "Node"}]}),
+    ]
+    found = await client(Script(*older, aggregated)).discover()
+    assert [(one.api_version, one.plural, one.namespaced) for one in found] == [
+        ("apps/v1", "deployments", True),
+        ("v1", "nodes", False),
+    ]
+    assert found[0].verbs == ("get", "list")

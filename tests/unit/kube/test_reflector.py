@@ -1,0 +1,456 @@
+"""The reflector's promises, FAULTS.md section B: the store ends up equal to the server, and never lies in between."""
+
+import asyncio
+import random
+from typing import Any
+
+import pytest
+
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.reflector import Reflector
+from federator.kube.store import Store
+from tests.unit.kube.scripted import (
+    FOREVER,
+    Answer,
+    Script,
+    bookmark,
+    line,
+    listing,
+    on_virtual_time,
+    status,
+    stream,
+    thing,
+)
+
+
+class World:
+    """A reflector on a script, its store, and every change it told about."""
+
+    def __init__(self, script: Script, **options: Any) -> None:
+        self.script = script
+        self.store: Store[Any] = Store("things")
+        self.changes: list[tuple[str, Any, Any]] = []
+        options.setdefault("project", lambda obj: obj["value"] or 0)
+        self.reflector: Reflector[Any] = Reflector(
+            Client(script, "m1", rng=random.Random(1)),
+            "v1",
+            "things",
+            self.store,
+            on_change=options.pop("on_change", lambda key, old, new: self.changes.append((key[1], old, new))),
+            clock=Clock(0.0),
+            rng=random.Random(2),
+            **options,
+        )
+
+    async def runs(self, seconds: float) -> None:
+        task = asyncio.create_task(self.reflector.run())
+        await asyncio.sleep(seconds)
+        broken = task.done()
+        task.cancel()
+        await asyncio.wait([task])
+        assert not broken
+
+    @property
+    def rows(self) -> dict[str, Any]:
+        return {key[1]: row for key, row in self.store.items().items()}
+
+    @property
+    def lists(self) -> int:
+        return sum(("watch", "true") not in request.query for request in self.script.requests)
+
+
+def quiet() -> Answer:
+    return stream(FOREVER)
+
+
+@on_virtual_time
+async def test_the_store_follows_list_and_events_and_tells_each_change_once():
+    world = World(
+        Script(
+            listing(5, thing("a", 3, value=1), thing("b", 4, value=2)),
+            stream(
+                line("MODIFIED", thing("a", 6, value=7)) + line("ADDED", thing("c", 7, value=3)),
+                line("DELETED", thing("b", 8)),
+                FOREVER,
+            ),
+        )
+    )
+    await world.runs(1)
+    assert world.rows == {"a": 7, "c": 3}
+    assert world.changes == [("a", None, 1), ("b", None, 2), ("a", 1, 7), ("c", None, 3), ("b", 2, None)]
+    assert world.store.synced
+    assert world.store.resource_version == "8"
+    assert world.script.query(1)["resourceVersion"] == "5"
+    assert world.script.query(1)["allowWatchBookmarks"] == "true"
+
+
+@on_virtual_time
+async def test_a_projection_of_bytes_sees_the_same_objects():
+    world = World(
+        Script(listing(5, thing("a", 3, value=1)), stream(line("ADDED", thing("b", 6, value=2)), FOREVER)),
+        project=None,
+        project_raw=lambda data: data.count(b"value"),
+    )
+    await world.runs(1)
+    assert world.rows == {"a": 1, "b": 1}
+
+
+@on_virtual_time
+async def test_an_object_whose_projection_is_none_is_left_out_and_removed_when_it_becomes_so():
+    world = World(
+        Script(
+            listing(5, thing("a", 3, value=1), thing("b", 4)),
+            stream(line("MODIFIED", thing("a", 6)), FOREVER),
+        ),
+        project=lambda obj: obj["value"],
+    )
+    await world.runs(1)
+    assert world.rows == {}
+    assert world.changes == [("a", None, 1), ("a", 1, None)]
+
+
+@on_virtual_time
+async def test_nothing_is_published_before_the_whole_list_is_there():
+    """F18: the token expires in the middle; what the first page held is no news."""
+    world = World(
+        Script(
+            listing(5, thing("a", 3), thing("b", 4)),
+            status(410, "Expired"),  # the watch: list again
+            listing(9, thing("a", 3), token="more"),
+            status(410, "Expired"),  # in the middle of the list
+            listing(12, thing("a", 3), thing("b", 4), thing("c", 10)),
+            quiet(),
+        )
+    )
+    await world.runs(20)
+    assert world.changes == [("a", None, 0), ("b", None, 0), ("c", None, 0)]
+    assert world.store.resource_version == "12"
+
+
+@pytest.mark.parametrize("in_stream", [True, False], ids=["ERROR event", "HTTP status"])
+def test_gone_lists_again_without_wiping_the_store(in_stream):
+    """F13: deletions are reported only for what the new list lacks."""
+    gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
+    world = World(
+        Script(
+            listing(5, thing("a", 3), thing("b", 4)),
+            stream(10, line("ERROR", gone)) if in_stream else status(410, "Gone"),
+            listing(50, thing("a", 3), thing("c", 40)),
+            quiet(),
+        )
+    )
+    on_virtual_time(world.runs)(60)
+    assert world.changes == [("a", None, 0), ("b", None, 0), ("b", 0, None), ("c", None, 0)]
+    assert world.lists == 2
+    assert world.script.query(3)["resourceVersion"] == "50"
+
+
+@on_virtual_time
+async def test_relists_after_gone_are_spread_in_time():
+    waits = []
+    for seed in range(20):
+        world = World(Script(listing(5), status(410, "Gone"), listing(6), quiet()))
+        world.reflector._rng.seed(seed)
+        await world.runs(30)
+        waits.append(world.script.times[2] - world.script.times[1])
+    assert max(waits) - min(waits) > 1.0
+
+
+@on_virtual_time
+async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list():
+    """F14: half a line is dropped, nothing is lost."""
+    half = line("ADDED", thing("c", 7, value=3))
+    world = World(
+        Script(
+            listing(5, thing("a", 3)),
+            stream(30, line("ADDED", thing("b", 6, value=2)) + half[:20], errors.Unreachable("reset")),
+            stream(half, 30),
+            quiet(),
+        )
+    )
+    await world.runs(100)
+    assert world.rows == {"a": 0, "b": 2, "c": 3}
+    assert world.lists == 1
+    assert [world.script.query(i)["resourceVersion"] for i in (1, 2, 3)] == ["5", "6", "7"]
+
+
+@on_virtual_time
+async def test_lines_may_be_cut_anywhere():
+    text = b"".join(line("ADDED", thing(f"t{i}", 10 + i, value=i + 1)) for i in range(5))
+    for size in (1, 7, 64, len(text)):
+        parts = [text[i : i + size] for i in range(0, len(text), size)]
+        world = World(Script(listing(5), stream(*parts, FOREVER)))
+        await world.runs(1)
+        assert world.rows == {f"t{i}": i + 1 for i in range(5)}
+
+
+@on_virtual_time
+async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resumed():
+    """F15. Bytes that never become an event are silence too."""
+    drip = [b"{", 100.0] * 50
+    world = World(Script(listing(5, thing("a", 3)), quiet(), stream(*drip), after=quiet()))
+    await world.runs(600)
+    assert len(world.script.requests) == 5
+    assert world.script.times[2] == pytest.approx(180, abs=1)
+    assert world.script.times[3] == pytest.approx(360, abs=2)
+    assert world.lists == 1
+
+
+@on_virtual_time
+async def test_bookmarks_keep_a_watch_alive_and_move_heard_at_and_the_version():
+    world = World(Script(listing(5), stream(*[100.0, bookmark(9)] * 3, FOREVER)))
+    await world.runs(350)
+    assert len(world.script.requests) == 2
+    assert world.store.heard_at == pytest.approx(300)
+    assert world.store.resource_version == "9"
+
+
+@on_virtual_time
+async def test_repeated_and_reordered_events_change_nothing():
+    """F17: the second telling is no change, an older state never comes back, not even after a deletion."""
+    world = World(
+        Script(
+            listing(5, thing("a", 3, value=1)),
+            stream(
+                line("MODIFIED", thing("a", 8, value=8)),
+                line("MODIFIED", thing("a", 8, value=8)),
+                line("MODIFIED", thing("a", 6, value=6)),
+                line("ADDED", thing("b", 7, value=7)),
+                line("DELETED", thing("b", 9)),
+                line("MODIFIED", thing("b", 8, value=5)),
+                FOREVER,
+            ),
+        )
+    )
+    await world.runs(1)
+    assert world.rows == {"a": 8}
+    assert world.changes == [("a", None, 1), ("a", 1, 8), ("b", None, 7), ("b", 7, None)]
+
+
+@on_virtual_time
+async def test_a_deletion_of_an_earlier_incarnation_does_not_remove_the_new_object():
+    """F11."""
+    world = World(
+        Script(
+            listing(20, thing("a", 19, uid="second", value=2)),
+            stream(line("DELETED", thing("a", 12, uid="first")), FOREVER),
+        )
+    )
+    await world.runs(1)
+    assert world.rows == {"a": 2}
+
+
+@on_virtual_time
+async def test_a_list_that_goes_back_in_time_is_not_believed():
+    """F11: the object that the stale list lacks was made after it."""
+    world = World(
+        Script(
+            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
+            status(410, "Gone"),
+            listing(30, thing("a", 20, value=2)),
+            listing(60, thing("a", 40, value=4), thing("b", 45, value=5)),
+            quiet(),
+        )
+    )
+    await world.runs(60)
+    assert world.changes == [("a", None, 4), ("b", None, 5)]
+    assert world.store.rewinds == 0
+    assert world.reflector.troubles["went back in time"] == 1
+
+
+@on_virtual_time
+async def test_a_server_that_stays_in_the_past_is_believed_at_last_and_the_store_says_so():
+    """F51: a restored backup; whoever deletes looks at `rewinds` first."""
+    world = World(
+        Script(
+            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
+            status(410, "Gone"),
+            *[listing(30, thing("a", 20, value=2)) for _ in range(4)],
+            quiet(),
+        )
+    )
+    await world.runs(120)
+    assert world.rows == {"a": 2}
+    assert world.store.rewinds == 1
+    assert world.store.resource_version == "30"
+
+
+@on_virtual_time
+async def test_watches_that_close_at_once_are_begun_again_ever_more_slowly_and_flagged():
+    """F19."""
+    world = World(Script(listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5)))
+    await world.runs(600)
+    assert world.reflector.watch_failing
+    assert len(world.script.requests) < 100
+    assert world.lists > 2  # some servers close instead of answering 410
+    early = world.script.times[2] - world.script.times[1]
+    assert early < 0.3
+
+
+@on_virtual_time
+async def test_a_watch_that_lives_clears_the_flag_and_the_back_off():
+    world = World(Script(listing(5), stream(), stream(), stream(), listing(5), quiet()))
+    await world.runs(60)
+    assert not world.reflector.watch_failing
+    assert world.reflector.trouble is None
+    assert world.reflector._waits.failures == 0
+
+
+@on_virtual_time
+async def test_a_watch_that_ends_in_good_time_is_resumed_at_once():
+    world = World(Script(listing(5), stream(300), stream(300), quiet()), silence_s=1000)
+    await world.runs(700)
+    assert world.script.times[2:4] == [300, 600]
+    assert not world.reflector.watch_failing
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"<html>\n",
+        b'{"type":"ADDED"}\n',
+        b'{"type":"ADDED","object":null}\n',
+        b'{"type":"ADDED","object":[1]}\n',
+        b'{"type":"ADDED","object":{"metadata":null}}\n',
+        b'{"type":"ADDED","object":{"metadata":{"name":7}}}\n',
+        b'{"type":"RENAMED","object":{"metadata":{"name":"x"}}}\n',
+        b'{"type":7,"object":{}}\n',
+        b'{"type":"ERROR","object":{"kind":"Status"}}\n',
+        b'{"type":"ERROR","object":"what"}\n',
+        b'{"type":"BOOKMARK","object":{}}\n',
+        b"[" * 10000 + b"\n",
+    ],
+)
+@pytest.mark.parametrize("raw", [False, True], ids=["dict", "bytes"])
+def test_bad_events_are_counted_and_the_list_is_read_again(bad, raw):
+    """F21. What came before the bad line still counts."""
+    good = line("ADDED", thing("b", 6, value=2))
+    options: dict[str, Any] = {"project": None, "project_raw": lambda data: 2} if raw else {}
+    world = World(
+        Script(
+            listing(5, thing("a", 3)),
+            stream(20, good + bad),
+            after=lambda r: (
+                quiet() if ("watch", "true") in r.query else listing(9, thing("a", 3), thing("b", 6, value=2))
+            ),
+        ),
+        **options,
+    )
+    on_virtual_time(world.runs)(100)
+    assert set(world.rows) == {"a", "b"}
+    assert sum(world.reflector.troubles.values()) >= 1
+    assert [change[0] for change in world.changes] == ["a", "b"]
+    assert world.lists <= 2
+
+
+@on_virtual_time
+async def test_one_bad_object_costs_neither_the_list_nor_what_was_known_of_it():
+    def project(obj: dict[str, Any]) -> int:
+        return int(obj["value"])
+
+    world = World(
+        Script(
+            listing(5, {"metadata": None}, thing("a", 3, value=1), thing("b", 4, value="seven")),
+            stream(line("MODIFIED", thing("a", 6, value="eight")), line("ADDED", thing("c", 7, value=3)), FOREVER),
+        ),
+        project=project,
+    )
+    await world.runs(1)
+    assert world.rows == {"a": 1, "c": 3}
+    assert world.reflector.troubles["bad object"] == 3
+
+
+@on_virtual_time
+async def test_a_listener_that_breaks_does_not_end_the_reflector():
+    def breaks(*_args: Any) -> None:
+        raise RuntimeError("a bug")
+
+    world = World(Script(listing(5, thing("a", 3)), quiet()), on_change=breaks)
+    await world.runs(1)
+    assert world.rows == {"a": 0}
+    assert world.reflector.troubles["listener broke"] == 1
+
+
+@on_virtual_time
+async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_kept():
+    world = World(Script(listing(5, thing("a", 3)), stream(60), after=errors.Unreachable("refused")))
+    await world.runs(600)
+    assert world.rows == {"a": 0}
+    assert world.reflector.watch_failing
+    assert isinstance(world.reflector.trouble, errors.Unreachable)
+    assert world.store.heard_at < 1
+    assert len(world.script.requests) < 80
+
+
+@on_virtual_time
+async def test_retry_after_is_obeyed():
+    world = World(Script(listing(5), status(429, "TooManyRequests", retry_after="40"), quiet()))
+    await world.runs(100)
+    assert 40 <= world.script.times[2] <= 50.001
+
+
+@on_virtual_time
+async def test_a_kind_that_is_not_served_yet_is_picked_up_when_it_is():
+    missing = status(404, "NotFound")
+    world = World(Script(missing, missing, missing, listing(5, thing("a", 3)), quiet()))
+    await world.runs(60)
+    assert world.rows == {"a": 0}
+    assert world.script.times[1] >= 2
+
+
+@on_virtual_time
+async def test_a_gate_bounds_how_many_lists_run_at_once():
+    """F37."""
+    now_listing = most = 0
+
+    async def answer(request: Any) -> Answer:
+        nonlocal now_listing, most
+        if ("watch", "true") in request.query:
+            return quiet()
+        now_listing += 1
+        most = max(most, now_listing)
+        await asyncio.sleep(1)
+        now_listing -= 1
+        return listing(5)
+
+    gate = asyncio.Semaphore(3)
+    worlds = [World(Script(after=answer), gate=gate) for _ in range(20)]
+    await asyncio.gather(*(world.runs(30) for world in worlds))
+    assert most == 3
+    assert all(world.store.synced for world in worlds)
+
+
+@on_virtual_time
+async def test_ten_thousand_events_in_one_chunk_let_others_run_in_between():
+    """F20."""
+    chunk = b"".join(line("MODIFIED", thing("a", 10 + i, value=i)) for i in range(10_000))
+    since_turn = most = 0
+
+    def turn() -> None:
+        nonlocal since_turn
+        since_turn = 0
+
+    def changed(*_args: Any) -> None:
+        nonlocal since_turn, most
+        if since_turn == 0:
+            asyncio.get_running_loop().call_soon(turn)
+        since_turn += 1
+        most = max(most, since_turn)
+
+    world = World(Script(listing(5), stream(1, chunk, FOREVER)), on_change=changed)
+    await world.runs(2)
+    assert world.rows == {"a": 9999}
+    assert most <= 128
+
+
+@on_virtual_time
+async def test_two_runs_with_one_seed_ask_at_the_same_times():
+    runs = []
+    for _ in range(2):
+        world = World(Script(listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5)))
+        await world.runs(120)
+        start = world.script.times[0]
+        runs.append([round(time - start, 6) for time in world.script.times])
+    assert runs[0] == runs[1]
