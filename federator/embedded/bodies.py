@@ -1,4 +1,4 @@
-"""Reading request bodies: JSON or YAML objects, patches and delete options, with a real server's words for nonsense.
+"""Reading request bodies: JSON, YAML or protobuf objects, patches and delete options, with a real server's words for nonsense.
 
 Nothing here knows schemas; what comes out is a plain tree that belongs to the caller.
 """
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from federator.embedded import pruning, refusals
+from federator.embedded import protobuf, pruning, refusals
 from federator.embedded.messages import ApiRequest
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.revisions import JsonObject
@@ -36,6 +36,11 @@ def read_object(request: ApiRequest, info: ResourceInfo) -> JsonObject:
         except msgspec.DecodeError:
             why, head = json_trouble(request.body)
             raise _unrecognized(info, f"couldn't get version/kind; json parse error: {why}", head) from None
+    elif kind == protobuf.MEDIA_TYPE:
+        try:
+            value = protobuf.decode(request.body)
+        except protobuf.Undecodable as error:
+            raise _unrecognized(info, str(error), request.body[:32].hex()) from None
     else:
         raise refusals.unsupported_media(ACCEPTED)
     if not isinstance(value, dict):
@@ -82,6 +87,11 @@ def read_options(request: ApiRequest) -> JsonObject:
         return {}
     if media_type(request) in _YAML:
         value = _yaml(request.body, lambda why, _: refusals.bad_request(f"yaml: {why}"))
+    elif request.body.startswith(b"k8s\x00"):
+        try:
+            value = protobuf.decode(request.body)
+        except protobuf.Undecodable as error:
+            raise refusals.bad_request(str(error)) from None
     else:
         try:
             value = _decode(request.body)

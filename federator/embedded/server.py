@@ -78,6 +78,12 @@ class EmbeddedCluster:
         """A new in-process connection as `caller`."""
         return InProcessTransport(self.api, caller, self.name)
 
+    def renew_token(self, token: str) -> None:
+        """Replaces the administrator's bearer token; a served cluster gets one from the machine's own entropy."""
+        del self.api.tokens[self.token]
+        self.token = token
+        self.api.tokens[token] = ADMIN
+
     def add_token(self, token: str, caller: Caller) -> None:
         """Lets `caller` in over HTTP with this bearer token."""
         self.api.tokens[token] = caller
