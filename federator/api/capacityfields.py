@@ -1,7 +1,7 @@
 """Capacity as objects spell it: the shapes that a hub asks about, and what a member answers. Models and conversions.
 
-Shared by ClusterCapacity (in a member), MemberCluster.status.capacity (the copy on the host) and PlacementDecision (the shape that
-a decision is charged with).
+Shared by ClusterCapacity (in a member), MemberCluster.status.capacity (the copy on the host) and PlacementDecision
+(the shape that a decision is charged with).
 """
 
 from typing import Annotated, Any
@@ -96,7 +96,8 @@ class CapacityFields(Model):
 
 
 def to_capacity(status: Obj) -> Capacity:
-    """From `ClusterCapacity.status` or `MemberCluster.status.capacity`. Negative figures count as zero, unreadable rows as none."""
+    """From `ClusterCapacity.status` or `MemberCluster.status.capacity`. Negative figures count as zero, unreadable
+    rows as none."""
     return Capacity(
         rows=tuple(_to_row(row) for row in raw.objects(status, "nodes") if raw.integer(row, "count") > 0),
         copies={
@@ -111,7 +112,8 @@ def to_capacity(status: Obj) -> Capacity:
 
 
 def from_capacity(capacity: Capacity, *, error: str = "", as_of_s: float | None = None) -> dict[str, Any]:
-    """The fields of `to_capacity`, and those that people read; everything is said, so that a merge patch can clear it."""
+    """The fields of `to_capacity`, and those that people read; everything is said, so that a merge patch can clear
+    it."""
     nodes = sum(row.count for row in capacity.rows)
     free, total = capacity.free, capacity.allocatable
     status: dict[str, Any] = {

@@ -1,4 +1,5 @@
-"""ClusterCapacity: one object in each member. The hub writes the shapes it cares about, the member answers. Schema, conversion."""
+"""ClusterCapacity: one object in each member. The hub writes the shapes it cares about, the member answers. Schema,
+conversion."""
 
 from collections.abc import Iterable
 from typing import Annotated, Any, Final, Literal

@@ -1,7 +1,8 @@
-"""The parts that the models of several kinds share: the strict base, bounded scalars, metadata, conditions, the slice block.
+"""The parts that the models of several kinds share: the strict base, bounded scalars, metadata, conditions, the slice
+block.
 
-Attribute docstrings become `kubectl explain` text, so every field has one. Models are for borders only (files, the gateway,
-the CRD generator); hot paths read plain objects through `raw`.
+Attribute docstrings become `kubectl explain` text, so every field has one. Models are for borders only (files, the
+gateway, the CRD generator); hot paths read plain objects through `raw`.
 """
 
 from typing import Annotated, Any, Literal

@@ -1,6 +1,7 @@
 """The CRDs of our kinds, generated from the models: for `config/crd`, `federator crd install` and the embedded API.
 
-The only module of this floor that opens files: the trimmed Kubernetes OpenAPI data beside it, and the goldens when told to write.
+The only module of this floor that opens files: the trimmed Kubernetes OpenAPI data beside it, and the goldens when
+told to write.
 """
 
 import functools

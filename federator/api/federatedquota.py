@@ -59,7 +59,8 @@ class Spec(Model):
     namespaces: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
     ] = Field(default_factory=list)
-    """Namespaces bound to these projects; workloads of other namespaces may not name them. Every namespace when empty."""
+    """Namespaces bound to these projects; workloads of other namespaces may not name them. Every namespace when
+    empty."""
     tiers: Tiers | None = None
     """Limits by tier."""
     max_priority: Int32 | None = None

@@ -75,43 +75,25 @@ class Kind:
 
 
 def _workload(
-    kind: str,
-    plural: str,
-    short: str,
-    model: type[Model],
-    verbs: WorkloadVerbs,
-    columns: tuple[Column, ...],
-    *,
-    scale: bool,
+    plural: str, short: str, model: type[Model], verbs: WorkloadVerbs, columns: tuple[Column, ...], *, scale: bool
 ) -> Kind:
-    singular = kind.lower()
-    return Kind(
-        kind, WORKLOAD_GROUP, "v1beta1", plural, singular, (short,), True, model, columns, scale=scale, verbs=verbs
-    )
+    kind = model.__name__
+    names_of = (plural, kind.lower(), (short,))
+    return Kind(kind, WORKLOAD_GROUP, "v1beta1", *names_of, True, model, columns, scale=scale, verbs=verbs)
 
 
 def _federation(
-    kind: str,
     plural: str,
-    short: tuple[str, ...],
+    short: str,
     model: type[Model],
     columns: tuple[Column, ...],
     *,
     namespaced: bool = False,
     has_status: bool = True,
 ) -> Kind:
-    return Kind(
-        kind,
-        names.FEDERATION,
-        "v1alpha1",
-        plural,
-        kind.lower(),
-        short,
-        namespaced,
-        model,
-        columns,
-        has_status=has_status,
-    )
+    kind = model.__name__
+    names_of = (plural, kind.lower(), (short,))
+    return Kind(kind, names.FEDERATION, "v1alpha1", *names_of, namespaced, model, columns, has_status=has_status)
 
 
 _AGE = Column("Age", ".metadata.creationTimestamp", "date")
@@ -129,7 +111,6 @@ _POLICY_COLUMNS = (
 
 _ROWS: Final = (
     _workload(
-        pinterestservice.KIND,
         "pinterestservices",
         "psvc",
         pinterestservice.PinterestService,
@@ -146,7 +127,6 @@ _ROWS: Final = (
         scale=True,
     ),
     _workload(
-        pinterestjobset.KIND,
         "pinterestjobsets",
         "pjs",
         pinterestjobset.PinterestJobSet,
@@ -187,9 +167,8 @@ _ROWS: Final = (
         has_status=False,
     ),
     _federation(
-        membercluster.KIND,
         "memberclusters",
-        ("mc",),
+        "mc",
         membercluster.MemberCluster,
         (
             _STATUS,
@@ -204,26 +183,23 @@ _ROWS: Final = (
         ),
     ),
     _federation(
-        placementpolicy.KIND,
         "placementpolicies",
-        ("pp",),
+        "pp",
         placementpolicy.PlacementPolicy,
         _POLICY_COLUMNS,
         namespaced=True,
         has_status=False,
     ),
     _federation(
-        placementpolicy.CLUSTER_KIND,
         "clusterplacementpolicies",
-        ("cpp",),
+        "cpp",
         placementpolicy.ClusterPlacementPolicy,
         _POLICY_COLUMNS,
         has_status=False,
     ),
     _federation(
-        placementdecision.KIND,
         "placementdecisions",
-        ("pd",),
+        "pd",
         placementdecision.PlacementDecision,
         (
             Column("Kind", ".spec.workload.kind"),
@@ -241,9 +217,8 @@ _ROWS: Final = (
         has_status=False,
     ),
     _federation(
-        federatedquota.KIND,
         "federatedquotas",
-        ("fq",),
+        "fq",
         federatedquota.FederatedQuota,
         (
             Column("Parent", ".spec.parent"),
@@ -253,9 +228,8 @@ _ROWS: Final = (
         ),
     ),
     _federation(
-        clustercapacity.KIND,
         "clustercapacities",
-        ("ccap",),
+        "ccap",
         clustercapacity.ClusterCapacity,
         (
             Column("Nodes", ".status.nodeCount", "integer"),

@@ -123,8 +123,8 @@ class MemberCluster(Model):
 def to_view(obj: Obj, as_of: float) -> ClusterView:
     """The cluster as placement sees it, from the object alone (the hub lays what it knows better over it).
 
-    Without a Ready condition a cluster that reported capacity counts as ready (fleet files). Ready=Unknown makes it stale
-    (not unready) since the time of that condition; Ready=False unready with its message.
+    Without a Ready condition a cluster that reported capacity counts as ready (fleet files). Ready=Unknown makes it
+    stale (not unready) since the time of that condition; Ready=False unready with its message.
     """
     ready = raw.condition(obj, "Ready")
     verdict = ready.get("status")

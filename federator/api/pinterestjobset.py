@@ -1,7 +1,7 @@
 """PinterestJobSet: many equal, independent jobs, each taking one numbered shard of the work. Schema and verbs.
 
-Shards are given to clusters as ranges, and each range becomes one Indexed Job there: `keep_pieces` makes sure that a range which
-has a Job stays a range.
+Shards are given to clusters as ranges, and each range becomes one Indexed Job there: `keep_pieces` makes sure that a
+range which has a Job stays a range.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,6 @@ SELECTOR_LABEL: Final = "pinterest.com/jobset"
 """Label of its pods and Jobs, with the workload's name as value."""
 DEFAULTS: Final[dict[str, Any]] = {
     "tier": "OnDemand",
-    "priority": 0,
     "completion": "All",
     "execution": "MayOverlap",
     "backoffLimitPerShard": 3,
@@ -164,7 +163,8 @@ def slots(obj: Obj) -> int:
 
 
 def refused(obj: Obj) -> str:
-    """Why it cannot be placed at all, as a sentence; "" when it can. Old objects may hold what the schema now refuses."""
+    """Why it cannot be placed at all, as a sentence; "" when it can. Old objects may hold what the schema now
+    refuses."""
     return EXCLUSIVE if raw.text(obj, "spec", "execution") == "Exclusive" else ""
 
 

@@ -30,7 +30,7 @@ KIND: Final = "PinterestService"
 API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/service"
 """Label of its pods, with the workload's name as value: selector of Deployment and Service, never changed."""
-DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand", "priority": 0}
+DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand"}
 DEFAULT_MAX_UNAVAILABLE_PERCENT: Final = 25
 
 
@@ -60,6 +60,10 @@ class ServiceFields(Model):
     """True for a Service without an address of its own: names resolve to pods."""
 
 
+HOST_PATTERN: Final = r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+HostName = Annotated[str, Field(max_length=253, pattern=HOST_PATTERN)]
+
+
 class LoadBalancer(Model):
     """A door from outside: one rule of the Ingress."""
 
@@ -67,13 +71,7 @@ class LoadBalancer(Model):
     """Port of the service that requests go to."""
     protocol: Literal["http"] = "http"
     """Protocol; only http is offered."""
-    host: (
-        Annotated[
-            str,
-            Field(max_length=253, pattern=r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"),
-        ]
-        | None
-    ) = None
+    host: HostName | None = None
     """Host name of the requests; every host when left out."""
     path: Annotated[str, Field(max_length=512, pattern=r"^/")] = "/"
     """Prefix of the requests' path."""

@@ -1,7 +1,8 @@
-"""PlacementDecision: where one workload goes, and why. Write-ahead log and tombstone in one object, all of it in `spec`.
+"""PlacementDecision: where one workload goes, and why. Write-ahead log and tombstone in one object, all of it in
+`spec`.
 
-The hub writes it before any member hears of it and rebuilds its ledger from it; people read it with kubectl. Schema and conversions
-from and to the core's Decision; how verdicts are made small is `verdicttext`'s.
+The hub writes it before any member hears of it and rebuilds its ledger from it; people read it with kubectl. Schema
+and conversions from and to the core's Decision; how verdicts are made small is `verdicttext`'s.
 """
 
 from collections.abc import Mapping, Sequence
@@ -226,8 +227,8 @@ class DecisionFacts:
 def to_spec(
     decision: Decision, causes: Sequence[str], ask: Ask | None = None, leaving: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged with
-    and the roll-out's bound; `leaving` are clusters without a share that may still hold something."""
+    """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged
+    with and the roll-out's bound; `leaving` are clusters without a share that may still hold something."""
     unit = ask.unit if ask else Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
     spec: dict[str, Any] = {
         "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},

@@ -1,6 +1,8 @@
-"""The fields of a placement policy, as policies and workloads (inline) spell them, and their conversion to the core's values.
+"""The fields of a placement policy, as policies and workloads (inline) spell them, and their conversion to the core's
+values.
 
-Used by `placementpolicy` and by the models of the workload kinds. Conversions are total: they read what an API server holds.
+Used by `placementpolicy` and by the models of the workload kinds. Conversions are total: they read what an API server
+holds.
 """
 
 from typing import Annotated, Any, Literal
@@ -177,7 +179,8 @@ class Rollout(Model):
     """How a changed template travels over the clusters."""
 
     max_clusters_at_once: Annotated[int, Field(ge=1, le=1000, json_schema_extra={"format": "int32"})] | None = None
-    """A changed template reaches this many clusters, and the next ones when these are healthy; all at once when left out."""
+    """A changed template reaches this many clusters, and the next ones when these are healthy; all at once when left
+    out."""
 
 
 class PolicyFields(Model):

@@ -1,4 +1,5 @@
-"""PlacementPolicy (of one namespace) and ClusterPlacementPolicy (of all): schema and conversion to the core's policy."""
+"""PlacementPolicy (of one namespace) and ClusterPlacementPolicy (of all): schema and conversion to the core's
+policy."""
 
 from typing import Annotated, Any, Final, Literal
 

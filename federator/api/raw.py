@@ -1,7 +1,7 @@
 """Total accessors on decoded objects: what an API server can hold never makes them raise.
 
-The verbs of every kind and the conversions to core values read through here. A value of the wrong type counts as absent, since
-hot paths see objects that nobody validated; validation with words and paths is `read`'s.
+The verbs of every kind and the conversions to core values read through here. A value of the wrong type counts as
+absent, since hot paths see objects that nobody validated; validation with words and paths is `read`'s.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,4 +1,5 @@
-"""RuntimeProfile: the support that pods of Pinterest workloads are given. Schema, content hash; injecting is `expand`'s."""
+"""RuntimeProfile: the support that pods of Pinterest workloads are given. Schema, content hash; injecting is
+`expand`'s."""
 
 import json
 from typing import Annotated, Any, Final, Literal
@@ -49,8 +50,8 @@ class Sidecar(Injected):
     """A container that runs beside the workload's own."""
 
     native: bool | None = None
-    """True runs it as an init container with restartPolicy Always: it starts before the workload and ends after it. Pods of
-    job sets get all sidecars in this way, since a shard could not finish otherwise."""
+    """True runs it as an init container with restartPolicy Always: it starts before the workload and ends after it.
+    Pods of job sets get all sidecars in this way, since a shard could not finish otherwise."""
 
 
 class Spec(Model):

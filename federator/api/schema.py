@@ -1,7 +1,7 @@
 """From pydantic's JSON schema, and from Kubernetes' OpenAPI, to the structural schemas that API servers accept.
 
-Used by `crds`. Each rule answers something a real API server refuses or silently drops: references, null in anyOf, const, false
-additionalProperties, defaults that say nothing. Pure: the OpenAPI definitions are an argument.
+Used by `crds`. Each rule answers something a real API server refuses or silently drops: references, null in anyOf,
+const, false additionalProperties, defaults that say nothing. Pure: the OpenAPI definitions are an argument.
 """
 
 from collections.abc import Mapping
@@ -87,11 +87,14 @@ class _Models:
         self.definitions = definitions
 
     def convert(self, schema: Mapping[str, Any], *, defaults: bool) -> Schema:
-        """`defaults` False drops every default: a status says only what its writer wrote."""
+        """`defaults` False drops every default: a status says only what its writer wrote. Defaults that equal absence
+        ("", 0, false, null) are dropped everywhere, so that objects stay as they were written."""
         schema = self._flat(schema)
         if EMBED in schema:
             return self._embedded(schema)
         out = {key: schema[key] for key in _KEPT if key in schema}
+        if "description" in out:
+            out["description"] = " ".join(out["description"].split())
         if "const" in schema:
             out["enum"] = [schema["const"]]
         if out.get("format") not in FORMATS:
@@ -112,7 +115,7 @@ class _Models:
             out["x-kubernetes-preserve-unknown-fields"] = True
         if "items" in schema:
             out["items"] = self.convert(schema["items"], defaults=defaults)
-        if defaults and schema.get("default") not in (None, "", False):
+        if defaults and schema.get("default"):
             out["default"] = schema["default"]
         return _with_key_defaults(out)
 
@@ -138,7 +141,7 @@ class _Models:
             if not out["required"]:
                 del out["required"]
         if "description" in schema:
-            out["description"] = schema["description"]
+            out["description"] = " ".join(schema["description"].split())
         return out
 
     @staticmethod

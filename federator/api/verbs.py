@@ -1,7 +1,7 @@
 """What every workload kind can be asked: one frozen table of plain functions per kind, filled in that kind's own file.
 
-Hub, member, placement's callers and the command line go through these verbs and so never ask "which kind is it". The functions
-are pure and total on anything an API server can hold; they never change their argument.
+Hub, member, placement's callers and the command line go through these verbs and so never ask "which kind is it". The
+functions are pure and total on anything an API server can hold; they never change their argument.
 """
 
 import json
@@ -140,7 +140,8 @@ class WorkloadVerbs:
     observe: Callable[[Obj, str, bool], SliceObservation]
     """(slice, cluster, known) -> what was last seen of it. The slice of one that does not exist is {}."""
     slice_status: Callable[[SliceObservation, Sequence[Obj]], dict[str, Any] | None]
-    """The `.status` that the member writes on a slice (`observe` reads it back); None where a native controller writes it."""
+    """The `.status` that the member writes on a slice (`observe` reads it back); None where a native controller
+    writes it."""
     host_status: HostStatus
 
 

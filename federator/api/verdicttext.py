@@ -71,7 +71,8 @@ def clipped(sentence: str) -> str:
 
 
 def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
-    """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then sentences, then the smallest."""
+    """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then sentences, then the
+    smallest."""
     chosen = sorted((v for v in verdicts if v.chosen), key=lambda v: (-v.got, v.cluster))
     rejected = _grouped([v for v in verdicts if not v.chosen])
     for detail in (2, 1, 0):

@@ -1,4 +1,5 @@
-"""The spec and status fields that the models of all Pinterest workload kinds share, in one place so that they never differ."""
+"""The spec and status fields that the models of all Pinterest workload kinds share, in one place so that they never
+differ."""
 
 import re
 from typing import Annotated, Any
@@ -53,9 +54,11 @@ class WorkloadSpec(Model):
     priority: Int32 = 0
     """Order within the tier, higher first; bounded by the quota's maxPriority."""
     suspend: bool | None = None
-    """While true, the federation leaves the workload as it is: nothing is placed, moved or changed; status is still reported."""
+    """While true, the federation leaves the workload as it is: nothing is placed, moved or changed; status is still
+    reported."""
     runtime_profile: ObjectName | None = None
-    """RuntimeProfile whose sidecars, init containers, variables and volumes its pods are given; "default" when left out."""
+    """RuntimeProfile whose sidecars, init containers, variables and volumes its pods are given; "default" when left
+    out."""
     iam_role: Annotated[str, Field(max_length=128, pattern=r"^[-+=,.@_/a-zA-Z0-9]+$")] | None = None
     """IAM role of the pods; their service account is annotated with it."""
     config: ConfigMapData = Field(default_factory=dict)
@@ -71,7 +74,8 @@ class WorkloadSpec(Model):
 
 
 class WorkloadStatus(Model):
-    """What is reported of every Pinterest workload. On the host: of all clusters together; on a slice: of this cluster."""
+    """What is reported of every Pinterest workload. On the host: of all clusters together; on a slice: of this
+    cluster."""
 
     observed_generation: Amount = 0
     """The newest generation that this status speaks about."""

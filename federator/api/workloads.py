@@ -1,4 +1,5 @@
-"""What the Pinterest workload kinds have in common: the verbs on shared spec fields, the slice, and the status of a slice.
+"""What the Pinterest workload kinds have in common: the verbs on shared spec fields, the slice, and the status of a
+slice.
 
 Used by the files of those kinds only. Like all verbs: pure, total, never changing the argument.
 """

@@ -1,0 +1,44 @@
+"""From a workload object to its Ask: what placement needs to know, free of the kind.
+
+Called by the hub for every change of a workload, and by the command line's offline engine.
+"""
+
+from federator.api import kinds, pinterestjobset, raw
+from federator.api.raw import Obj
+from federator.api.verbs import WorkloadVerbs
+from federator.expand import effective
+from federator.model.ask import Ask, Policy, Unit
+from federator.model.errors import FieldError
+
+
+def ask(
+    obj: Obj, verbs: WorkloadVerbs, policy: Policy, profile: Obj | None = None, *, created_s: float | None = None
+) -> Ask:
+    """Raises FieldError, with the path in the object, for what can never be placed as it is written.
+
+    `profile` is the RuntimeProfile object that `verbs.profile(obj)` names, None where there is none. `created_s`
+    defaults to the object's creationTimestamp.
+    """
+    refusal = pinterestjobset.refused(obj)
+    if refusal:
+        raise FieldError("spec.execution", refusal)
+    sidecars = verbs.sidecars(obj)
+    batch = verbs.unit is Unit.SHARDS
+    created = raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")) if created_s is None else created_s
+    return Ask(
+        key=kinds.key_of(obj),
+        uid=raw.text(obj, "metadata", "uid"),
+        generation=raw.integer(obj, "metadata", "generation"),
+        unit=verbs.unit,
+        count=verbs.count(obj),
+        slots=verbs.slots(obj),
+        shape=effective.pod_shape(verbs.pod_template(obj), profile, sidecars, batch=batch),
+        project=verbs.project(obj),
+        tier=verbs.tier(obj),
+        priority=verbs.priority(obj),
+        created_s=created,
+        policy=policy,
+        labels=raw.text_map(obj, "metadata", "labels"),
+        whole=verbs.whole,
+        suspended=verbs.suspended(obj),
+    )

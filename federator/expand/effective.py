@@ -1,0 +1,126 @@
+"""The effective request of one copy: what the scheduler in a member will count, runtime support included.
+
+Called on the host for every Ask and in members for pods that exist. The sums are those of the Kubernetes scheduler.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.expand import inject as injection
+from federator.model import quantity, selectors, taints
+from federator.model.ask import PodShape
+from federator.model.resources import PODS, ZERO, Resources
+from federator.model.taints import Toleration
+
+HOSTNAME = "kubernetes.io/hostname"
+POD = f"{injection.TEMPLATE}.spec"
+
+
+def pod_shape(
+    template: Obj, profile: Obj | None = None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
+) -> PodShape:
+    """The shape of a pod made from this template under this profile. Raises FieldError with the field's path."""
+    full = injection.inject(template, profile, sidecars, batch=batch)
+    pod = raw.mapping(full, "spec")
+    return PodShape(
+        requests=pod_requests(pod),
+        node_selector=node_selector(pod),
+        tolerations=pod_tolerations(pod),
+        one_per_node=one_per_node(full),
+    )
+
+
+def inject(template: Obj, profile: Obj | None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False) -> dict[str, Any]:
+    """See `inject.inject`; here so that readers of shapes find the pod that the shape is of."""
+    return injection.inject(template, profile, sidecars, batch=batch)
+
+
+def pod_requests(pod: Obj) -> Resources:
+    """Containers and native sidecars together, or the widest moment while init containers run; overhead; one pod slot.
+
+    Requests given for the pod as a whole stand in place of the sum, resource by resource.
+    """
+    together = _sum(_requests(c, f"{POD}.containers[{i}]") for i, c in enumerate(raw.objects(pod, "containers")))
+    running, widest = ZERO, ZERO
+    for index, container in enumerate(raw.objects(pod, "initContainers")):
+        request = _requests(container, f"{POD}.initContainers[{index}]")
+        if raw.text(container, "restartPolicy") == "Always":
+            running = running + request
+            widest = widest.upper(running)
+        else:
+            widest = widest.upper(running + request)
+    total = (together + running).upper(widest)
+    whole = _whole_pod(pod, total)
+    overhead = quantity.vector(raw.mapping(pod, "overhead"), f"{POD}.overhead")
+    return Resources({**whole, PODS: 1}) + overhead
+
+
+def _requests(container: Obj, path: str) -> Resources:
+    """Requests; a limit stands for a request that is left out."""
+    asked = raw.mapping(container, "resources", "requests")
+    limits = raw.mapping(container, "resources", "limits")
+    return quantity.vector({**limits, **asked}, f"{path}.resources.{'requests' if asked else 'limits'}")
+
+
+def _whole_pod(pod: Obj, total: Resources) -> Resources:
+    path = f"{POD}.resources"
+    asked = quantity.vector(raw.mapping(pod, "resources", "requests"), f"{path}.requests")
+    limits = quantity.vector(raw.mapping(pod, "resources", "limits"), f"{path}.limits")
+    for_the_rest = {name: amount for name, amount in limits.items() if name not in total}
+    return Resources({**total, **for_the_rest, **asked})
+
+
+def _sum(parts: Iterable[Resources]) -> Resources:
+    total = ZERO
+    for part in parts:
+        total = total + part
+    return total
+
+
+def node_selector(pod: Obj) -> str:
+    """nodeSelector and the terms of required node affinity as canonical JSON: {nodeSelector, nodeAffinity}; "" for
+    none."""
+    terms = raw.items(
+        pod, "affinity", "nodeAffinity", "requiredDuringSchedulingIgnoredDuringExecution", "nodeSelectorTerms"
+    )
+    wanted = raw.present({"nodeSelector": dict(raw.mapping(pod, "nodeSelector")), "nodeAffinity": list(terms)})
+    return json.dumps(wanted, sort_keys=True, separators=(",", ":")) if wanted else ""
+
+
+def pod_tolerations(pod: Obj) -> tuple[Toleration, ...]:
+    """Each once, in a fixed order, so that equal pods have equal shapes. Raises FieldError."""
+    found = {
+        taints.toleration_from_dict(entry, f"{POD}.tolerations[{index}]")
+        for index, entry in enumerate(raw.items(pod, "tolerations"))
+    }
+    return tuple(sorted(found))
+
+
+def one_per_node(template: Obj) -> bool:
+    """Whether two copies can never share a node: a host port, or a required anti-affinity to their own labels by host
+    name."""
+    pod = raw.mapping(template, "spec")
+    containers = [*raw.objects(pod, "containers"), *_native_sidecars(pod)]
+    on_host = raw.flag(pod, "hostNetwork")
+    for container in containers:
+        for port in raw.objects(container, "ports"):
+            if raw.integer(port, "hostPort") or (on_host and raw.integer(port, "containerPort")):
+                return True
+    labels = raw.text_map(template, "metadata", "labels")
+    rules = raw.objects(pod, "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution")
+    return any(_keeps_off(rule, labels, index) for index, rule in enumerate(rules))
+
+
+def _keeps_off(rule: Obj, labels: Mapping[str, str], index: int) -> bool:
+    if raw.text(rule, "topologyKey") != HOSTNAME or raw.items(rule, "namespaces"):
+        return False
+    path = f"{POD}.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[{index}].labelSelector"
+    selector = selectors.from_dict(rule.get("labelSelector"), path)
+    return selector.matches(labels)
+
+
+def _native_sidecars(pod: Obj) -> list[Obj]:
+    return [c for c in raw.objects(pod, "initContainers") if raw.text(c, "restartPolicy") == "Always"]
