@@ -2,15 +2,15 @@
 
 | annotation `embedded.federator/...` | value | meaning |
 |---|---|---|
-| `start-delay-seconds` | `2`, `0.5` or `1-5` | from bound to Running (image pull, init containers); a range is drawn per pod |
+| `start-delay-seconds` | `2`, `0.5`, `1-5` | from bound to Running (image pull, init); a range is drawn per pod |
 | `ready-delay-seconds` | as above | from Running to Ready |
 | `never-ready` | `true` | runs, never becomes Ready |
 | `image-pull-error` | `true` | stays Pending with ErrImagePull, then ImagePullBackOff |
 | `run-seconds` | as above | the containers exit after so long; without it only pods of Jobs exit |
-| `exit-code` | integer | with which they exit (0); non-zero makes restarts and CrashLoopBackOff, or a failed pod |
+| `exit-code` | integer | with which they exit (0); others make CrashLoopBackOff, or a failed pod |
 | `fail-indexes` | `0,3-5` | only these completion indexes exit with `exit-code` (1 when that is 0 or absent) |
 | `fail-attempts` | integer | a failing index fails so many times, then succeeds (always fails when absent) |
-| `index-base-env` | `SHARD_BASE` | an environment variable of the first container, added to the index before `fail-indexes` |
+| `index-base-env` | `SHARD_BASE` | a variable of the first container, added to the index for `fail-indexes` |
 | `stop-seconds` | as above | from deletion to gone, at most the grace period |
 
 Pure: the generator for ranges is an argument. A value that cannot be read counts as absent.

@@ -299,7 +299,7 @@ class Deployments:
             if new is not None and not any(entry["type"] == "Progressing" for entry in status["conditions"]):
                 name = new["metadata"]["name"]
                 rollouts.put(
-                    status, "Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"', now
+                    status, ("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"'), now
                 )
             rollouts.judge(deployment, status, new, now)
         done = rollouts.complete(deployment, status)
@@ -358,7 +358,7 @@ def template_hash(template: JsonObject, collisions: int = 0) -> str:
 
 
 def view(one: JsonObject) -> SetView:
-    """A ReplicaSet as `rolling` sees it. Availability is never more than what is asked for: status lags behind scaling."""
+    """A ReplicaSet as `rolling` sees it. No more available than asked for: status lags behind scaling."""
     annotations = one["metadata"].get("annotations") or {}
     replicas = wanted_replicas(one)
 

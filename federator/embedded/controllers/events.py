@@ -51,7 +51,17 @@ class Recorder:
         kind = "Warning" if warning else "Normal"
         try:
             self._store.create(
-                self._kinds.events, _event(about, namespace, name, kind, reason, message, component, now)
+                self._kinds.events,
+                _event(
+                    about,
+                    namespace=namespace,
+                    name=name,
+                    kind=kind,
+                    reason=reason,
+                    message=message,
+                    component=component,
+                    now=now,
+                ),
             )
         except refusals.Refusal:
             return  # the same random name twice: an event less
@@ -82,7 +92,7 @@ class Recorder:
 
 
 def _event(
-    about: JsonObject, namespace: str, name: str, kind: str, reason: str, message: str, component: str, now: str
+    about: JsonObject, *, namespace: str, name: str, kind: str, reason: str, message: str, component: str, now: str
 ) -> JsonObject:
     metadata = about["metadata"]
     involved: dict[str, Any] = {

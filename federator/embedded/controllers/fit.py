@@ -1,9 +1,10 @@
-"""Whether a pod fits a node: the scheduler's filters as pure functions, with the real scheduler's words for each refusal.
+"""Whether a pod fits a node: the scheduler's filters as pure functions, with the real scheduler's words for each
+refusal.
 
 `Shape` is all that filters read of a pod; pods of one template share it. Inter-pod rules are in `neighbours`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -86,10 +87,7 @@ def shortages(shape: Shape, node: Node) -> list[str]:
 def fits(shape: Shape, node: Node) -> bool:
     """Whether there is room."""
     used, have = node.used, node.allocatable
-    for name, amount in shape.wanted:
-        if used.get(name, 0) + amount > have.get(name, 0):
-            return False
-    return True
+    return all(used.get(name, 0) + amount <= have.get(name, 0) for name, amount in shape.wanted)
 
 
 def emptiness(node: Node) -> int:
@@ -122,7 +120,7 @@ def _term_matches(term: Mapping[str, Any], node: Node) -> bool:
 
 
 def _expression(entry: Mapping[str, Any], value: str | None) -> bool:
-    values = entry.get("values") or ()
+    values: Sequence[str] = entry.get("values") or ()
     match entry["operator"]:
         case "In":
             return value is not None and value in values
@@ -133,9 +131,10 @@ def _expression(entry: Mapping[str, Any], value: str | None) -> bool:
         case "DoesNotExist":
             return value is None
         case "Gt" | "Lt" as way:
-            if value is None or not (_integer(value) and len(values) == 1 and _integer(values[0])):
+            bound = values[0] if len(values) == 1 else ""
+            if value is None or not (_integer(value) and _integer(bound)):
                 return False
-            return int(value) > int(values[0]) if way == "Gt" else int(value) < int(values[0])
+            return int(value) > int(bound) if way == "Gt" else int(value) < int(bound)
     return False
 
 

@@ -28,6 +28,8 @@ class Garbage:
         self._kinds: set[tuple[str, str]] = set()
         self._known: dict[str, _Item] = {}
         self._dependents: dict[str, dict[_Item, None]] = {}
+        self._waiting: set[str] = set()
+        """Uids of objects being deleted in the foreground."""
         self._checks: Dirty[_Item] = Dirty()
         self._owners: Dirty[_Item] = Dirty()
 
@@ -51,17 +53,22 @@ class Garbage:
             finalizers = metadata.get("finalizers") or ()
             if FOREGROUND in finalizers or ORPHAN in finalizers:
                 self._owners.add(item)
-        elif references and any(self._is_waiting(reference["uid"]) for reference in references):
+            if FOREGROUND in finalizers:
+                self._waiting.add(metadata["uid"])
+            else:
+                self._waiting.discard(metadata["uid"])
+        elif self._waiting and any(reference["uid"] in self._waiting for reference in references or ()):
             self._checks.add(item)
 
     def _gone(self, item: _Item, uid: str, references: list[dict[str, Any]] | None) -> None:
         self._known.pop(uid, None)
+        self._waiting.discard(uid)
         for dependent in self._dependents.pop(uid, ()):
             self._checks.add(dependent)
         self._unlink(item, references)
         for reference in references or ():
             owner = self._known.get(reference["uid"])
-            if owner is not None and self._is_waiting(reference["uid"]):
+            if owner is not None and reference["uid"] in self._waiting:
                 self._owners.add(owner)
 
     def _unlink(self, item: _Item, references: list[dict[str, Any]] | None) -> None:
@@ -167,14 +174,7 @@ class Garbage:
             return "solid"  # a namespaced owner of a cluster-scoped object is invalid and never acted upon
         if name != reference["name"] or resource.kind != reference["kind"] or namespace not in ("", key[0]):
             return "absent"
-        return "waiting" if self._is_waiting(reference["uid"]) else "solid"
-
-    def _is_waiting(self, uid: str) -> bool:
-        owner = self._known.get(uid)
-        obj = self._world.get(*owner) if owner is not None else None
-        if obj is None or "deletionTimestamp" not in obj["metadata"]:
-            return False
-        return FOREGROUND in (obj["metadata"].get("finalizers") or ())
+        return "waiting" if reference["uid"] in self._waiting else "solid"
 
     def _serves(self, group: str, kind: str) -> bool:
         """An owner of a kind that is not served cannot be looked up, so nothing is concluded from its absence."""

@@ -1,7 +1,8 @@
 """What the Job stand-in remembers of one running Job between two looks: counts, indexes, back-off.
 
-Made from status when a Job is first seen, then fed with the pods that ended. Real controllers count through pod finalizers; here
-counting happens in the same process as the ending, so the pods carry none, and a fresh start counts the pods that still exist.
+Made from status when a Job is first seen, then fed with the pods that ended. Real controllers count through pod
+finalizers; here counting happens in the same process as the ending, so the pods carry none, and a fresh start counts
+the pods that still exist.
 """
 
 import heapq

@@ -1,7 +1,7 @@
 """The Job stand-in: Indexed and NonIndexed Jobs, back-off, failure and success policies, suspension, time to live.
 
-Follows the Kubernetes job controller 1.36: conditions SuccessCriteriaMet -> Complete and FailureTarget -> Failed, counts once
-per pod, at most `parallelism` pods. One status write per turn and Job.
+Follows the Kubernetes job controller 1.36: conditions SuccessCriteriaMet -> Complete and FailureTarget -> Failed,
+counts once per pod, at most `parallelism` pods. One status write per turn and Job.
 """
 
 from collections.abc import Iterator
@@ -106,11 +106,11 @@ class Jobs:
         have = condition(status["conditions"], "Suspended")
         now = self._world.now()
         if suspended and (have is None or have["status"] != "True"):
-            _put(status, "Suspended", "True", "JobSuspended", "Job suspended", now)
+            _put(status, ("Suspended", "True", "JobSuspended", "Job suspended"), now)
             self._world.events.emit(job, "Suspended", "Job suspended", _COMPONENT)
             status.pop("startTime", None)
         elif not suspended and have is not None and have["status"] == "True":
-            _put(status, "Suspended", "False", "JobResumed", "Job resumed", now)
+            _put(status, ("Suspended", "False", "JobResumed", "Job resumed"), now)
             self._world.events.emit(job, "Resumed", "Job resumed", _COMPONENT)
             status["startTime"] = now
         if not suspended:
@@ -176,15 +176,15 @@ class Jobs:
             return
         type_, reason, message = ending
         now = self._world.now()
-        _put(status, type_, "True", reason, message, now)
+        _put(status, (type_, "True", reason, message), now)
         if group.active or group.terminating:
             return
         if type_ == "SuccessCriteriaMet":
-            _put(status, "Complete", "True", reason, message, now)
+            _put(status, ("Complete", "True", reason, message), now)
             status["completionTime"] = now
             self._world.events.emit(job, "Completed", "Job completed", _COMPONENT)
         else:
-            _put(status, "Failed", "True", reason, message, now)
+            _put(status, ("Failed", "True", reason, message), now)
             self._world.events.emit(job, reason, message, _COMPONENT, warning=True)
 
     def _count_into(self, job: JsonObject, state: JobState, group: Group, status: dict[str, Any]) -> None:
@@ -325,7 +325,8 @@ def _env(container: dict[str, Any]) -> list[dict[str, Any]]:
     return have if any(one["name"] == _INDEX_ENV["name"] for one in have) else [*have, _INDEX_ENV]
 
 
-def _put(status: dict[str, Any], type_: str, value: str, reason: str, message: str, now: str) -> None:
+def _put(status: dict[str, Any], row: tuple[str, str, str, str], now: str) -> None:
+    type_, value, reason, message = row
     have = condition(status["conditions"], type_)
     if have is not None and have["status"] == value:
         return

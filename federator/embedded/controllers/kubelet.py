@@ -1,7 +1,7 @@
 """The kubelet stand-in of all nodes of a cluster: pods start, become ready, end, restart and stop as `behaviour` says.
 
-Two status writes bring a pod up: the binding (which carries the kubelet's first report) and Running, with Ready in it unless
-readiness is delayed. What is due comes from the agenda in batches; texts are in `podstatus`.
+Two status writes bring a pod up: the binding (which carries the kubelet's first report) and Running, with Ready in it
+unless readiness is delayed. What is due comes from the agenda in batches; texts are in `podstatus`.
 """
 
 from collections.abc import Callable, Iterator

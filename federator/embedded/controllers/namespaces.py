@@ -1,6 +1,7 @@
 """The namespace life cycle: what every namespace is given, and the emptying of one that is being deleted.
 
-Content is counted from changes, so an emptying namespace is swept once and then only waits for its counts to reach zero.
+Content is counted from changes, so an emptying namespace is swept once and then only waits for its counts to reach
+zero.
 """
 
 import collections
@@ -14,8 +15,9 @@ from federator.embedded.revisions import ADDED, DELETED, Event, JsonObject
 
 CA_CONFIGMAP: Final = "kube-root-ca.crt"
 _CA_TEXT: Final = (
-    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the internal "
-    "service IP or kubernetes.default.svc. No other usage is guaranteed across distributions of Kubernetes clusters."
+    "Contains a CA bundle that can be used to verify the kube-apiserver when using internal endpoints such as the "
+    "internal service IP or kubernetes.default.svc. "
+    "No other usage is guaranteed across distributions of Kubernetes clusters."
 )
 
 
@@ -155,7 +157,7 @@ class Namespaces:
                 )
             ),
         ]
-        status["conditions"] = [_row(old, now, *row) for row in rows]
+        status["conditions"] = [_row(old, now, row) for row in rows]
         self._world.set_status(self._world.kinds.namespaces, obj, status)
 
 
@@ -176,7 +178,8 @@ _FINE: Final = (
 )
 
 
-def _row(old: list[JsonObject] | None, now: str, type_: str, status: str, reason: str, message: str) -> JsonObject:
+def _row(old: list[JsonObject] | None, now: str, row: tuple[str, str, str, str]) -> JsonObject:
+    type_, status, reason, message = row
     have = condition(old, type_)
     since = have["lastTransitionTime"] if have is not None and have["status"] == status else now
     return {"type": type_, "status": status, "lastTransitionTime": since, "reason": reason, "message": message}

@@ -1,7 +1,7 @@
 """Rules between pods: required affinity and anti-affinity, and hard topology spread, over any node label.
 
-`Neighbours` counts, per rule that some pod has, the matching pods of each topology value; counts follow pods as they are bound
-and end, so a check costs a look-up. Preferred rules are not looked at.
+`Neighbours` counts, per rule that some pod has, the matching pods of each topology value; counts follow pods as they
+are bound and end, so a check costs a look-up. Preferred rules are not looked at.
 """
 
 import collections
@@ -138,7 +138,10 @@ class Neighbours:
             self._place(new)
 
     def rules(self, pod: Pod, shape: "Shape", domains: Mapping[str, frozenset[str]]) -> "Rules | None":
-        """What placing this pod must respect, or None when there is nothing. `domains`: the values each spread key may take."""
+        """What placing this pod must respect, or None when that is nothing.
+
+        `domains`: the values each spread key may take.
+        """
         others = [
             (term.topology_key, self._counts[term].having)
             for term in self._matching(pod)

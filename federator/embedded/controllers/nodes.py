@@ -1,7 +1,7 @@
 """Nodes: descriptions of pools, the Node objects made of them, and the free capacity of each, kept as changes come in.
 
-`Fleet` follows the nodes and the pods bound to them; the scheduler reads it. Amounts are integers: cpu in milli, all else in
-base units.
+`Fleet` follows the nodes and the pods bound to them; the scheduler reads it. Amounts are integers: cpu in milli, all
+else in base units.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ HOSTNAME: Final = "kubernetes.io/hostname"
 
 @dataclass(frozen=True, slots=True)
 class NodePool:
-    """`count` equal nodes named `<name>-0`, `<name>-1`, ...; `annotations` may say how pods behave there (`behaviour`)."""
+    """`count` equal nodes `<name>-0`, `<name>-1`, ...; `annotations` may say how pods behave there (`behaviour`)."""
 
     count: int = 3
     allocatable: Mapping[str, str] = field(

@@ -1,6 +1,7 @@
 """The pods of one cluster as the controllers need them: small records, grouped by owner, with running counts.
 
-`PodIndex.notice` turns each change of a pod into one (old, new) pair for its listeners: no controller ever rescans pods.
+`PodIndex.notice` turns each change of a pod into one (old, new) pair for its listeners: no controller ever rescans
+pods.
 """
 
 from collections.abc import Callable

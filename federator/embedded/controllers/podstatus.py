@@ -1,7 +1,7 @@
 """What a kubelet writes into pod status, from binding to the end. Pure but for two small caches.
 
-Called by `kubelet` and, for the first report, by `scheduler`. Statuses are new dicts; parts that are equal for all pods of a
-template in the same second are shared.
+Called by `kubelet` and, for the first report, by `scheduler`. Statuses are new dicts; parts that are equal for all
+pods of a template in the same second are shared.
 """
 
 from typing import Any, Final
@@ -93,9 +93,9 @@ def bound(pod: JsonObject, host: str, now: str) -> Status:
         observedGeneration=generation,
         conditions=[
             _entry("PodReadyToStartContainers", False, now, generation),
-            _entry("Initialized", not inits, now, generation, *(_INITIALIZING if inits else ())),
-            _entry("Ready", False, now, generation, *_unready(spec)),
-            _entry("ContainersReady", False, now, generation, *_unready(spec)),
+            _entry("Initialized", not inits, now, generation, _INITIALIZING if inits else _NO_REASON),
+            _entry("Ready", False, now, generation, _unready(spec)),
+            _entry("ContainersReady", False, now, generation, _unready(spec)),
             _entry("PodScheduled", True, now, generation),
         ],
         containerStatuses=[_waiting(one, reason) for one in spec.get("containers") or ()],
@@ -239,6 +239,7 @@ def _terminated(one: Status, code: int, now: str) -> Status:
     }
 
 
+_NO_REASON: Final = ("", "")
 _INITIALIZING: Final = ("ContainersNotInitialized", "containers with incomplete status")
 
 
@@ -247,7 +248,7 @@ def _unready(spec: JsonObject) -> tuple[str, str]:
     return "ContainersNotReady", f"containers with unready status: [{names}]"
 
 
-def _conditions(pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[str, str] = ("", "")) -> list[Status]:
+def _conditions(pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[str, str] | None = None) -> list[Status]:
     """All five conditions, keeping the transition time of those that did not change."""
     have = (pod.get("status") or {}).get("conditions") or []
     generation = pod["metadata"].get("generation", 1)
@@ -256,12 +257,11 @@ def _conditions(pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[st
         value = ready.get(type_, True)
         old = condition(have, type_)
         since = old["lastTransitionTime"] if old and (old["status"] == "True") is value else now
-        reason, message = ("", "") if value else why if why[0] else _unready(pod["spec"])
-        found.append(_entry(type_, value, since, generation, reason, message))
+        found.append(_entry(type_, value, since, generation, _NO_REASON if value else why or _unready(pod["spec"])))
     return found
 
 
-def _entry(type_: str, value: bool, since: str, generation: int, reason: str = "", message: str = "") -> Status:
+def _entry(type_: str, value: bool, since: str, generation: int, why: tuple[str, str] = _NO_REASON) -> Status:
     entry: Status = {
         "type": type_,
         "observedGeneration": generation,
@@ -269,10 +269,10 @@ def _entry(type_: str, value: bool, since: str, generation: int, reason: str = "
         "lastProbeTime": None,
         "lastTransitionTime": since,
     }
-    if reason:
-        entry["reason"] = reason
-    if message:
-        entry["message"] = message
+    if why[0]:
+        entry["reason"] = why[0]
+    if why[1]:
+        entry["message"] = why[1]
     return entry
 
 

@@ -31,7 +31,7 @@ def amounts(quantities: Mapping[str, str | int]) -> Amounts:
 
 
 def of_spec(spec: Mapping[str, Any]) -> Amounts:
-    """max(sum of containers and sidecars, what any init container needs with the sidecars before it) + overhead + a slot."""
+    """The larger of (containers and sidecars) and (any init container with its earlier sidecars), overhead, a slot."""
     total: dict[str, int] = {}
     for container in spec.get("containers") or ():
         _add(total, _wanted(container))

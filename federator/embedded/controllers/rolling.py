@@ -1,7 +1,8 @@
 """The arithmetic of rolling updates: who may grow and shrink by how much. Pure; `deployments` carries it out.
 
-Rules of the Kubernetes deployment controller 1.36: surge rounds up, unavailable rounds down, both zero makes unavailable one;
-unhealthy old pods go first; scaling while several sets are active is shared in proportion, the largest takes the rest.
+Rules of the Kubernetes deployment controller 1.36: surge rounds up, unavailable rounds down, both zero makes
+unavailable one; unhealthy old pods go first; scaling while several sets are active is shared in proportion, the
+largest takes the rest.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,10 @@ from typing import Any
 
 @dataclass(slots=True)
 class SetView:
-    """One ReplicaSet as the arithmetic sees it. `max_replicas`: the deployment's replicas + surge when it was last scaled."""
+    """One ReplicaSet as the arithmetic sees it.
+
+    `max_replicas`: the deployment's replicas + surge when it was last scaled.
+    """
 
     name: str
     created: str

@@ -1,6 +1,7 @@
 """The status of a Deployment: counts over its ReplicaSets and the conditions Available and Progressing. Pure.
 
-Reasons and messages are those of the Kubernetes deployment controller 1.36. Called by `deployments`; times come in as text.
+Reasons and messages are those of the Kubernetes deployment controller 1.36. Called by `deployments`; times come in as
+text.
 """
 
 from typing import Any, Final
@@ -11,6 +12,8 @@ from federator.embedded.revisions import JsonObject
 from federator.kube import clock as clocks
 
 Status = dict[str, Any]
+Row = tuple[str, str, str, str]
+"""(type, status, reason, message) of a condition."""
 
 NO_DEADLINE: Final = 2**31 - 1
 COMPLETE: Final = "NewReplicaSetAvailable"
@@ -53,15 +56,16 @@ def counted(deployment: JsonObject, sets: list[JsonObject], new: JsonObject | No
     if "collisionCount" in old:
         status["collisionCount"] = old["collisionCount"]
     if available >= wanted - rolling.limits(spec, wanted)[1]:
-        put(status, "Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability.", now)
+        put(status, ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."), now)
     else:
         text = "Deployment does not have minimum availability."
-        put(status, "Available", "False", "MinimumReplicasUnavailable", text, now)
+        put(status, ("Available", "False", "MinimumReplicasUnavailable", text), now)
     return status
 
 
-def put(status: Status, type_: str, value: str, reason: str, message: str, now: str) -> None:
-    """Sets a condition; one with the same status and reason stays as it is, the same status keeps its transition time."""
+def put(status: Status, row: Row, now: str) -> None:
+    """Sets a condition. Same status and reason: nothing happens; same status: the transition time stays."""
+    type_, value, reason, message = row
     have = condition(status["conditions"], type_)
     if have is not None and have["status"] == value and have["reason"] == reason:
         return
@@ -92,9 +96,9 @@ def note_pause(deployment: JsonObject, status: Status, now: str) -> None:
         return
     paused = bool(deployment["spec"].get("paused"))
     if paused and reason != PAUSED:
-        put(status, "Progressing", "Unknown", PAUSED, "Deployment is paused", now)
+        put(status, ("Progressing", "Unknown", PAUSED, "Deployment is paused"), now)
     elif not paused and reason == PAUSED:
-        put(status, "Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed", now)
+        put(status, ("Progressing", "Unknown", "DeploymentResumed", "Deployment is resumed"), now)
 
 
 def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: str) -> None:
@@ -109,7 +113,7 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
     current = condition(status["conditions"], "Progressing")
     subject = f'ReplicaSet "{new["metadata"]["name"]}"' if new else f'Deployment "{deployment["metadata"]["name"]}"'
     if complete(deployment, status):
-        put(status, "Progressing", "True", COMPLETE, f"{subject} has successfully progressed.", now)
+        put(status, ("Progressing", "True", COMPLETE, f"{subject} has successfully progressed."), now)
     elif progressed(deployment, status):
         if current is not None and current["status"] != "True":
             drop(status, "Progressing")
@@ -125,9 +129,9 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
                 }
             )
             return
-        put(status, "Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing.", now)
+        put(status, ("Progressing", "True", "ReplicaSetUpdated", f"{subject} is progressing."), now)
     elif current is not None and current["reason"] not in (TIMED_OUT, COMPLETE) and _expired(current, seconds, now):
-        put(status, "Progressing", "False", TIMED_OUT, f"{subject} has timed out progressing.", now)
+        put(status, ("Progressing", "False", TIMED_OUT, f"{subject} has timed out progressing."), now)
 
 
 def complete(deployment: JsonObject, status: Status) -> bool:

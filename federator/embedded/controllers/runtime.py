@@ -1,7 +1,8 @@
 """`Controllers`: all stand-ins of one cluster in one task, driven by the store's changes and one timer.
 
-Started by whoever runs the cluster. A change wakes the task once per loop turn; it then works until nothing is left, giving
-the loop back every few hundred small steps. A new instance on the same store takes over where another was cancelled.
+Started by whoever runs the cluster. A change wakes the task once per loop turn; it then works until nothing is left,
+giving the loop back every few hundred small steps. A new instance on the same store takes over where another was
+cancelled.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from federator.embedded.controllers.nodes import Fleet, NodePool, provide
 from federator.embedded.controllers.pods import PodIndex
 from federator.embedded.controllers.replicasets import ReplicaSets
 from federator.embedded.controllers.scheduler import Scheduler
+from federator.embedded.controllers.services import Ingresses, Services
 from federator.embedded.controllers.world import Controller, World
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.revisions import ADDED, Event
@@ -50,9 +52,9 @@ class Controllers:
         root_ca: str = "",
         events: int = 500,
     ) -> None:
-        """`workloads` False: namespaces and garbage collection only, as on a dedicated host. `resources`: all kinds served
-        now. `defaults`: pod behaviour without annotations. `root_ca`: PEM for kube-root-ca.crt. `events`: how many Event
-        objects are kept, 0 for none.
+        """`workloads` False: namespaces and garbage collection only, as on a dedicated host. `resources`: all kinds
+        served now. `defaults`: pod behaviour without annotations. `root_ca`: PEM for kube-root-ca.crt. `events`: how
+        many Event objects are kept, 0 for none.
         """
         self._store = store
         self._resources = resources
@@ -82,14 +84,18 @@ class Controllers:
         jobs = Jobs(world, pods)
         scheduler = Scheduler(world, pods, fleet, neighbours)
         kubelet = Kubelet(world, pods, fleet, defaults)
+        services, ingresses = Services(world, pods), Ingresses(world)
         self._routes = {
             kinds.nodes.key: [fleet.notice],
             kinds.pods.key: [pods.notice],
             kinds.replicasets.key: [deployments.notice, sets.notice],
             kinds.deployments.key: [deployments.notice],
             kinds.jobs.key: [jobs.notice],
+            kinds.services.key: [services.notice],
+            kinds.endpointslices.key: [services.notice],
+            kinds.ingresses.key: [ingresses.notice],
         }
-        self._controllers += [deployments, sets, jobs, scheduler, kubelet]
+        self._controllers += [deployments, sets, jobs, scheduler, kubelet, services, ingresses]
 
     async def run(self) -> None:
         """Works until cancelled. Raises what a controller raises: a stand-in's error is a bug, not weather."""

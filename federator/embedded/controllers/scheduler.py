@@ -1,7 +1,8 @@
 """The scheduler stand-in: binds pending pods in order of priority to the emptiest node that fits.
 
-Pods of one shape share a lane: a heap of fitting nodes that is kept while nodes only fill up, and made anew once room was
-freed. A shape that found no node waits as a whole until something is freed, so a thousand hopeless pods cost one look.
+Pods of one shape share a lane: a heap of fitting nodes that is kept while nodes only fill up, and made anew once room
+was freed. A shape that found no node waits as a whole until something is freed, so a thousand hopeless pods cost one
+look.
 """
 
 import heapq

@@ -1,7 +1,8 @@
 """Pods from pod templates: what ReplicaSet, Job, StatefulSet and DaemonSet controllers hand to the API server.
 
-All pods of one template share its dicts (labels, spec): stored objects are immutable, and sharing keeps thousands of pods small
-and lets caches work by identity. What a real API server's admission adds to a pod is added once per template.
+All pods of one template share its dicts (labels, spec): stored objects are immutable, and sharing keeps thousands of
+pods small and lets caches work by identity. What a real API server's admission adds to a pod is added once per
+template.
 """
 
 from typing import Any, Final

@@ -1,4 +1,5 @@
-"""What all stand-in controllers of one cluster share: the store, time, chance, the agenda, and the small writes they have in common.
+"""What all stand-in controllers of one cluster share: the store, time, chance, the agenda, and the small writes they
+have in common.
 
 A controller gets a `World` and nothing else. Objects are never changed in place.
 """
