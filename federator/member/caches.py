@@ -1,0 +1,350 @@
+"""All that a member process hears of its cluster: one store and one reflector per kind, the indexes over them, and
+who is told.
+
+One instance per process. Controllers read synchronously and subscribe with plain callbacks that take note and
+return. Until `natives_synced`, an absence means nothing and nobody may write natives (FAULTS invariant 14).
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from federator.api import kinds, runtimeprofile
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.reflector import Reflector, WatchMeter
+from federator.kube.store import Key, Store
+from federator.member import rows
+from federator.member.options import MemberOptions
+from federator.member.podbooks import PodBooks
+from federator.member.rows import DaemonRow, NativeKey, NativeRow, Node, OwnerRow, PodRow, SliceRow
+from federator.model import names
+from federator.model.names import WorkloadKey
+from federator.model.steps import ObjectRef
+
+NATIVES: Final[Mapping[str, tuple[str, str]]] = {
+    "Deployment": ("apps/v1", "deployments"),
+    "Job": ("batch/v1", "jobs"),
+    "Service": ("v1", "services"),
+    "Ingress": ("networking.k8s.io/v1", "ingresses"),
+    "ConfigMap": ("v1", "configmaps"),
+    "ServiceAccount": ("v1", "serviceaccounts"),
+}
+"""Kinds that slices are expanded to: (apiVersion, plural)."""
+
+REFERENCED: Final[Mapping[str, tuple[str, str]]] = {
+    "PersistentVolumeClaim": ("v1", "persistentvolumeclaims"),
+    "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses"),
+}
+"""Further kinds that pod templates refer to by name; only their existence is known."""
+
+CARRIED: Final = "Deployment"
+"""The workload kind that is its own native object."""
+
+KeyListener = Callable[[WorkloadKey], None]
+Listener = Callable[[], None]
+
+
+def native_ref(key: NativeKey) -> ObjectRef:
+    """Names a native object to the client."""
+    api_version, plural = NATIVES[key[0]]
+    return ObjectRef(api_version, plural, key[1], key[2], key[0])
+
+
+def slice_ref(key: WorkloadKey) -> ObjectRef:
+    return kinds.KINDS[key.kind].ref(key.namespace, key.name)
+
+
+@dataclass(slots=True)
+class Signals:
+    """Who is told what. Filled once, when the process is wired."""
+
+    to_expand: list[KeyListener] = field(default_factory=list)
+    to_roll_up: list[KeyListener] = field(default_factory=list)
+    to_survey: list[Listener] = field(default_factory=list)
+    """Something that free room or the answers depend on has changed."""
+    to_reference: list[Callable[[str, str, str], None]] = field(default_factory=list)
+    """(kind, namespace, name) came or went: somebody may have waited for it."""
+
+    def expand(self, key: WorkloadKey) -> None:
+        for listener in self.to_expand:
+            listener(key)
+
+    def roll_up(self, key: WorkloadKey) -> None:
+        for listener in self.to_roll_up:
+            listener(key)
+
+    def survey(self) -> None:
+        for listener in self.to_survey:
+            listener()
+
+    def reference(self, kind: str, namespace: str, name: str) -> None:
+        for listener in self.to_reference:
+            listener(kind, namespace, name)
+
+
+class Caches:
+    """The stores, fed by `reflectors`, which somebody else runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fleet: str,
+        options: MemberOptions,
+        clock: Clock,
+        rng: random.Random,
+        metrics: WatchMeter | None = None,
+    ) -> None:
+        self.signals = Signals()
+        self.slices: dict[str, Store[SliceRow]] = {kind: Store(kind) for kind in kinds.WORKLOADS}
+        self.natives: dict[str, Store[NativeRow]] = {kind: Store(kind) for kind in NATIVES}
+        for natives in self.natives.values():
+            natives.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
+        self.referenced: dict[str, Store[bool]] = {kind: Store(kind) for kind in REFERENCED}
+        self.replicasets: Store[OwnerRow] = Store("ReplicaSet")
+        self.replicasets.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
+        self.pods: Store[PodRow] = Store("Pod")
+        self.nodes: Store[Node] = Store("Node")
+        self.daemonsets: Store[DaemonRow] = Store("DaemonSet")
+        self.profiles: Store[dict[str, Any]] = Store("RuntimeProfile")
+        self.profiles.add_index("hash", lambda obj: (runtimeprofile.content_hash(obj),))
+        self.questions: Store[dict[str, Any]] = Store("ClusterCapacity")
+        self.books = PodBooks()
+        self.nodes_epoch = 0
+        """Rises whenever a node changes in something other than what its pods use."""
+        self.highest_seq = 0
+        """The highest seq of any slice seen in this process's life."""
+        self._options = options
+        self._slice_keys: dict[str, WorkloadKey] = {}
+        """By uid of the slice."""
+        self._owners: dict[str, str] = {}
+        """uid of a Deployment, Job or ReplicaSet -> uid of what controls it."""
+        self._shapes = rows.Shapes()
+        self.reflectors = self._build(client, fleet, clock, rng, metrics)
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def slice(self, key: WorkloadKey) -> SliceRow | None:
+        return self.slices[key.kind].get((key.namespace, key.name))
+
+    def every_slice(self) -> Iterator[SliceRow]:
+        """All objects of workload kinds, in order of kind, namespace and name."""
+        for kind in sorted(self.slices):
+            store = self.slices[kind].items()
+            for key in sorted(store):
+                yield store[key]
+
+    def native(self, key: NativeKey) -> NativeRow | None:
+        return self.natives[key[0]].get((key[1], key[2]))
+
+    def natives_of(self, owner_uid: str) -> list[NativeRow]:
+        """Native objects that this object controls, in order of kind, namespace and name."""
+        return [row for kind in sorted(self.natives) for _, row in self.natives[kind].by_index("owner", owner_uid)]
+
+    def crews_of(self, row: SliceRow) -> list[str]:
+        """Uids of the controllers whose pods are this slice's copies: ReplicaSets and Jobs."""
+        found: list[str] = []
+        deployments = [row.uid] if row.key.kind == CARRIED else []
+        for native in self.natives_of(row.uid):
+            if native.key[0] == "Deployment":
+                deployments.append(native.uid)
+            elif native.key[0] == "Job":
+                found.append(native.uid)
+        for uid in deployments:
+            found.extend(owned.uid for _, owned in self.replicasets.by_index("owner", uid))
+        return found
+
+    def slice_of_pod(self, controller_uid: str) -> WorkloadKey | None:
+        """The slice that a pod with this controller is a copy of."""
+        uid = controller_uid
+        for _ in range(3):
+            key = self._slice_keys.get(uid)
+            if key is not None:
+                return key
+            uid = self._owners.get(uid, "")
+            if not uid:
+                return None
+        return self._slice_keys.get(uid)
+
+    def profile(self, name: str, content_hash: str) -> dict[str, Any] | None:
+        """The RuntimeProfile with this content, whatever its copy is called; the one of that name when no hash is
+        pinned."""
+        if content_hash:
+            return next((obj for _, obj in self.profiles.by_index("hash", content_hash)), None)
+        return self.profiles.get(("", name))
+
+    @property
+    def natives_synced(self) -> bool:
+        """Everything that expansion compares with has been listed in this process's life."""
+        stores: list[Store[Any]] = [*self.natives.values(), *self.referenced.values()]
+        return all(store.synced for store in stores) and _known(self.profiles, self.reflectors["RuntimeProfile"])
+
+    @property
+    def room_synced(self) -> bool:
+        """Everything that free room depends on has been listed; a workload kind that is not served has no slices."""
+        stores: list[Store[Any]] = [self.pods, self.nodes, self.daemonsets, self.replicasets, self.natives["Job"]]
+        slices = [_known(store, self.reflectors[f"slices of {kind}"]) for kind, store in self.slices.items()]
+        return all(store.synced for store in stores) and all(slices) and self.natives_synced
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for one of the two above."""
+        while not condition():  # noqa: ASYNC110 - nothing signals that a kind turned out not to be served
+            await asyncio.sleep(0.05)
+
+    # -- hearing ---------------------------------------------------------------------------------------------------
+
+    def _build(
+        self, client: Client, fleet: str, clock: Clock, rng: random.Random, metrics: WatchMeter | None
+    ) -> dict[str, Reflector[Any]]:
+        gate = asyncio.Semaphore(4)
+        built: dict[str, Reflector[Any]] = {}
+
+        def reflect(
+            name: str,
+            served: tuple[str, str],
+            store: Store[Any],
+            project: Callable[[dict[str, Any]], Any],
+            *,
+            on_change: Callable[[Key, Any, Any], None],
+            label_selector: str = "",
+        ) -> None:
+            built[name] = Reflector(
+                client,
+                *served,
+                store,
+                project=project,
+                on_change=on_change,
+                label_selector=label_selector,
+                clock=clock,
+                rng=rng,
+                gate=gate,
+                metrics=metrics,
+            )
+
+        for kind, slices in self.slices.items():
+            info = kinds.KINDS[kind]
+            # Of a native kind there are many that are nobody's slices: only marked ones are kept whole.
+            chosen = "" if info.model is not None else f"{names.FLEET_LABEL}={fleet}"
+            served = (info.api_version, info.plural)
+            reflect(
+                f"slices of {kind}", served, slices, _slice_of(kind), on_change=self._on_slice, label_selector=chosen
+            )
+        for kind, natives in self.natives.items():
+            reflect(kind, NATIVES[kind], natives, _native_of(kind), on_change=self._on_native)
+        for kind, existing in self.referenced.items():
+            reflect(kind, REFERENCED[kind], existing, _existence, on_change=self._on_reference(kind))
+        shapes, gpus = self._shapes, self._options.usable_gpu_labels
+        reflect(
+            "ReplicaSet", ("apps/v1", "replicasets"), self.replicasets, rows.owner_row, on_change=self._on_replicaset
+        )
+        reflect("Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), on_change=self._on_pod)
+        reflect("Node", ("v1", "nodes"), self.nodes, lambda obj: rows.node_row(obj, gpus), on_change=self._on_node)
+        reflect(
+            "DaemonSet",
+            ("apps/v1", "daemonsets"),
+            self.daemonsets,
+            lambda obj: rows.daemon_row(obj, shapes),
+            on_change=lambda *_: self.signals.survey(),
+        )
+        profile, question = kinds.KINDS["RuntimeProfile"], kinds.KINDS["ClusterCapacity"]
+        reflect(
+            "RuntimeProfile",
+            (profile.api_version, profile.plural),
+            self.profiles,
+            lambda obj: obj,
+            on_change=self._on_reference("RuntimeProfile"),
+        )
+        reflect(
+            "ClusterCapacity",
+            (question.api_version, question.plural),
+            self.questions,
+            lambda obj: obj,
+            on_change=lambda *_: self.signals.survey(),
+        )
+        return built
+
+    def _on_slice(self, _: Key, old: SliceRow | None, new: SliceRow | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._slice_keys.pop(old.uid, None)
+        row = new if new is not None else old
+        if row is None:
+            return
+        if new is not None:
+            self._slice_keys[new.uid] = new.key
+            if new.mark is not None:
+                self.highest_seq = max(self.highest_seq, new.mark.seq)
+        if old is None or new is None or old.content != new.content or old.deleting != new.deleting:
+            self.signals.expand(row.key)
+        self.signals.roll_up(row.key)
+        if old is None or new is None or old.generation != new.generation or old.mark != new.mark:
+            self.signals.survey()
+
+    def _on_native(self, _: Key, old: NativeRow | None, new: NativeRow | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._owners.pop(old.uid, None)
+        if new is not None and new.owner_uid:
+            self._owners[new.uid] = new.owner_uid
+        for row in (old, new):
+            key = self._slice_keys.get(row.owner_uid) if row is not None else None
+            if key is not None:
+                self.signals.roll_up(key)
+                if old is None or new is None or old.live != new.live or old.deleting != new.deleting:
+                    self.signals.expand(key)
+        either = new if new is not None else old
+        if either is not None and (old is None or new is None or old.owner_uid != new.owner_uid):
+            self.signals.reference(*either.key)
+
+    def _on_replicaset(self, _: Key, old: OwnerRow | None, new: OwnerRow | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._owners.pop(old.uid, None)
+        if new is not None and new.owner_uid:
+            self._owners[new.uid] = new.owner_uid
+
+    def _on_pod(self, key: Key, old: PodRow | None, new: PodRow | None) -> None:
+        self.books.change(key, old, new)
+        trouble = (old.trouble if old is not None else None) != (new.trouble if new is not None else None)
+        row = new if new is not None else old
+        if trouble and row is not None:
+            slice_key = self.slice_of_pod(row.controller_uid)
+            if slice_key is not None:
+                self.signals.roll_up(slice_key)
+        if (_room(old)) != _room(new):
+            self.signals.survey()
+
+    def _on_node(self, _: Key, old: Node | None, new: Node | None) -> None:
+        if old != new:
+            self.nodes_epoch += 1
+            self.signals.survey()
+
+    def _on_reference(self, kind: str) -> Callable[[Key, Any, Any], None]:
+        def changed(key: Key, old: Any, new: Any) -> None:
+            if old is None or new is None or old != new:
+                self.signals.reference(kind, *key)
+
+        return changed
+
+
+def _known(store: Store[Any], reflector: Reflector[Any]) -> bool:
+    """Listed, or known not to be served at all."""
+    return store.synced or isinstance(reflector.trouble, errors.NotFound)
+
+
+def _room(row: PodRow | None) -> tuple[Any, ...]:
+    """What of a pod free room depends on."""
+    return () if row is None else (row.node, row.ended, row.waits, row.nominated, row.shape, row.controller_uid)
+
+
+def _slice_of(kind: str) -> Callable[[dict[str, Any]], SliceRow]:
+    return lambda obj: rows.slice_row(kind, obj)
+
+
+def _native_of(kind: str) -> Callable[[dict[str, Any]], NativeRow]:
+    return lambda obj: rows.native_row(kind, obj)
+
+
+def _existence(_: dict[str, Any]) -> bool:
+    return True

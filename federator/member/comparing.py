@@ -1,0 +1,216 @@
+"""From wanted native objects and what lives under their names to the next steps. Decides; touches nothing.
+
+An object that the slice does not control is never written: it is a conflict. An object that was found to be as it
+should is not compared again until its digest or the wish changes; one that keeps changing back is left alone for a
+while (FAULTS F45-F47).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from federator.member import rows
+from federator.member.caches import native_ref
+from federator.member.options import MemberOptions
+from federator.member.rows import NativeKey, NativeRow
+from federator.model import diffs
+from federator.model.steps import Apply, Delete, Patch, Step
+
+JOB_MUTABLE: Final = ("parallelism", "suspend")
+"""What is still changed in the spec of a Job that exists: its pods and completions are fixed when it is made."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One native object that needs a step."""
+
+    key: NativeKey
+    step: Step
+    want: str
+    """Digest of the wish; "" for a removal."""
+    body: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one turn of one slice found."""
+
+    work: list[Work] = field(default_factory=list)
+    conflicts: list[NativeKey] = field(default_factory=list)
+    """Objects of our names that are somebody else's."""
+    stubborn: list[NativeKey] = field(default_factory=list)
+    """Objects that do not keep what we write."""
+    ending: list[NativeKey] = field(default_factory=list)
+    """Objects of ours that are being deleted and block their successors."""
+    unrecorded: list[NativeKey] = field(default_factory=list)
+    """Jobs that may go once their completed indexes are in the slice's status."""
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing is on its way in or out."""
+        return not (self.ending or self.unrecorded or any(not work.want for work in self.work))
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """The last comparison of one object."""
+
+    uid: str
+    live: str
+    want: str
+
+
+@dataclass(slots=True)
+class _Tries:
+    """How often the same wish was written in a row."""
+
+    want: str
+    count: int
+    last_s: float
+    paused_until_s: float = 0.0
+
+
+class Verdicts:
+    """What was compared and written so far. Forgotten with the process, and with the object."""
+
+    def __init__(self, options: MemberOptions) -> None:
+        self._options = options
+        self._verdicts: dict[NativeKey, _Verdict] = {}
+        self._tries: dict[NativeKey, _Tries] = {}
+
+    def holds(self, row: NativeRow, want: str) -> bool:
+        """Whether this very state was found good for this very wish."""
+        known = self._verdicts.get(row.key)
+        return known is not None and (known.uid, known.live, known.want) == (row.uid, row.live, want)
+
+    def wish_changed(self, row: NativeRow, want: str) -> bool:
+        """Whether this state was good for another wish: then there is a difference, no need to look for it."""
+        known = self._verdicts.get(row.key)
+        return known is not None and (known.uid, known.live) == (row.uid, row.live) and known.want != want
+
+    def accept(self, row: NativeRow, want: str) -> None:
+        """This state is what the wish leads to; the bytes are not needed until it changes."""
+        self._verdicts[row.key] = _Verdict(row.uid, row.live, want)
+        row.document = None
+
+    def shown(self, row: NativeRow | None) -> bool:
+        """Whether the caches show the state that was last accepted."""
+        known = self._verdicts.get(row.key) if row is not None else None
+        return row is not None and known is not None and (known.uid, known.live) == (row.uid, row.live)
+
+    def forget(self, key: NativeKey) -> None:
+        self._verdicts.pop(key, None)
+        self._tries.pop(key, None)
+
+    def written(self, key: NativeKey, want: str, now_s: float) -> None:
+        """Counts a write; the same wish again and again, soon after one another, is a fight."""
+        tries = self._tries.get(key)
+        if tries is None or tries.want != want or now_s - tries.last_s > self._options.futile_window_s:
+            self._tries[key] = _Tries(want, 1, now_s)
+            return
+        tries.count += 1
+        tries.last_s = now_s
+        if tries.count >= self._options.futile_writes:
+            tries.paused_until_s = now_s + self._options.futile_pause_s
+
+    def paused_until_s(self, key: NativeKey, want: str, now_s: float) -> float:
+        """Until when the object is left alone, 0.0 when it is not."""
+        tries = self._tries.get(key)
+        if tries is None or tries.want != want or tries.paused_until_s <= now_s:
+            return 0.0
+        return tries.paused_until_s
+
+
+def native_key(obj: Mapping[str, Any]) -> NativeKey:
+    meta = obj["metadata"]
+    return (obj["kind"], meta.get("namespace", ""), meta["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a turn looks at. `live` finds any native object, ours or not; `removable` tells whether a native that is not
+    wanted any more has left nothing behind that only it knows."""
+
+    slice_uid: str
+    live: Callable[[NativeKey], NativeRow | None]
+    verdicts: Verdicts
+    now_s: float
+    removable: Callable[[NativeRow], bool]
+
+
+def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene: Scene) -> Plan:
+    """One slice's next steps: applies in the order of `wanted`, then removals of what it controls beyond that."""
+    found = Plan()
+    names: set[NativeKey] = set()
+    for body in wanted:
+        key = native_key(body)
+        names.add(key)
+        _compare(key, body, scene, found)
+    for row in owned:
+        if row.key in names or not row.managed or row.deleting:
+            continue
+        if not scene.removable(row):
+            found.unrecorded.append(row.key)
+            continue
+        found.work.append(Work(row.key, Delete(native_ref(row.key), row.uid), "", {}))
+    return found
+
+
+def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan) -> None:
+    want, row = rows.digest(body), scene.live(key)
+    if row is None:
+        # Without force: should a foreign object of this name have come meanwhile, its owner wins and we hear of it.
+        found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
+        return
+    if row.owner_uid != scene.slice_uid:
+        # What several workloads may name alike (a service account) has no owner: once there, it is left as it is.
+        if "ownerReferences" in body["metadata"]:
+            found.conflicts.append(key)
+        return
+    if row.deleting:
+        found.ending.append(key)
+        return
+    if scene.verdicts.holds(row, want):
+        return
+    step = _step(key, body, row, scene.verdicts.wish_changed(row, want))
+    if step is None:
+        scene.verdicts.accept(row, want)
+    elif scene.verdicts.paused_until_s(key, want, scene.now_s):
+        found.stubborn.append(key)
+    else:
+        found.work.append(Work(key, step, want, body))
+
+
+def _step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, surely: bool) -> Step | None:
+    """What makes the object as wanted; None when it is so already."""
+    live: Any = msgspec.json.decode(row.document) if row.document is not None else None
+    if key[0] == "Job":
+        return _job_step(key, body, row, live)
+    if live is not None and not surely and diffs.covers(live, _comparable(body)):
+        return None
+    if live is None and not surely:
+        return None
+    return Apply(native_ref(key), body, force=True)
+
+
+def _job_step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, live: Any) -> Step | None:
+    """A Job keeps the template it was made with; only what an API server lets change is changed."""
+    spec = {name: value for name, value in body.get("spec", {}).items() if name in JOB_MUTABLE}
+    want: dict[str, Any] = {"spec": spec}
+    if labels := body["metadata"].get("labels"):
+        want["metadata"] = {"labels": labels}
+    if live is None:
+        live = {"spec": row.spec}
+        want = {"spec": {name: value for name, value in spec.items() if name in row.spec}}
+    patch = diffs.merge_patch(live, want)
+    return Patch(native_ref(key), patch, uid=row.uid) if patch else None
+
+
+def _comparable(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared: everything but the identity, which is equal by construction."""
+    compared = {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
+    meta = body["metadata"]
+    compared["metadata"] = {name: meta[name] for name in ("labels", "annotations", "ownerReferences") if name in meta}
+    return compared

@@ -1,0 +1,100 @@
+"""The member process: wires caches, expansion, roll-up, capacity report and heartbeat of one cluster, and runs
+them.
+
+Started by `federator member`, and by the sandbox once per embedded member. It reads and writes its own cluster
+only; it knows the hub through the marks on slices and nothing else.
+"""
+
+import random
+from collections.abc import Iterable
+
+from federator.kube.applier import Applier
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.lanes import Lane
+from federator.kube.metrics import Metrics
+from federator.kube.queue import WorkQueue
+from federator.kube.supervisor import Supervisor
+from federator.member.caches import Caches
+from federator.member.entitlements import Entitlements
+from federator.member.expanding import Expander
+from federator.member.heartbeat import Heartbeat
+from federator.member.options import MemberOptions
+from federator.member.reporting import CapacityReporter
+from federator.member.rolling import RollUp
+from federator.member.tiers import TierClasses
+from federator.model.names import WorkloadKey
+
+FIELD_MANAGER = "federator-member"
+
+
+class MemberProcess:
+    """Everything that runs in, or beside, one member cluster.
+
+    `client` must write as `FIELD_MANAGER`. `cluster` is the name under which the hub knows this cluster (for
+    messages and standalone slices); `fleet` is whose slices are expanded. `standalone` also expands Pinterest kinds
+    without a mark.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        cluster: str,
+        fleet: str,
+        clock: Clock,
+        rng: random.Random,
+        standalone: bool = False,
+        options: MemberOptions | None = None,
+        identity: str = "",
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.options = options if options is not None else MemberOptions()
+        client.field_manager = FIELD_MANAGER
+        self._rng = rng
+        self._metrics = metrics
+        lane = Lane(cluster, limit=self.options.workers, clock=clock, rng=rng, metrics=metrics)
+        applier = Applier(client, lane, clock=clock, component=FIELD_MANAGER, instance=identity)
+        self.caches = Caches(client, fleet=fleet, options=self.options, clock=clock, rng=rng, metrics=metrics)
+        self.expander = Expander(
+            self.caches,
+            applier,
+            fleet=fleet,
+            cluster=cluster,
+            standalone=standalone,
+            options=self.options,
+            clock=clock,
+        )
+        self.roll_up = RollUp(self.caches, self.expander, applier, options=self.options, clock=clock)
+        self.reporter = CapacityReporter(
+            self.caches, applier, Entitlements(self.caches, self.expander), options=self.options, clock=clock
+        )
+        self.heartbeat = Heartbeat(client, options=self.options, clock=clock, identity=identity or cluster)
+        self.tiers = TierClasses(self.caches, applier)
+        self.to_expand: WorkQueue[WorkloadKey] = WorkQueue("expand", rng=rng, metrics=metrics)
+        self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)
+        self.caches.signals.to_expand.append(self.to_expand.add)
+        self.caches.signals.to_roll_up.append(self.to_roll_up.add)
+
+    @property
+    def ready(self) -> bool:
+        """Every cache that expansion depends on has been filled."""
+        return self.caches.natives_synced
+
+    @property
+    def queues(self) -> Iterable[WorkQueue[WorkloadKey]]:
+        return (self.to_expand, self.to_roll_up)
+
+    async def run(self) -> None:
+        """Runs until cancelled."""
+        async with Supervisor("member", rng=self._rng, metrics=self._metrics) as supervisor:
+            for name, reflector in self.caches.reflectors.items():
+                supervisor.start(f"reflector {name}", reflector.run)
+            supervisor.start("heartbeat", self.heartbeat.run)
+            supervisor.start("capacity", self.reporter.run)
+            # No write to a native before everything that it is compared with has been listed (FAULTS invariant 14).
+            await self.caches.until(lambda: self.caches.natives_synced)
+            supervisor.start("tiers", self.tiers.run)
+            supervisor.start("expand", self.to_expand.run, self.expander.turn, self.options.workers)
+            supervisor.start("roll-up", self.to_roll_up.run, self.roll_up.turn, self.options.workers)
+            await supervisor.wait()

@@ -1,0 +1,230 @@
+"""Rolls what native objects and pods say up onto the slice's status, with the first useful reason when something is
+not ready.
+
+At most one write per slice and `roll_up_interval_s`, only the difference, nothing when equal: a second pass after
+settling writes nothing. A plain Deployment has its native status; what that cannot say goes into one annotation.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import deployment, kinds, raw
+from federator.kube import clock as clocks
+from federator.kube import errors
+from federator.kube.applier import Applier
+from federator.kube.clock import Clock
+from federator.member import jobs, results, rows
+from federator.member.caches import CARRIED, Caches, slice_ref
+from federator.member.expanding import Expander
+from federator.member.options import MemberOptions
+from federator.member.results import Result
+from federator.member.rows import NativeRow, SliceRow
+from federator.model import diffs, shards
+from federator.model.ask import Unit
+from federator.model.names import WorkloadKey
+from federator.model.observation import SliceObservation
+from federator.model.steps import Patch, Revisit
+from federator.status import conditions, health, reasons
+from federator.status.conditions import Condition
+from federator.status.reasons import Finding
+
+PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
+"""What health says while things simply take their time: no reason for anybody to act."""
+
+
+class RollUp:
+    """Writes slice statuses. One per process."""
+
+    def __init__(
+        self, caches: Caches, expander: Expander, applier: Applier, *, options: MemberOptions, clock: Clock
+    ) -> None:
+        self._caches = caches
+        self._expander = expander
+        self._applier = applier
+        self._options = options
+        self._clock = clock
+        self._written_at_s: dict[WorkloadKey, float] = {}
+        self._written: dict[WorkloadKey, SliceRow] = {}
+        """The slice as our last write left it, until the watch has caught up."""
+
+    async def turn(self, key: WorkloadKey) -> Revisit | None:
+        """Brings one slice's status up to date. Raises ApiErrors that trying again may help."""
+        row = self._caches.slice(key)
+        if row is None or row.deleting or self._expander.mark_of(row) is None:
+            self._written_at_s.pop(key, None)
+            self._written.pop(key, None)
+            return None
+        result = self._expander.results.get(key)
+        if result is None or result.uid != row.uid:
+            return None  # the expander's first turn signals when it is through
+        if key.kind == CARRIED:
+            patch, interval_s = self._annotation_patch(row, result), self._options.annotation_interval_s
+        else:
+            patch, interval_s = self._status_patch(row, result), self._options.roll_up_interval_s
+        if patch is None:
+            return None
+        wait_s = self._written_at_s.get(key, float("-inf")) + interval_s - self._clock.monotonic()
+        if wait_s > 0:
+            return Revisit(key, wait_s, "statuses are written at most so often")
+        outcome = await self._applier.apply(patch, key)
+        if isinstance(outcome.error, errors.NotFound):
+            return None
+        if outcome.error is not None:
+            raise outcome.error
+        self._written_at_s[key] = self._clock.monotonic()
+        if outcome.obj is not None:
+            self._written[key] = rows.slice_row(key.kind, outcome.obj)
+        return None
+
+    def _newest(self, row: SliceRow) -> SliceRow:
+        """The slice as last heard or written, whichever is newer."""
+        written = self._written.get(row.key)
+        if written is None:
+            return row
+        if written.uid == row.uid and _version(written) > _version(row):
+            return written
+        del self._written[row.key]
+        return row
+
+    # -- our kinds -------------------------------------------------------------------------------------------------
+
+    def _status_patch(self, row: SliceRow, result: Result) -> Patch | None:
+        newest = self._newest(row)
+        live = raw.mapping(newest.obj(), "status")
+        seen = self.observe(row, result, live)
+        found = [_ready(seen), *results.conditions_of(result)]
+        merged = conditions.merge(live.get("conditions"), found, self._clock.rfc3339(), results.OWNED)
+        status = row.verbs.slice_status(seen, merged)
+        patch = diffs.replacement_patch(live, status) if status is not None else {}
+        return Patch(slice_ref(row.key), {"status": patch}, subresource="status", uid=row.uid) if patch else None
+
+    def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
+        """What is to be said of the slice now. `live` is its present status."""
+        natives = self._caches.natives_of(row.uid)
+        finding = self.finding(row)
+        native_reason, native_message, well = _native_health(natives)
+        judgement = result.judgement
+        reason = judgement.reason or finding.reason or native_reason
+        message = judgement.message or finding.message or native_message
+        observed = result.observed and result.generation == row.generation and _acted_on(natives)
+        before = raw.integer(live, "observedGeneration")
+        figures = self._shard_figures(row, natives, live) if row.verbs.unit is Unit.SHARDS else _copies(row, natives)
+        desired, ready = figures["desired"], figures["ready"]
+        enough = figures.pop("enough")
+        return SliceObservation(
+            cluster="",
+            known=True,
+            exists=True,
+            uid=row.uid,
+            generation=row.generation,
+            observed_generation=row.generation if observed else min(before, row.generation),
+            healthy=observed and well and enough and not reason,
+            reason=reason,
+            message=message or ("" if enough else f"{ready} of {desired} are ready."),
+            unschedulable=finding.unschedulable,
+            unschedulable_since_s=_epoch_s(finding.unschedulable_since) if finding.unschedulable else 0.0,
+            **figures,
+        )
+
+    def _shard_figures(self, row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any]) -> dict[str, Any]:
+        """Shards: what was once recorded stays recorded, whatever becomes of the Job that told it."""
+        own = [native for native in natives if native.key[0] == "Job"]
+        seen = row.verbs.observe({"status": live}, "", True)
+        completed, failed = seen.completed, seen.failed
+        for job in own:
+            completed = shards.union(completed, jobs.completed(job))
+            failed = shards.union(failed, jobs.failed(job))
+        failed = shards.minus(failed, completed)
+        mark = self._expander.mark_of(row)
+        mine = shards.normal(mark.ranges) if mark is not None else ()
+        active, ready = jobs.running(own)
+        left = shards.size(shards.minus(mine, shards.union(completed, failed)))
+        return {
+            "desired": shards.size(mine),
+            "ready": ready,
+            "active": active,
+            "actual": active,
+            "completed": completed,
+            "failed": failed,
+            "finished": left == 0,
+            "enough": active >= min(left, row.verbs.slots(row.obj())),
+        }
+
+    def finding(self, row: SliceRow) -> Finding:
+        """The first useful reason over the slice's pods."""
+        books = self._caches.books
+        return reasons.first(trouble for crew in self._caches.crews_of(row) for trouble in books.troubles(crew))
+
+    # -- plain Deployments -----------------------------------------------------------------------------------------
+
+    def _annotation_patch(self, row: SliceRow, result: Result) -> Patch | None:
+        """Says in an annotation what the native status cannot: why pods are not ready. Removed when there is
+        nothing to say."""
+        finding, judgement = self.finding(row), result.judgement
+        told: dict[str, Any] = {}
+        if reason := judgement.reason or finding.reason:
+            told = {"message": judgement.message or finding.message, "reason": reason}
+        if finding.unschedulable:
+            told["unschedulable"] = {"count": finding.unschedulable, "since": finding.unschedulable_since}
+        text = json.dumps(told, sort_keys=True, separators=(",", ":")) if told else None
+        annotations = raw.mapping(self._newest(row).obj(), "metadata", "annotations")
+        if annotations.get(deployment.MEMBER_STATUS_ANNOTATION) == text:
+            return None
+        body = {"metadata": {"annotations": {deployment.MEMBER_STATUS_ANNOTATION: text}}}
+        return Patch(kinds.KINDS[CARRIED].ref(row.key.namespace, row.key.name), body, uid=row.uid)
+
+
+def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
+    """Interchangeable copies, as the slice's Deployment counts them."""
+    desired = row.verbs.count(row.obj())
+    own = [native.status for native in natives if native.key[0] == "Deployment"]
+    ready = sum(raw.integer(status, "readyReplicas") for status in own)
+    updated = sum(raw.integer(status, "updatedReplicas") for status in own)
+    return {
+        "desired": desired,
+        "ready": ready,
+        "updated": updated,
+        "actual": sum(raw.integer(status, "replicas") for status in own),
+        "enough": ready >= desired and updated >= desired,
+    }
+
+
+def _acted_on(natives: list[NativeRow]) -> bool:
+    """Whether the member's own controllers have seen what was written for them."""
+    return all(
+        raw.integer(native.status, "observedGeneration") >= native.generation
+        for native in natives
+        if native.key[0] == "Deployment"
+    )
+
+
+def _native_health(natives: list[NativeRow]) -> tuple[str, str, bool]:
+    """(reason, message, all well): a reason only where waiting is not simply part of it."""
+    reason, message, well = "", "", True
+    for native in natives:
+        found = health.of(native.as_object())
+        well = well and found.healthy
+        if not found.healthy and found.reason not in PROGRESS and not reason:
+            reason, message = found.reason, found.message
+    return reason, message, well
+
+
+def _ready(seen: SliceObservation) -> Condition:
+    """Whether this cluster's part is as it should be."""
+    generation = seen.observed_generation
+    if seen.healthy:
+        done = seen.finished and seen.desired > 0
+        return Condition("Ready", conditions.TRUE, "Completed" if done else "Ready", "", generation)
+    return Condition("Ready", conditions.FALSE, seen.reason or "Progressing", seen.message, generation)
+
+
+def _version(row: SliceRow) -> int:
+    return int(row.resource_version) if row.resource_version.isdigit() else -1
+
+
+def _epoch_s(stamp: str) -> float:
+    try:
+        return clocks.parse(stamp)
+    except ValueError:
+        return 0.0
