@@ -1,0 +1,231 @@
+"""The long-lived books: what every workload holds by its last recorded decision.
+
+The hub keeps one `Books` for its whole life, fills it from PlacementDecisions at start and records every decision it
+has written. Usage of quota is the sum over these records; charges of capacity are those that a member's summary does
+not include yet. Each batch opens a `Ledger` above it, which never changes the books.
+"""
+
+import bisect
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from federator.model.ask import PodShape, Tier
+from federator.model.fleet import Capacity, FleetSnapshot, Holding
+from federator.model.names import WorkloadKey
+from federator.model.resources import ZERO, Resources
+from federator.placement import capacity as room
+from federator.placement.capacity import Nodes
+
+if TYPE_CHECKING:
+    from federator.placement.ledger import Ledger
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """What one workload holds. `uid` is its identity: a re-created workload of the same name is another one."""
+
+    uid: str
+    key: WorkloadKey
+    project: str
+    namespace: str
+    tier: Tier
+    shape: PodShape
+    holdings: tuple[Holding, ...]
+
+    @property
+    def copies(self) -> int:
+        """Pods that may run at once, over all clusters."""
+        return sum(copies_of(holding) for holding in self.holdings)
+
+    @property
+    def usage(self) -> Resources:
+        return self.shape.requests * self.copies
+
+
+def copies_of(holding: Holding) -> int:
+    """Pods that a holding may run at once: its replicas, or its slots while there are shards left for them."""
+    return min(holding.slots, holding.count) if holding.ranges else holding.count
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A cluster's room as its last summary told it."""
+
+    capacity: Capacity
+    nodes: Nodes
+    allocatable: Resources
+    used: Resources
+
+
+_StepOf = tuple[int, PodShape, int]
+_LAST = "\U0010ffff"
+"""Sorts after every uid."""
+
+
+@dataclass(slots=True)
+class _Trail:
+    """How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq."""
+
+    steps: list[_StepOf] = field(default_factory=list)
+
+
+class Books:
+    """All commitments, indexed for the questions a batch asks."""
+
+    def __init__(self) -> None:
+        self._commitments: dict[str, Commitment] = {}
+        self._usage: dict[tuple[str, Tier], Resources] = {}
+        self._placed: dict[str, int] = {}
+        self._trails: dict[str, dict[str, _Trail]] = {}
+        self._recent: dict[str, list[tuple[int, str]]] = {}
+        self._leaving: dict[str, set[str]] = {}
+        self._bases: dict[str, Base] = {}
+
+    def __iter__(self) -> Iterator[Commitment]:
+        return iter(self._commitments.values())
+
+    def __len__(self) -> int:
+        return len(self._commitments)
+
+    def commitment(self, uid: str) -> Commitment | None:
+        return self._commitments.get(uid)
+
+    def record(self, commitment: Commitment) -> None:
+        """Replaces what was known of this workload. Recording the same thing again changes nothing."""
+        before = self._commitments.get(commitment.uid)
+        if before == commitment:
+            return
+        if before is not None:
+            self._account(before, -1)
+        self._commitments[commitment.uid] = commitment
+        self._account(commitment, +1)
+        for holding in commitment.holdings:
+            self._step(holding.cluster, commitment.uid, holding.seq, commitment.shape, copies_of(holding))
+        kept = {holding.cluster for holding in commitment.holdings}
+        if before is not None:
+            for holding in before.holdings:
+                if holding.cluster not in kept:
+                    self._leaving.setdefault(holding.cluster, set()).add(commitment.uid)
+
+    def forget(self, uid: str) -> None:
+        """The workload is gone from every member. Unknown uids are fine: a release counts once."""
+        commitment = self._commitments.pop(uid, None)
+        if commitment is not None:
+            self._account(commitment, -1)
+        for cluster in sorted(self._trails):
+            self.vacate(cluster, uid)
+
+    def vacate(self, cluster: str, uid: str) -> None:
+        """The workload's slice is confirmed gone from this cluster: nothing of it is charged there any more."""
+        self._leaving.get(cluster, set()).discard(uid)
+        trail = self._trails.get(cluster, {}).pop(uid, None)
+        if trail is not None:
+            self._unlist(cluster, uid, trail.steps)
+
+    def usage(self, project: str, tier: Tier) -> Resources:
+        """What the project's workloads of one tier hold, over all clusters."""
+        return self._usage.get((project, tier), ZERO)
+
+    def usage_by_project(self) -> dict[str, Resources]:
+        """Over all tiers: the input of fair order."""
+        totals: dict[str, Resources] = {}
+        for (project, _), usage in sorted(self._usage.items()):
+            totals[project] = totals.get(project, ZERO) + usage
+        return totals
+
+    def placed(self, project: str) -> int:
+        """How many of the project's workloads hold anything."""
+        return self._placed.get(project, 0)
+
+    def open(self, snapshot: FleetSnapshot) -> "Ledger":
+        """A ledger for one batch."""
+        from federator.placement.ledger import Ledger  # the ledger reads the books; only this method looks back
+
+        return Ledger(self, snapshot)
+
+    def base(self, cluster: str, capacity: Capacity) -> Base:
+        """The room of a cluster by this summary, computed once per summary."""
+        known = self._bases.get(cluster)
+        if known is None or known.capacity is not capacity:
+            allocatable = capacity.allocatable
+            used = (allocatable - capacity.free).at_least_zero()
+            known = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows), allocatable, used)
+        return known
+
+    def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]:
+        """Copies by shape that a summary up to `includes_seq` does not include, sorted by shape.
+
+        Per workload: the most it had since then, beyond what the summary saw of it; so a growth charges its difference
+        and a shrink is credited only by a summary.
+        """
+        self._tidy(cluster, includes_seq)
+        recent = self._recent.get(cluster, [])
+        start = bisect.bisect_right(recent, (includes_seq, _LAST))
+        charges: dict[PodShape, int] = {}
+        trails = self._trails.get(cluster, {})
+        for uid in sorted({uid for _, uid in recent[start:]}):
+            for shape, copies in _beyond(trails[uid], includes_seq).items():
+                charges[shape] = charges.get(shape, 0) + copies
+        return sorted(charges.items(), key=lambda item: room.shape_id(item[0]))
+
+    def audit(self) -> Mapping[tuple[str, Tier], Resources]:
+        """Usage summed afresh from all commitments: must equal `usage` at any time."""
+        totals: dict[tuple[str, Tier], Resources] = {}
+        for commitment in self._commitments.values():
+            key = (commitment.project, commitment.tier)
+            totals[key] = totals.get(key, ZERO) + commitment.usage
+        return totals
+
+    def _account(self, commitment: Commitment, sign: int) -> None:
+        key = (commitment.project, commitment.tier)
+        self._usage[key] = self._usage.get(key, ZERO) + commitment.usage * sign
+        if not self._usage[key]:
+            del self._usage[key]
+        if commitment.copies:
+            self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
+
+    def _step(self, cluster: str, uid: str, seq: int, shape: PodShape, copies: int) -> None:
+        self._leaving.get(cluster, set()).discard(uid)
+        trail = self._trails.setdefault(cluster, {}).setdefault(uid, _Trail())
+        if trail.steps and trail.steps[-1][0] >= seq:
+            trail.steps[-1] = (trail.steps[-1][0], shape, copies)
+            return
+        trail.steps.append((seq, shape, copies))
+        bisect.insort(self._recent.setdefault(cluster, []), (seq, uid))
+
+    def _tidy(self, cluster: str, includes_seq: int) -> None:
+        """Drops the steps that no later summary will be compared with: those before the last included one, and all of a
+        workload that has left. Until then what left stays charged: its pods may still run."""
+        trails = self._trails.get(cluster, {})
+        for uid in sorted(self._leaving.get(cluster, ())):
+            if trails[uid].steps[-1][0] <= includes_seq:
+                self.vacate(cluster, uid)
+        recent = self._recent.get(cluster, [])
+        start = bisect.bisect_right(recent, (includes_seq, _LAST))
+        for uid in sorted({uid for _, uid in recent[start:]}):
+            steps = trails[uid].steps
+            included = bisect.bisect_right(steps, includes_seq, key=lambda step: step[0])
+            if included > 1:
+                self._unlist(cluster, uid, steps[: included - 1])
+                del steps[: included - 1]
+
+    def _unlist(self, cluster: str, uid: str, steps: list[_StepOf]) -> None:
+        recent = self._recent[cluster]
+        for seq, _, _ in steps:
+            del recent[bisect.bisect_left(recent, (seq, uid))]
+
+
+def _beyond(trail: _Trail, includes_seq: int) -> dict[PodShape, int]:
+    seen: tuple[PodShape, int] | None = None
+    peaks: dict[PodShape, int] = {}
+    for seq, shape, copies in trail.steps:
+        if seq <= includes_seq:
+            seen = (shape, copies)
+        else:
+            peaks[shape] = max(peaks.get(shape, 0), copies)
+    return {
+        shape: peak - (seen[1] if seen and seen[0] == shape else 0)
+        for shape, peak in peaks.items()
+        if peak > (seen[1] if seen and seen[0] == shape else 0)
+    }

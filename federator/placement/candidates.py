@@ -1,0 +1,139 @@
+"""The clusters that may take part in one decision, with everything that bounds what each may get.
+
+Eligibility depends on the snapshot alone and is remembered in the ledger, so equal asks share it; room and holdings are
+read for each ask.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from federator.model import names
+from federator.model.ask import Ask, Policy
+from federator.model.decision import Reason
+from federator.model.fleet import ClusterView, FleetSnapshot, Holding
+from federator.placement import books, filters, scorers
+from federator.placement.division import DIVIDERS, Party
+from federator.placement.filters import Refusal
+from federator.placement.ledger import PENDING, Ledger
+from federator.placement.spread import UNLABELLED
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One cluster under one policy: all that does not depend on room or on who asks how much."""
+
+    view: ClusterView
+    refusal: Refusal | None
+    level: int
+    domains: tuple[str, ...]
+    avoided: int
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A cluster that takes part: open to new copies, or keeping what it holds (then `place.refusal` says why)."""
+
+    place: Place
+    held: int
+    room: int
+    """Further copies that fit; 0 when closed or not known."""
+    cap: int
+    """The most copies that it may end up with."""
+    limit: Reason
+    """What sets the cap."""
+    weight: int
+    order: int
+    pending: bool = False
+    terms: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.place.view.name
+
+    @property
+    def score(self) -> int:
+        return sum(points for _, points in self.terms)
+
+    def party(self, floor: int, *, fresh: bool) -> Party:
+        """As the division sees it. Avoided taints count like a later group."""
+        return Party(
+            self.name,
+            self.weight,
+            self.cap,
+            min(floor, self.cap),
+            0 if fresh else min(self.held, self.cap),
+            2 * self.place.level + bool(self.place.avoided),
+            self.order,
+            self.place.domains,
+        )
+
+
+def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
+    """Every cluster judged by the filters, by name; the same for all asks of one policy, project, tier and kind."""
+    key = ("places", ask.policy, ask.project, ask.tier, ask.key.kind)
+    known: Mapping[str, Place] | None = ledger.memo.get(key)
+    if known is None:
+        known = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
+        ledger.memo[key] = known
+    return known
+
+
+def _place(ask: Ask, view: ClusterView) -> Place:
+    return Place(
+        view,
+        filters.refusal(ask, view),
+        filters.group_of(ask.policy, view) or 0,
+        domains_of(ask.policy, view),
+        scorers.avoided(ask, view),
+    )
+
+
+def domains_of(policy: Policy, view: ClusterView) -> tuple[str, ...]:
+    """The cluster's value under the label of each spread rule."""
+    return tuple(view.labels.get(rule.topology_key, UNLABELLED) for rule in policy.spread)
+
+
+def candidates(
+    ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], ledger: Ledger, *, by_name: bool
+) -> list[Candidate]:
+    """All clusters that may keep or take copies, by name. `by_name` breaks ties by name instead of by a stable hash."""
+    found: list[Candidate] = []
+    weigh = DIVIDERS[ask.policy.division.strategy].weigh
+    for name, place in eligible.items():
+        holding = held.get(name)
+        copies = books.copies_of(holding) if holding else 0
+        if place.refusal is not None and (place.refusal.evicts or not copies):
+            continue
+        room, pending = 0, False
+        if place.refusal is None:
+            room = ledger.room(name, ask.shape)
+            room, pending = max(room, 0), room == PENDING
+            if ask.shape.one_per_node:
+                room = max(room - copies, 0)
+        cap, limit = _cap(ask.policy, place, holding, copies, room)
+        weight = weigh(ask.policy, place.view, copies, room)
+        order = 0 if by_name else names.stable_order(ask.uid, name)
+        found.append(Candidate(place, copies, room, cap, limit, weight, order, pending))
+    _add_scores(ask, found)
+    return found
+
+
+def _cap(policy: Policy, place: Place, holding: Holding | None, copies: int, room: int) -> tuple[int, Reason]:
+    cap, limit = copies + room, Reason.INSUFFICIENT_CAPACITY
+    unlabelled = any(
+        rule.hard and domain == UNLABELLED for rule, domain in zip(policy.spread, place.domains, strict=True)
+    )
+    if unlabelled and cap > copies:
+        cap, limit = copies, Reason.SPREAD_UNSATISFIABLE
+    if holding is not None and holding.unschedulable_cap is not None and cap > holding.unschedulable_cap:
+        cap, limit = max(holding.unschedulable_cap, 0), Reason.UNSCHEDULABLE
+    most = policy.division.max_per_cluster
+    if most is not None and cap > most:
+        cap, limit = max(most, 0), Reason.AT_MAXIMUM
+    return cap, limit
+
+
+def _add_scores(ask: Ask, found: list[Candidate]) -> None:
+    facts = [scorers.Facts(one.place.view, one.held, one.room) for one in found]
+    for candidate, terms in zip(found, scorers.score(ask, facts), strict=True):
+        candidate.terms = terms

@@ -1,0 +1,88 @@
+"""Which clusters take part when not all can or need to: a step of its own before dividing, and a sticky one.
+
+Clusters that hold copies stay (the largest holders when the policy allows fewer than hold); new ones join only as far
+as minPerCluster, maxClusters and the strategy let them, different domains first, then by score.
+"""
+
+from collections.abc import Sequence
+
+from federator.model.ask import Division
+from federator.model.decision import Reason
+from federator.placement.candidates import Candidate
+from federator.placement.division import DIVIDERS
+
+
+def choose(found: Sequence[Candidate], total: int, division: Division, *, fresh: bool) -> dict[str, Reason]:
+    """The clusters that are left out, with the reason; all others take part."""
+    out: dict[str, Reason] = {}
+    floor = max(division.min_per_cluster, 0)
+    stay = [] if fresh else sorted((one for one in found if one.held > 0 and one.cap > 0), key=_stays_first)
+    most = division.max_clusters if division.max_clusters is not None else len(found)
+    for one in stay[max(most, 0) :]:
+        out[one.name] = Reason.AT_MAXIMUM
+    stay = stay[: max(most, 0)]
+    joining: list[Candidate] = []
+    for one in found:
+        if one.name in out or any(one is other for other in stay):
+            continue
+        if one.cap <= 0 or one.weight <= 0:
+            continue
+        if one.cap < floor:
+            out[one.name] = Reason.BELOW_MINIMUM
+        else:
+            joining.append(one)
+    spare = total - sum(max(one.held, min(floor, one.cap)) for one in stay)
+    places, why = max(most - len(stay), 0), Reason.AT_MAXIMUM
+    if floor > 0 and max(spare, 0) // floor < places:
+        places, why = max(spare, 0) // floor, Reason.BELOW_MINIMUM
+    joined = _pick(joining, stay, places)
+    if DIVIDERS[division.strategy].fewest:
+        joined, enough = _fewest(joined, stay, total)
+        why = Reason.NOT_NEEDED if enough else why
+    for one in joining:
+        if not any(one is other for other in joined):
+            out[one.name] = why
+    return out
+
+
+def _stays_first(one: Candidate) -> tuple[int, int, int, int, str]:
+    return (one.place.level, -one.held, -one.score, one.order, one.name)
+
+
+def _joins_first(one: Candidate) -> tuple[int, bool, int, int, int, str]:
+    return (one.place.level, bool(one.place.avoided), -one.score, -one.cap, one.order, one.name)
+
+
+def _pick(joining: Sequence[Candidate], stay: Sequence[Candidate], places: int) -> list[Candidate]:
+    """The best `places`, each next one from the domains least used so far (earlier rules count more)."""
+    waiting = sorted(joining, key=_joins_first)
+    if not any(one.place.domains for one in waiting):
+        return waiting[:places]
+    used: dict[tuple[int, str], int] = {}
+    for one in stay:
+        _use(used, one)
+    picked: list[Candidate] = []
+    while waiting and len(picked) < places:
+        at = min(range(len(waiting)), key=lambda i: (waiting[i].place.level, _crowding(used, waiting[i]), i))
+        picked.append(waiting.pop(at))
+        _use(used, picked[-1])
+    return picked
+
+
+def _use(used: dict[tuple[int, str], int], one: Candidate) -> None:
+    for key in enumerate(one.place.domains):
+        used[key] = used.get(key, 0) + 1
+
+
+def _crowding(used: dict[tuple[int, str], int], one: Candidate) -> tuple[int, ...]:
+    return tuple(used.get(key, 0) for key in enumerate(one.place.domains))
+
+
+def _fewest(picked: list[Candidate], stay: Sequence[Candidate], total: int) -> tuple[list[Candidate], bool]:
+    """As many as are needed to hold everything, in the order picked; and whether they do."""
+    room = sum(one.cap for one in stay)
+    for index, one in enumerate(picked):
+        if room >= total:
+            return picked[:index], True
+        room += one.cap
+    return picked, room >= total

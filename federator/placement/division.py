@@ -1,0 +1,212 @@
+"""Dividing copies over a fixed set of clusters by Webster's method (Sainte-Lague, highest averages), in integers.
+
+`divide` continues from the seats already held: a growth gives the next seat to the largest weight / (2 * seats + 1), a
+shrink takes seats back in exactly the reverse order. For fixed floors and caps one copy more never takes one from
+anybody. Which clusters take part is decided before (`engine`, `choosing`); spread bounds are applied by `spread`.
+"""
+
+import heapq
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from federator.model.ask import Policy, Strategy
+from federator.model.fleet import ClusterView
+
+_SCALE: Final = 64
+"""Quotients are compared as (weight << 64) // divisor: exact, because two different fractions with divisors below 2^32
+differ by more than 2^-64."""
+
+
+@dataclass(slots=True)
+class Party:
+    """One cluster that takes part. `seats` begins with what it holds and ends with what it gets."""
+
+    name: str
+    weight: int
+    cap: int
+    floor: int = 0
+    seats: int = 0
+    level: int = 0
+    """Ordered groups: a higher level is used only for what the lower ones cannot take."""
+    order: int = 0
+    """The last tie-break; injected, so that no name is favoured."""
+    domains: tuple[str, ...] = ()
+    """Its domain under each spread rule."""
+
+    def next_key(self) -> tuple[int, int, int, str]:
+        """Sorts by who gets the next seat first."""
+        return (-((self.weight << _SCALE) // (2 * self.seats + 1)), self.seats, self.order, self.name)
+
+    def last_key(self) -> tuple[int, int, int, str]:
+        """The key under which its last seat was given."""
+        return (-((self.weight << _SCALE) // (2 * self.seats - 1)), self.seats - 1, self.order, self.name)
+
+
+def divide(parties: Sequence[Party], total: int) -> int:
+    """Changes `seats` so that they sum up to `total`, as far as floors, caps and weights allow; returns the rest.
+
+    Floors are filled first (the heaviest first when there is not enough for all). A party of weight 0 gets no more than
+    its floor, but keeps what it holds until seats must be taken from somebody.
+    """
+    for party in parties:
+        party.seats = min(party.seats, party.cap)
+    missing = total - sum(party.seats for party in parties)
+    if missing < 0:
+        shrink(parties, -missing)
+        return 0
+    missing = fill_floors(parties, missing)
+    for level in sorted({party.level for party in parties}):
+        if missing == 0:
+            break
+        missing = grow([party for party in parties if party.level == level], missing)
+    return missing
+
+
+def fill_floors(parties: Sequence[Party], missing: int) -> int:
+    """Raises everybody to the floor while seats last; returns the seats left."""
+    for party in sorted(parties, key=lambda one: (one.level, -one.weight, one.order, one.name)):
+        given = min(max(min(party.floor, party.cap) - party.seats, 0), missing)
+        party.seats += given
+        missing -= given
+    return missing
+
+
+def grow(parties: Sequence[Party], missing: int) -> int:
+    """Gives up to `missing` more seats by highest averages; returns what nobody could take."""
+    able = [party for party in parties if party.weight > 0 and party.seats < party.cap]
+    if missing > 4 * len(able):
+        missing -= _leap(able, missing)
+    heap = [(*party.next_key(), party) for party in able if party.seats < party.cap]
+    heapq.heapify(heap)
+    while missing and heap:
+        party = heap[0][-1]
+        party.seats += 1
+        missing -= 1
+        if party.seats < party.cap:
+            heapq.heapreplace(heap, (*party.next_key(), party))
+        else:
+            heapq.heappop(heap)
+    return missing
+
+
+def _leap(able: Sequence[Party], missing: int) -> int:
+    """Gives most of many seats at once: all those whose quotient is at least 1 / (2 * p / q), for the largest p / q
+    that gives no more than `missing`. Those seats come before all others, so the rest can go on one by one."""
+    if not able:
+        return 0
+    q = sum(party.weight for party in able)
+    low, high = 0, missing + sum(party.seats for party in able)
+    while _given(able, high, q) <= missing and any(_seats_at(party, high, q) < party.cap for party in able):
+        low, high = high, 2 * high
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _given(able, middle, q) <= missing:
+            low = middle
+        else:
+            high = middle - 1
+    given = 0
+    for party in able:
+        seats = _seats_at(party, low, q)
+        given += seats - party.seats
+        party.seats = seats
+    return given
+
+
+def _seats_at(party: Party, p: int, q: int) -> int:
+    return min(max((2 * party.weight * p + q) // (2 * q), party.seats), party.cap)
+
+
+def _given(able: Sequence[Party], p: int, q: int) -> int:
+    return sum(_seats_at(party, p, q) - party.seats for party in able)
+
+
+def shrink(parties: Sequence[Party], surplus: int) -> None:
+    """Takes seats back in the reverse of the order in which they would have been given: higher levels first, floors
+    last."""
+    for floors_too in (False, True):
+        for level in sorted({party.level for party in parties}, reverse=True):
+            surplus = _take([party for party in parties if party.level == level], surplus, floors_too=floors_too)
+            if surplus == 0:
+                return
+
+
+def _take(parties: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
+    heap = [Latest(party) for party in parties if party.seats > (0 if floors_too else party.floor)]
+    heapq.heapify(heap)
+    while surplus and heap:
+        party = heap[0].party
+        party.seats -= 1
+        surplus -= 1
+        if party.seats > (0 if floors_too else party.floor):
+            heapq.heapreplace(heap, Latest(party))
+        else:
+            heapq.heappop(heap)
+    return surplus
+
+
+class Latest:
+    """Orders parties by whose last seat was given latest: that one goes first."""
+
+    __slots__ = ("key", "party")
+
+    def __init__(self, party: Party) -> None:
+        self.party = party
+        self.key = party.last_key()
+
+    def __lt__(self, other: "Latest") -> bool:
+        return self.key > other.key
+
+
+def consolidate(parties: Sequence[Party], total: int) -> None:
+    """Shrinks by emptying the smallest holders first, so that the fewest clusters remain (strategy Pack)."""
+    surplus = sum(party.seats for party in parties) - total
+    for party in sorted(parties, key=lambda one: (-one.level, one.seats, -one.order, one.name)):
+        taken = min(max(surplus, 0), party.seats)
+        party.seats -= taken
+        surplus -= taken
+
+
+Weigh = Callable[[Policy, ClusterView, int, int], int]
+"""policy, cluster, held, room -> weight"""
+
+
+def by_room(policy: Policy, cluster: ClusterView, held: int, room: int) -> int:
+    """Free and held: what the cluster could have in all."""
+    return held + room
+
+
+def equally(policy: Policy, cluster: ClusterView, held: int, room: int) -> int:
+    return 1
+
+
+def by_static_weight(policy: Policy, cluster: ClusterView, held: int, room: int) -> int:
+    """The largest weight that names or selects the cluster; 1 for all when the policy gives none."""
+    if not policy.division.weights:
+        return 1
+    return max(
+        (
+            one.weight
+            for one in policy.division.weights
+            if cluster.name in one.names or (one.selector is not None and one.selector.matches(cluster.labels))
+        ),
+        default=0,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Divider:
+    """One strategy: how clusters weigh, whether as few as possible are used, whether each gets everything."""
+
+    weigh: Weigh
+    fewest: bool = False
+    everywhere: bool = False
+
+
+DIVIDERS: Final[Mapping[Strategy, Divider]] = {
+    Strategy.DUPLICATE: Divider(equally, everywhere=True),
+    Strategy.WEIGHTED: Divider(by_static_weight),
+    Strategy.CAPACITY: Divider(by_room),
+    Strategy.PACK: Divider(by_room, fewest=True),
+    Strategy.SPREAD: Divider(equally),
+}

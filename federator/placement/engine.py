@@ -1,0 +1,296 @@
+"""`decide`: where one workload goes. Synchronous, total, the same for the same input; it charges what it gives away.
+
+Filter, admit by quota, choose clusters, divide within spread bounds, and say why. What is held stays where it is while
+it may; only growth needs room. Whatever a policy asks for, the answer is a decision with verdicts, never an exception.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from federator.model import shards
+from federator.model.ask import Ask, Strategy, Unit
+from federator.model.decision import Decision, Reason, Share, Verdict
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.shards import Ranges
+from federator.placement import books, candidates, choosing, division, inputs, spread, verdicts
+from federator.placement import shards as assignment
+from federator.placement.books import Commitment
+from federator.placement.candidates import Candidate, Place
+from federator.placement.division import DIVIDERS
+from federator.placement.ledger import Ledger
+from federator.placement.quota import Admission
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What one pass of dividing found."""
+
+    got: dict[str, int]
+    wanted: int
+    placed: int
+    admission: Admission = field(default_factory=Admission)
+    left_out: dict[str, Reason] = field(default_factory=dict)
+    violated: bool = False
+    violations: tuple[str, ...] = ()
+    reason: Reason = Reason.CHOSEN
+    message: str = ""
+
+
+def decide(
+    ask: Ask,
+    held: Sequence[Holding],
+    snapshot: FleetSnapshot,
+    ledger: Ledger,
+    *,
+    seq: int,
+    previous_hash: str = "",
+    finished: Ranges = (),
+    by_name: bool = False,
+) -> Decision:
+    """Decides, and charges the ledger with the result.
+
+    `held` is what the workload's last decision gave it (clusters that no longer exist included), `finished` the shards
+    that are done. Shares that do not change keep their seq, the others get `seq`. With mode Fresh what is held counts
+    for nothing, unless `previous_hash` equals the hash of the present inputs: a plan is not made anew without a cause.
+    `by_name` breaks the last ties by cluster name instead of by a stable hash.
+    """
+    eligible = candidates.places(ask, snapshot, ledger)
+    hashed = inputs.combined(inputs.ask_text(ask), _fleet_text(ask, snapshot, ledger))
+    mine = {holding.cluster: _unfinished(holding, finished) for holding in held}
+    found = candidates.candidates(ask, mine, eligible, ledger, by_name=by_name)
+    unfinished = shards.size(shards.minus(_all_shards(ask), finished))
+    wanted = _wanted(ask, unfinished)
+    if ask.unit is Unit.SHARDS:
+        _cap_by_shards(found, mine, unfinished)
+    running = sum(books.copies_of(one) for one in mine.values())
+    admission = ledger.admission(ask, wanted * _times(ask, found), running)
+    fresh = ask.policy.division.fresh and previous_hash != hashed
+    problem = contradiction(ask)
+    if ask.suspended or wanted <= 0:
+        outcome = _nothing(ask, wanted, admission)
+    elif problem:
+        outcome = _unchanged(found, wanted, problem, admission)
+    else:
+        outcome = _divide(ask, found, eligible, admission, wanted=wanted * _times(ask, found), fresh=fresh)
+    shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=seq)
+    _charge(ask, shares, found, finished, ledger)
+    told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out)
+    changed = {share.cluster for share in shares} != set(mine) or any(share.seq == seq for share in shares)
+    last = seq if changed else max((holding.seq for holding in held), default=seq)
+    return _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
+
+
+def contradiction(ask: Ask) -> str:
+    """What makes the ask or its policy impossible to follow, as a sentence naming the fields; "" when nothing does."""
+    plan = ask.policy.division
+    if plan.max_per_cluster is not None and plan.min_per_cluster > plan.max_per_cluster:
+        return (
+            f"spec.division.minPerCluster {plan.min_per_cluster} of policy {ask.policy.name} is greater than "
+            f"maxPerCluster {plan.max_per_cluster}"
+        )
+    if plan.min_per_cluster < 0 or (plan.max_per_cluster is not None and plan.max_per_cluster < 0):
+        return f"spec.division of policy {ask.policy.name} has a negative minPerCluster or maxPerCluster"
+    if any(one.weight < 0 for one in plan.weights):
+        return f"spec.division.weights of policy {ask.policy.name} has a negative weight"
+    if plan.strategy is Strategy.WEIGHTED and plan.weights and not any(one.weight for one in plan.weights):
+        return f"all weights in spec.division.weights of policy {ask.policy.name} are 0"
+    if plan.strategy is Strategy.DUPLICATE and ask.unit is Unit.SHARDS:
+        return f"strategy Duplicate of policy {ask.policy.name} cannot divide shards: each runs once"
+    if plan.max_clusters is not None and plan.max_clusters < 1:
+        return f"spec.division.maxClusters {plan.max_clusters} of policy {ask.policy.name} allows no cluster"
+    return ""
+
+
+def _fleet_text(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> str:
+    key = ("fleet", ask.policy)
+    known: str | None = ledger.memo.get(key)
+    if known is None:
+        known = ledger.memo[key] = inputs.fleet_text(ask, snapshot)
+    return known
+
+
+def _unfinished(holding: Holding, finished: Ranges) -> Holding:
+    """The holding without counting shards that are done."""
+    if not holding.ranges:
+        return holding
+    ranges = shards.normal(holding.ranges)
+    return replace(holding, ranges=ranges, count=shards.size(shards.minus(ranges, finished)))
+
+
+def _cap_by_shards(found: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
+    """No cluster needs more slots than it can have shards: its own, and those that nobody has."""
+    own = {one.name: held[one.name].count if one.name in held else 0 for one in found}
+    loose = max(unfinished - sum(own.values()), 0)
+    for one in found:
+        most = own[one.name] + loose
+        if one.cap > most:
+            one.cap, one.limit = most, Reason.NOT_NEEDED
+
+
+def _times(ask: Ask, found: Sequence[Candidate]) -> int:
+    """How often everything is wanted: in each cluster for Duplicate, else once."""
+    return max(len(found), 1) if DIVIDERS[ask.policy.division.strategy].everywhere else 1
+
+
+def _all_shards(ask: Ask) -> Ranges:
+    return ((0, ask.count - 1),) if ask.unit is Unit.SHARDS and ask.count > 0 else ()
+
+
+def _wanted(ask: Ask, unfinished: int) -> int:
+    """Copies that may run at once."""
+    return max(min(ask.slots, unfinished) if ask.unit is Unit.SHARDS else ask.count, 0)
+
+
+def _nothing(ask: Ask, wanted: int, admission: Admission) -> _Outcome:
+    if ask.suspended:
+        message = "the workload is suspended (spec.suspend)"
+        return _Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
+    return _Outcome({}, 0, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
+
+
+def _unchanged(found: Sequence[Candidate], wanted: int, problem: str, admission: Admission) -> _Outcome:
+    """A policy that contradicts itself moves nothing and adds nothing."""
+    got, left = {}, wanted
+    for one in found:
+        got[one.name] = min(one.held, left)
+        left -= got[one.name]
+    return _Outcome(got, wanted, wanted - left, admission, reason=Reason.MISCONFIGURED, message=problem)
+
+
+def _divide(
+    ask: Ask,
+    found: list[Candidate],
+    eligible: Mapping[str, Place],
+    admission: Admission,
+    *,
+    wanted: int,
+    fresh: bool,
+) -> _Outcome:
+    divider = DIVIDERS[ask.policy.division.strategy]
+    if divider.everywhere:
+        for one in found:
+            if one.cap > ask.count:
+                one.cap, one.limit = ask.count, Reason.NOT_NEEDED
+    total = min(wanted, admission.copies)
+    left_out = choosing.choose(found, total, ask.policy.division, fresh=fresh)
+    parties = [one.party(ask.policy.division.min_per_cluster, fresh=fresh) for one in found if one.name not in left_out]
+    before = [party.seats for party in parties]
+    if divider.fewest and sum(before) > total:
+        division.consolidate(parties, total)
+        missing = 0
+    else:
+        missing = spread.divide(parties, total, ask.policy.spread)
+    placed = total - missing
+    outcome = _Outcome({}, wanted, placed, admission, left_out)
+    outcome.violated = missing > 0 and any(party.seats < party.cap and party.weight > 0 for party in parties)
+    outcome.reason, outcome.message = verdicts.shortage(
+        ask, wanted, placed, admission, eligible=eligible, found=found, left_out=left_out, violated=outcome.violated
+    )
+    if ask.policy.require_all and placed < wanted:
+        for party, seats in zip(parties, before, strict=True):
+            party.seats = min(party.seats, seats)
+        outcome.placed = sum(party.seats for party in parties)
+        outcome.reason = Reason.GANG_INCOMPLETE
+        outcome.message = f"spec.partial is RequireAll, and only {outcome.message}"
+    outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
+    outcome.violations = spread.violations(parties, ask.policy.spread) if outcome.placed else ()
+    return outcome
+
+
+def _shares(
+    ask: Ask,
+    got: Mapping[str, int],
+    held: Mapping[str, Holding],
+    found: Sequence[Candidate],
+    *,
+    finished: Ranges,
+    seq: int,
+) -> tuple[Share, ...]:
+    if ask.unit is Unit.REPLICAS:
+        wanted = [Share(name, count, count) for name, count in sorted(got.items()) if count > 0]
+    else:
+        wanted = _shard_shares(ask, got, held, found, finished)
+    return tuple(_numbered(share, held.get(share.cluster), seq) for share in wanted)
+
+
+def _numbered(share: Share, held: Holding | None, seq: int) -> Share:
+    same = (
+        held is not None
+        and held.slots == share.slots
+        and (shards.normal(held.ranges) == share.ranges if share.ranges else held.count == share.count)
+    )
+    return Share(share.cluster, share.count, share.slots, held.seq if held and same else seq, share.ranges)
+
+
+def _shard_shares(
+    ask: Ask, got: Mapping[str, int], held: Mapping[str, Holding], found: Sequence[Candidate], finished: Ranges
+) -> list[Share]:
+    if ask.suspended:
+        return []
+    staying = {one.name: held[one.name].ranges for one in found if one.name in held}
+    order = {one.name: one.order for one in found}
+    ranges = assignment.assign(ask.count, finished, staying, got, order)
+    shares: list[Share] = []
+    for name, mine in ranges.items():
+        slots = got.get(name, 0)
+        former = held.get(name)
+        if former is not None and slots == books.copies_of(former):
+            slots = former.slots
+        shares.append(Share(name, shards.size(mine), slots, ranges=mine))
+    return shares
+
+
+def _charge(ask: Ask, shares: tuple[Share, ...], found: Sequence[Candidate], finished: Ranges, ledger: Ledger) -> None:
+    before = {one.name: one.held for one in found}
+    holdings = tuple(
+        _unfinished(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges), finished) for one in shares
+    )
+    grown = {
+        holding.cluster: books.copies_of(holding) - before.get(holding.cluster, 0)
+        for holding in holdings
+        if books.copies_of(holding) > before.get(holding.cluster, 0)
+    }
+    ledger.commit(Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, holdings), grown)
+
+
+def _decision(
+    ask: Ask,
+    outcome: _Outcome,
+    shares: tuple[Share, ...],
+    told: tuple[Verdict, ...],
+    *,
+    as_of: float,
+    hashed: str,
+    finished: Ranges,
+    seq: int,
+) -> Decision:
+    placed = sum(share.count for share in shares)
+    wanted = outcome.wanted
+    if ask.unit is Unit.SHARDS:
+        assigned: Ranges = ()
+        for share in shares:
+            assigned = shards.union(assigned, share.ranges)
+        done_elsewhere = shards.minus(shards.intersect(_all_shards(ask), finished), assigned)
+        wanted = max(ask.count, 0) - shards.size(done_elsewhere)
+    policy = ask.policy
+    return Decision(
+        key=ask.key,
+        uid=ask.uid,
+        wanted=wanted,
+        shares=shares,
+        shortfall=wanted - placed,
+        reason=outcome.reason,
+        message=outcome.message,
+        verdicts=told,
+        as_of=as_of,
+        inputs_hash=hashed,
+        seq=seq,
+        policy_name=policy.name,
+        policy_namespace=policy.namespace,
+        policy_uid=policy.uid,
+        policy_generation=policy.generation,
+        policy_origin=policy.origin,
+        quota_generations=outcome.admission.generations,
+        unlimited_quota=outcome.admission.unlimited,
+        violations=outcome.violations,
+    )

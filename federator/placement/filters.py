@@ -1,0 +1,164 @@
+"""Which clusters may take a workload: one function and one row per rule.
+
+A filter refuses with a reason and a sentence, or says nothing. Most only keep new copies away; those that `evict` also
+take away what the workload already holds there. Free room and quota are not judged here.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from federator.model import selectors, taints
+from federator.model.ask import Ask, Policy
+from federator.model.decision import Reason
+from federator.model.fleet import ClusterView
+from federator.model.taints import Effect
+
+Judge = Callable[[Ask, ClusterView], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    reason: Reason
+    judge: Judge
+    evicts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a cluster takes no new copies; with `evicts` it keeps none either."""
+
+    reason: Reason
+    message: str
+    evicts: bool = False
+
+
+def refuses_unnamed(ask: Ask, cluster: ClusterView) -> str | None:
+    if ask.policy.names and cluster.name not in ask.policy.names:
+        return f"is not among the {len(ask.policy.names)} clusters named by {_field(ask.policy, 'clusters.names')}"
+    return None
+
+
+def refuses_excluded(ask: Ask, cluster: ClusterView) -> str | None:
+    if cluster.name in ask.policy.exclude:
+        return f"is excluded by {_field(ask.policy, 'clusters.exclude')}"
+    return None
+
+
+def refuses_unselected(ask: Ask, cluster: ClusterView) -> str | None:
+    selector = ask.policy.selector
+    if selector is not None and not selector.matches(cluster.labels):
+        wanted = selectors.to_text(selector)
+        return f"its labels do not match {_field(ask.policy, 'clusters.selector')} ({wanted})"
+    return None
+
+
+def refuses_ungrouped(ask: Ask, cluster: ClusterView) -> str | None:
+    groups = ask.policy.division.groups
+    if groups and group_of(ask.policy, cluster) is None:
+        return f"is in none of the {len(groups)} groups of {_field(ask.policy, 'division.groups')}"
+    return None
+
+
+def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
+    return "is being removed from the fleet" if cluster.removing else None
+
+
+def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
+    taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_EXECUTE,))
+    return None if taint is None else f"has taint {taint}, which {_field(ask.policy, 'tolerations')} does not tolerate"
+
+
+def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
+    taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_SCHEDULE,))
+    return None if taint is None else f"has taint {taint}, which {_field(ask.policy, 'tolerations')} does not tolerate"
+
+
+def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
+    """A cluster whose discovery has not been read yet (no kinds at all) is not judged."""
+    if not cluster.apis or any(api.partition(".")[0] == ask.key.kind for api in cluster.apis):
+        return None
+    return f"does not serve {ask.key.kind}"
+
+
+def refuses_cordoned(ask: Ask, cluster: ClusterView) -> str | None:
+    return "is cordoned (spec.cordoned)" if cluster.cordoned else None
+
+
+def refuses_tier(ask: Ask, cluster: ClusterView) -> str | None:
+    if ask.tier in cluster.tiers:
+        return None
+    return f"takes tiers {', '.join(sorted(cluster.tiers)) or 'none'}, not {ask.tier}"
+
+
+def refuses_project(ask: Ask, cluster: ClusterView) -> str | None:
+    if cluster.projects is None or ask.project in cluster.projects:
+        return None
+    return f"is open to {len(cluster.projects)} projects, and {ask.project} is not among them"
+
+
+def refuses_unhealthy(ask: Ask, cluster: ClusterView) -> str | None:
+    if cluster.ready:
+        return None
+    return f"is not ready: {cluster.unready_reason}" if cluster.unready_reason else "is not ready"
+
+
+def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
+    if cluster.capacity is None:
+        return "has not reported its capacity yet"
+    return (
+        f"last reported its capacity {cluster.capacity_age_s:.0f} s ago, too long to rely on" if cluster.stale else None
+    )
+
+
+FILTERS: Final[Mapping[str, Filter]] = {
+    "name": Filter(Reason.NOT_SELECTED, refuses_unnamed, evicts=True),
+    "exclude": Filter(Reason.NOT_SELECTED, refuses_excluded, evicts=True),
+    "selector": Filter(Reason.NOT_SELECTED, refuses_unselected, evicts=True),
+    "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, evicts=True),
+    "removing": Filter(Reason.NOT_SELECTED, refuses_removing, evicts=True),
+    "evicting-taint": Filter(Reason.TAINTED, refuses_evicting_taint, evicts=True),
+    "api": Filter(Reason.API_NOT_AVAILABLE, refuses_missing_api),
+    "taint": Filter(Reason.TAINTED, refuses_tainted),
+    "cordon": Filter(Reason.CORDONED, refuses_cordoned),
+    "tier": Filter(Reason.NOT_ALLOWED, refuses_tier),
+    "project": Filter(Reason.NOT_ALLOWED, refuses_project),
+    "health": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unhealthy),
+    "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
+}
+"""In order of precedence: the first that refuses is the one reported. Those that evict come first."""
+
+
+def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
+    """The first rule that refuses this cluster, or None."""
+    for rule in FILTERS.values():
+        message = rule.judge(ask, cluster)
+        if message is not None:
+            return Refusal(rule.reason, f"cluster {cluster.name} {_joined(message)}", rule.evicts)
+    return None
+
+
+def evicted(ask: Ask, cluster: ClusterView) -> bool:
+    """Whether the workload may not even keep what it holds there."""
+    return any(rule.judge(ask, cluster) is not None for rule in FILTERS.values() if rule.evicts)
+
+
+def group_of(policy: Policy, cluster: ClusterView) -> int | None:
+    """The index of the first ordered group that names or selects this cluster; 0 without groups."""
+    if not policy.division.groups:
+        return 0
+    for index, group in enumerate(policy.division.groups):
+        if cluster.name in group.names or (group.selector is not None and group.selector.matches(cluster.labels)):
+            return index
+    return None
+
+
+def _field(policy: Policy, field: str) -> str:
+    """Where a rule stands, as the user wrote it."""
+    if policy.origin == "inline":
+        return f"spec.placement.{field}"
+    return f"spec.{field} of policy {policy.name}"
+
+
+def _joined(message: str) -> str:
+    return f": {message}" if message.startswith("its ") else message

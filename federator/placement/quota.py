@@ -1,0 +1,146 @@
+"""Flat quotas: how many copies of a workload its project's FederatedQuotas admit, and the sentence when not all.
+
+Borrowing and trees come with the quota issue; here every account stands alone and guaranteed equals max. Pure functions
+of accounts and usage; the ledger supplies usage without the asking workload's own.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from federator.model import quantity
+from federator.model.ask import Ask, Tier
+from federator.model.decision import Reason
+from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.resources import UNLIMITED, Resources
+
+Usage = Callable[[str, Tier], Resources]
+Placed = Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """`copies` is the most that quota allows this workload in all; UNLIMITED without a limit."""
+
+    copies: int = UNLIMITED
+    reason: Reason = Reason.CHOSEN
+    message: str = ""
+    unlimited: bool = True
+    """No account speaks for the project."""
+    generations: Mapping[str, int] = field(default_factory=dict)
+
+
+UNBOUND: Final = Admission()
+
+
+def accounts_of(project: str, accounts: Iterable[QuotaAccount]) -> tuple[QuotaAccount, ...]:
+    """Every account that speaks for a project, by name; each of them limits it."""
+    return tuple(sorted((one for one in accounts if project in one.projects), key=lambda one: one.name))
+
+
+def limits(tier: TierQuota) -> tuple[tuple[str, str, int], ...]:
+    """(resource, the field that limits it, limit). Flat: `max` where it names the resource, else `guaranteed`; what
+    neither names is not limited."""
+    named = tier.maximum or Resources()
+    names = sorted({*named, *tier.guaranteed, *(() if tier.maximum is None else named)})
+    return tuple(
+        (name, "max", named[name]) if name in named else (name, "guaranteed", tier.guaranteed[name]) for name in names
+    )
+
+
+def admit(
+    ask: Ask, wanted: int, held: int, accounts: tuple[QuotaAccount, ...], *, usage: Usage, placed: Placed
+) -> Admission:
+    """How many of `wanted` copies are admitted, `held` of them being there already (they are never taken back).
+
+    `usage` and `placed` leave the asking workload out. Whole workloads are admitted entirely, or not beyond what they
+    hold.
+    """
+    refusal = _namespace_refusal(ask, accounts)
+    speaking = accounts_of(ask.project, accounts)
+    generations = {account.name: account.generation for account in speaking}
+    if refusal:
+        return Admission(held, Reason.NOT_ALLOWED, refusal, not speaking, generations)
+    best = Admission(UNLIMITED, unlimited=not speaking, generations=generations)
+    for account in speaking:
+        for found in (
+            _by_priority(ask, account, held),
+            _by_concurrency(account, wanted, held, placed),
+            _by_resources(ask, account, wanted, held, usage),
+        ):
+            if found is not None and found.copies < best.copies:
+                best = Admission(found.copies, found.reason, found.message, False, generations)
+    return best
+
+
+def _namespace_refusal(ask: Ask, accounts: tuple[QuotaAccount, ...]) -> str:
+    """A namespace that is bound to some account may only use that account's projects, and the other way round."""
+    namespace = ask.key.namespace
+    owners = sorted((one for one in accounts if namespace in one.namespaces), key=lambda one: one.name)
+    if owners and not any(ask.project in one.projects for one in owners):
+        owner = owners[0]
+        return (
+            f"namespace {namespace} is bound to FederatedQuota {owner.name} (spec.namespaces), whose projects are "
+            f"{', '.join(sorted(owner.projects)) or 'none'}; project {ask.project} is not among them"
+        )
+    for account in accounts_of(ask.project, accounts):
+        if account.namespaces and namespace not in account.namespaces:
+            return (
+                f"project {ask.project} belongs to FederatedQuota {account.name}, which admits it from namespaces "
+                f"{', '.join(sorted(account.namespaces))} (spec.namespaces), not from {namespace}"
+            )
+    return ""
+
+
+def _by_priority(ask: Ask, account: QuotaAccount, held: int) -> Admission | None:
+    if account.max_priority is None or ask.priority <= account.max_priority:
+        return None
+    return Admission(
+        held,
+        Reason.PRIORITY_EXCEEDS_MAX,
+        f"FederatedQuota {account.name} allows priority up to {account.max_priority} (spec.maxPriority), "
+        f"the workload asks for {ask.priority}",
+    )
+
+
+def _by_concurrency(account: QuotaAccount, wanted: int, held: int, placed: Placed) -> Admission | None:
+    if account.max_concurrent is None or held > 0 or wanted <= 0:
+        return None
+    running = sum(placed(project) for project in sorted(account.projects))
+    if running < account.max_concurrent:
+        return None
+    return Admission(
+        0,
+        Reason.QUOTA_EXCEEDED,
+        f"FederatedQuota {account.name} allows {account.max_concurrent} workloads at a time "
+        f"(spec.maxConcurrentWorkloads), {running} are placed",
+    )
+
+
+def _by_resources(ask: Ask, account: QuotaAccount, wanted: int, held: int, usage: Usage) -> Admission | None:
+    tier = account.tiers.get(ask.tier)
+    if tier is None:
+        return None
+    used = Resources()
+    for project in sorted(account.projects):
+        used = used + usage(project, ask.tier)
+    tightest: Admission | None = None
+    for name, field_name, limit in limits(tier):
+        need = ask.shape.requests[name]
+        if need <= 0:
+            continue
+        fit = max(limit - used[name], 0) // need
+        if fit >= wanted or (tightest is not None and fit >= tightest.copies):
+            continue
+        never = need * wanted > limit
+        amounts = [quantity.render_amount(name, amount) for amount in (limit, used[name], need * wanted, need)]
+        tightest = Admission(
+            fit,
+            Reason.EXCEEDS_MAX_QUOTA if never else Reason.QUOTA_EXCEEDED,
+            f"FederatedQuota {account.name} allows {amounts[0]} {name} (spec.tiers.{ask.tier}.{field_name}.{name}), "
+            f"others hold {amounts[1]}; {wanted} copies of {amounts[3]} need {amounts[2]}, {fit} fit",
+        )
+    if tightest is None:
+        return None
+    copies = held if ask.whole else max(tightest.copies, held)
+    return Admission(copies, tightest.reason, tightest.message)

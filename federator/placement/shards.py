@@ -1,0 +1,64 @@
+"""Which shards run where: unfinished shards divided by slots, as few contiguous ranges, nothing moved without need.
+
+A cluster keeps the ranges it has (finished indexes in them never move) while it has slots; what is unassigned goes by
+Webster's method, weighted by slots, to the clusters that have some. Any slot at all means that every shard is assigned.
+"""
+
+from collections.abc import Mapping
+
+from federator.model import shards
+from federator.model.shards import Ranges
+from federator.placement import division
+from federator.placement.division import Party
+
+
+def assign(
+    count: int, finished: Ranges, held: Mapping[str, Ranges], slots: Mapping[str, int], order: Mapping[str, int]
+) -> dict[str, Ranges]:
+    """The ranges of every cluster that has any. `held` are the ranges of the clusters that stay, `slots` what each may
+    run at once; `order` breaks ties."""
+    every: Ranges = ((0, count - 1),) if count > 0 else ()
+    unfinished = shards.minus(every, finished)
+    kept: dict[str, Ranges] = {}
+    taken: Ranges = ()
+    for name in sorted(held):
+        mine = shards.minus(shards.intersect(held[name], every), taken)
+        if not slots.get(name):
+            mine = shards.minus(mine, unfinished)
+        kept[name] = mine
+        taken = shards.union(taken, mine)
+    loose = shards.minus(unfinished, taken)
+    parties = [
+        Party(
+            name,
+            slots[name],
+            count,
+            seats=shards.size(shards.intersect(kept.get(name, ()), unfinished)),
+            order=order.get(name, 0),
+        )
+        for name in sorted(slots)
+        if slots[name] > 0
+    ]
+    if parties:
+        before = {party.name: party.seats for party in parties}
+        division.divide(parties, shards.size(unfinished))
+        for party in sorted(parties, key=lambda one: _first(kept.get(one.name, ()), one.name)):
+            mine, loose = _extend(kept.get(party.name, ()), loose, party.seats - before[party.name])
+            kept[party.name] = mine
+    return {name: ranges for name, ranges in sorted(kept.items()) if ranges}
+
+
+def _first(ranges: Ranges, name: str) -> tuple[int, str]:
+    return (ranges[0][0] if ranges else 1 << 62, name)
+
+
+def _extend(mine: Ranges, loose: Ranges, count: int) -> tuple[Ranges, Ranges]:
+    """Takes `count` indexes: first those that continue a range it has, then from the start of what is loose."""
+    ends = {high + 1 for _, high in mine}
+    for low, high in loose:
+        if count > 0 and low in ends:
+            taken = (low, min(high, low + count - 1))
+            mine, loose = shards.union(mine, (taken,)), shards.minus(loose, (taken,))
+            count -= taken[1] - taken[0] + 1
+    taken_ranges, loose = shards.take(loose, count)
+    return shards.union(mine, taken_ranges), loose

@@ -1,0 +1,178 @@
+"""The sentences of a decision: why each cluster was or was not chosen, and what is missing. Always with numbers.
+
+Only words: whatever they say was decided by the engine.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from federator.model import quantity
+from federator.model.ask import Ask, Policy, Strategy, Unit
+from federator.model.decision import Reason, Verdict
+from federator.placement.candidates import Candidate, Place
+from federator.placement.quota import Admission
+
+
+def verdicts(
+    ask: Ask,
+    eligible: Mapping[str, Place],
+    found: Sequence[Candidate],
+    got: Mapping[str, int],
+    left_out: Mapping[str, Reason],
+) -> tuple[Verdict, ...]:
+    """One verdict per cluster of the snapshot, by name."""
+    by_name = {one.name: one for one in found}
+    return tuple(
+        _of_candidate(ask, by_name[name], got.get(name, 0), left_out.get(name))
+        if name in by_name
+        else _of_refused(place)
+        for name, place in eligible.items()
+    )
+
+
+def _of_refused(place: Place) -> Verdict:
+    refusal = place.refusal
+    if refusal is None:
+        raise ValueError(f"cluster {place.view.name} is open but no candidate")
+    return Verdict(place.view.name, refusal.reason, refusal.message)
+
+
+def _of_candidate(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> Verdict:
+    reason, message = _judged(ask, one, got, left_out)
+    return Verdict(one.name, reason, f"cluster {one.name} {message}", one.cap, got, one.score, one.terms)
+
+
+def _judged(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> tuple[Reason, str]:
+    things = noun(ask)
+    if got > 0 and one.place.refusal is not None:
+        because = one.place.refusal.message.removeprefix(f"cluster {one.name} ")
+        return Reason.CHOSEN, f"keeps {got} {things} and takes no new ones: it {because}"
+    if got > 0:
+        kept = f", {min(one.held, got)} of them held before" if one.held else ""
+        return (
+            Reason.CHOSEN,
+            f"gets {got} {things}{kept}; at most {one.cap} are possible there{_limited(ask.policy, one)}",
+        )
+    if one.pending:
+        return (
+            Reason.PENDING_EVALUATION,
+            "has not yet answered how many copies of this pod fit (node selector or affinity)",
+        )
+    if left_out is Reason.BELOW_MINIMUM:
+        least = ask.policy.division.min_per_cluster
+        return left_out, f"could take {one.cap} {things}; minPerCluster is {least} and could not be met there"
+    if left_out is Reason.AT_MAXIMUM:
+        most = ask.policy.division.max_clusters
+        return left_out, f"could take {one.cap} {things}, but maxClusters {most} is reached by better clusters"
+    if one.cap <= 0:
+        return one.limit, _full(ask, one)
+    if one.weight <= 0:
+        return Reason.NOT_SELECTED, "has no weight under spec.division.weights"
+    return Reason.NOT_NEEDED, f"could take {one.cap} {things}, none was needed there"
+
+
+def _limited(policy: Policy, one: Candidate) -> str:
+    if one.limit is Reason.AT_MAXIMUM:
+        return f" (maxPerCluster {policy.division.max_per_cluster})"
+    if one.limit is Reason.UNSCHEDULABLE:
+        return " (it could not schedule more lately)"
+    if one.limit is Reason.SPREAD_UNSATISFIABLE:
+        return " (it lacks a label of a DoNotSchedule spread rule)"
+    return ""
+
+
+def _full(ask: Ask, one: Candidate) -> str:
+    if one.limit is Reason.SPREAD_UNSATISFIABLE:
+        keys = ", ".join(
+            rule.topology_key
+            for rule, domain in zip(ask.policy.spread, one.place.domains, strict=True)
+            if rule.hard and not domain
+        )
+        return f"lacks label {keys}, over which a DoNotSchedule rule spreads"
+    if one.limit is Reason.AT_MAXIMUM:
+        return f"may take none: maxPerCluster is {ask.policy.division.max_per_cluster}"
+    if one.limit is Reason.UNSCHEDULABLE:
+        return "could not schedule a single copy lately and takes none for now"
+    return f"has no node with room for one copy ({request(ask)})"
+
+
+def request(ask: Ask) -> str:
+    """One copy's request, as people write it."""
+    return ", ".join(f"{name} {text}" for name, text in quantity.render(ask.shape.requests).items()) or "no request"
+
+
+def noun(ask: Ask) -> str:
+    """What is divided, in words: shards are divided through the slots that run them."""
+    return "slots" if ask.unit is Unit.SHARDS else "copies"
+
+
+def shortage(
+    ask: Ask,
+    wanted: int,
+    placed: int,
+    admission: Admission,
+    *,
+    eligible: Mapping[str, Place],
+    found: Sequence[Candidate],
+    left_out: Mapping[str, Reason],
+    violated: bool,
+) -> tuple[Reason, str]:
+    """The binding constraint and the decision's sentence."""
+    things = noun(ask)
+    if placed >= wanted:
+        return Reason.CHOSEN, f"all {wanted} {things} are placed"
+    head = f"{placed} of {wanted} {things} are placed, {wanted - placed} are missing"
+    if admission.copies < wanted and placed >= min(admission.copies, wanted):
+        return admission.reason, f"{head}: {admission.message}"
+    if not found:
+        reason, why = _nowhere(eligible)
+        return reason, f"{head}: {why}"
+    reason, why = _binding(ask, placed, found, left_out, violated)
+    return reason, f"{head}: {why}"
+
+
+def _nowhere(eligible: Mapping[str, Place]) -> tuple[Reason, str]:
+    """No cluster takes anything: the reason that most nearly lets it in, of the clusters that the policy selects."""
+    refusals = [place.refusal for place in eligible.values() if place.refusal is not None]
+    if not refusals:
+        return Reason.NO_MATCHING_CLUSTER, "the fleet has no clusters"
+    selected = [one for one in refusals if one.reason is not Reason.NOT_SELECTED]
+    if not selected:
+        return Reason.NO_MATCHING_CLUSTER, f"the policy selects none of the {len(refusals)} clusters"
+    order = list(Reason)
+    first = min(selected, key=lambda one: order.index(one.reason))
+    alike = sum(one.reason is first.reason for one in selected)
+    more = (
+        f" ({alike} of the {len(selected)} selected clusters are refused for this reason)" if len(selected) > 1 else ""
+    )
+    return first.reason, f"{first.message}{more}"
+
+
+def _binding(
+    ask: Ask, placed: int, found: Sequence[Candidate], left_out: Mapping[str, Reason], violated: bool
+) -> tuple[Reason, str]:
+    room = sum(one.cap for one in found if one.name not in left_out)
+    fits = f"{len(found)} clusters could hold {room} in all"
+    if any(one.pending for one in found):
+        waiting = sum(one.pending for one in found)
+        return (
+            Reason.PENDING_EVALUATION,
+            f"{waiting} clusters have not yet answered how many copies of this pod fit; {fits}",
+        )
+    if violated or (room > placed and any(rule.hard for rule in ask.policy.spread)):
+        keys = ", ".join(rule.topology_key for rule in ask.policy.spread if rule.hard)
+        return Reason.SPREAD_UNSATISFIABLE, f"the DoNotSchedule spread over {keys} allows no more; {fits}"
+    for reason, why in (
+        (Reason.BELOW_MINIMUM, f"minPerCluster {ask.policy.division.min_per_cluster} keeps clusters out; {fits}"),
+        (Reason.AT_MAXIMUM, f"maxClusters {ask.policy.division.max_clusters} is reached; {fits}"),
+    ):
+        if reason in left_out.values():
+            return reason, why
+    for reason, why in (
+        (Reason.AT_MAXIMUM, f"maxPerCluster {ask.policy.division.max_per_cluster} is reached; {fits}"),
+        (Reason.UNSCHEDULABLE, f"clusters that could not schedule more lately are capped; {fits}"),
+    ):
+        if any(one.limit is reason for one in found):
+            return reason, why
+    if ask.policy.division.strategy is Strategy.WEIGHTED and room > placed:
+        return Reason.NOT_SELECTED, f"no cluster with room has a weight; {fits}"
+    return Reason.INSUFFICIENT_CAPACITY, f"{fits} copies of {request(ask)}"
