@@ -6,9 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.contract.crds import install_widgets
-from tests.contract.speaking import Speaker
-from tests.controlplane.plane import ControlPlane
+pytest.register_assert_rewrite("tests.contract.speaking")  # before it is imported: its assertions are what tests show
+
+from tests.contract.crds import install_widgets  # noqa: E402
+from tests.contract.speaking import Speaker  # noqa: E402
+from tests.controlplane.plane import ControlPlane  # noqa: E402
 
 _numbers = itertools.count(1)
 
