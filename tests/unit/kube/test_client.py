@@ -298,9 +298,13 @@ async def test_watch_gives_decoded_events_and_raises_what_an_error_event_carries
     gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     script = Script(stream(line("ADDED", thing("a", 5)), bookmark(6), line("ERROR", gone)))
     seen = []
-    with pytest.raises(errors.Expired):
+
+    async def follow() -> None:
         async for event in client(script).watch("v1", "things", resource_version="4"):
             seen.append((event.type, event.object["metadata"]["resourceVersion"]))
+
+    with pytest.raises(errors.Expired):
+        await follow()
     assert seen == [("ADDED", "5"), ("BOOKMARK", "6")]
     assert script.answers[0].closed
     assert script.query(0)["resourceVersion"] == "4"

@@ -1,0 +1,331 @@
+"""The work queue as a data structure: signals collapse, one worker per key, failures wait, nothing is lost."""
+
+import asyncio
+import collections
+import random
+from typing import Any
+
+import pytest
+
+from federator.kube import errors
+from federator.kube.queue import WorkQueue
+from federator.model.steps import Revisit
+from tests.unit.kube.scripted import on_virtual_time
+
+
+def queue(**options: Any) -> WorkQueue[str]:
+    return WorkQueue("test", rng=random.Random(3), **options)
+
+
+class Served:
+    """A queue with workers; each turn of a key is noted with its time."""
+
+    def __init__(self, work: WorkQueue[str], handler: Any, workers: int = 2) -> None:
+        self.work = work
+        self.turns: list[tuple[str, float]] = []
+        self._handler = handler
+        self._task = asyncio.create_task(work.run(self._turn, workers))
+
+    async def _turn(self, key: str) -> Any:
+        self.turns.append((key, asyncio.get_running_loop().time()))
+        return await self._handler(key)
+
+    async def stop(self) -> None:
+        self._task.cancel()
+        await asyncio.wait([self._task])
+        assert self._task.cancelled()
+
+
+@on_virtual_time
+async def test_nine_signals_during_a_turn_make_exactly_one_more_turn():
+    work = queue()
+
+    async def handler(_key: str) -> None:
+        await asyncio.sleep(1)
+
+    served = Served(work, handler)
+    work.add("a")
+    await asyncio.sleep(0.5)
+    for _ in range(9):
+        work.add("a")
+    await asyncio.sleep(10)
+    assert [key for key, _ in served.turns] == ["a", "a"]
+    await served.stop()
+
+
+@on_virtual_time
+async def test_a_key_never_has_two_turns_at_once_whatever_the_number_of_workers():
+    work = queue()
+    running: collections.Counter[str] = collections.Counter()
+    worst = 0
+
+    async def handler(key: str) -> None:
+        nonlocal worst
+        running[key] += 1
+        worst = max(worst, running[key])
+        await asyncio.sleep(0.1)
+        running[key] -= 1
+
+    served = Served(work, handler, workers=8)
+    rng = random.Random(1)
+    for _ in range(300):
+        work.add(rng.choice("abc"))
+        await asyncio.sleep(rng.random() * 0.05)
+    await asyncio.sleep(5)
+    assert worst == 1
+    assert work.idle
+    await served.stop()
+
+
+@on_virtual_time
+async def test_keys_are_served_in_the_order_of_their_first_signal():
+    work = queue()
+    for key in "abcab":
+        work.add(key)
+    assert len(work) == 3
+    assert [await work.get() for _ in range(3)] == ["a", "b", "c"]
+
+
+@on_virtual_time
+async def test_a_busy_key_does_not_starve_the_others():
+    work = queue()
+
+    async def handler(key: str) -> None:
+        if key == "busy":
+            work.add("busy")
+        await asyncio.sleep(0.1)
+
+    served = Served(work, handler, workers=1)
+    work.add("busy")
+    await asyncio.sleep(0.05)
+    work.add("other")
+    await asyncio.sleep(0.3)
+    assert "other" in [key for key, _ in served.turns[:3]]
+    await served.stop()
+
+
+@on_virtual_time
+async def test_of_several_delayed_signals_the_earliest_counts_and_there_is_one_turn():
+    work = queue()
+    served = Served(work, lambda key: asyncio.sleep(0))
+    work.add_after("a", 30)
+    work.add_after("a", 10)
+    work.add_after("a", 20)
+    work.add_after("b", 5)
+    await asyncio.sleep(100)
+    assert served.turns == [("b", 5.0), ("a", 10.0)]
+    await served.stop()
+
+
+@on_virtual_time
+async def test_delays_of_nothing_are_signals_at_once():
+    work = queue()
+    work.add_after("a", 0)
+    assert await work.get() == "a"
+
+
+@on_virtual_time
+async def test_a_revisit_brings_the_key_back():
+    work = queue()
+
+    async def handler(key: str) -> Any:
+        return Revisit(key, 7.0, "a token expires") if len(served.turns) < 3 else None
+
+    served = Served(work, handler)
+    work.add("a")
+    await asyncio.sleep(100)
+    assert [time for _, time in served.turns] == [0.0, 7.0, 14.0]
+    await served.stop()
+
+
+@on_virtual_time
+async def test_transient_failures_back_off_exponentially_with_a_cap_and_success_forgets_them():
+    work = queue(base_s=0.1, cap_s=10.0)
+
+    async def handler(_key: str) -> None:
+        if len(served.turns) <= 15:
+            raise errors.Unreachable("no")
+
+    served = Served(work, handler)
+    work.add("a")
+    await asyncio.sleep(300)
+    waits = [b[1] - a[1] for a, b in zip(served.turns, served.turns[1:], strict=False)]
+    assert len(waits) == 15
+    assert all(0.1 * 0.1 <= wait <= 10.0 for wait in waits)
+    assert waits[0] <= 0.1
+    assert max(waits[8:]) > 2
+    begun = len(served.turns)
+    work.add("a")
+    await asyncio.sleep(1)
+    assert len(served.turns) == begun + 1
+    await served.stop()
+
+
+@on_virtual_time
+async def test_what_trying_again_does_not_help_waits_longer():
+    for failure in (errors.Denied("no"), errors.Invalid("no"), KeyError("bug")):
+        work = queue()
+        first = True
+
+        async def handler(_key: str, failure: Exception = failure) -> None:
+            nonlocal first
+            if first:
+                first = False
+                raise failure
+
+        served = Served(work, handler)
+        begun = asyncio.get_running_loop().time()
+        work.add("a")
+        await asyncio.sleep(30)
+        assert served.turns[1][1] - begun >= 5.0
+        await served.stop()
+
+
+@on_virtual_time
+async def test_retry_after_is_obeyed():
+    work = queue()
+
+    async def handler(_key: str) -> None:
+        if len(served.turns) == 1:
+            raise errors.Throttled("slow", retry_after_s=30.0)
+
+    served = Served(work, handler)
+    work.add("a")
+    await asyncio.sleep(100)
+    assert 30.0 <= served.turns[1][1] <= 37.5
+    await served.stop()
+
+
+@on_virtual_time
+async def test_a_bug_is_counted_and_ends_nothing(caplog):
+    work = queue()
+
+    async def handler(key: str) -> None:
+        if key == "bad":
+            raise ZeroDivisionError
+
+    served = Served(work, handler, workers=1)
+    work.add("bad")
+    work.add("good")
+    await asyncio.sleep(1)
+    assert [key for key, _ in served.turns] == ["bad", "good"]
+    assert work.failures == 1
+    assert "the turn of bad broke" in caplog.text
+    await served.stop()
+
+
+@on_virtual_time
+async def test_a_group_of_transient_errors_is_transient_and_obeys_the_longest_wait():
+    work = queue()
+
+    async def handler(_key: str) -> None:
+        if len(served.turns) == 1:
+            raise ExceptionGroup("two members", [errors.Unreachable("a"), errors.Throttled("b", retry_after_s=20.0)])
+
+    served = Served(work, handler)
+    work.add("a")
+    await asyncio.sleep(100)
+    assert work.failures == 1  # a group is no ApiError: it is told as what it is
+    assert served.turns[1][1] >= 20.0
+    await served.stop()
+
+
+@on_virtual_time
+async def test_a_batch_lingers_for_more_and_is_bounded():
+    work = queue()
+    work.add("a")
+
+    async def later() -> None:
+        await asyncio.sleep(0.01)
+        for key in "bcdef":
+            work.add(key)
+
+    task = asyncio.create_task(later())
+    assert await work.take_batch(4, linger_s=0.05) == ["a", "b", "c", "d"]
+    assert asyncio.get_running_loop().time() == pytest.approx(0.05)
+    await task
+    assert await work.take_batch(10) == ["e", "f"]
+
+
+@on_virtual_time
+async def test_a_cancelled_batch_gives_its_first_key_back():
+    work = queue()
+    work.add("a")
+    task = asyncio.create_task(work.take_batch(4, linger_s=10))
+    await asyncio.sleep(1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert await work.get() == "a"
+
+
+@on_virtual_time
+async def test_batches_are_served_one_at_a_time_and_a_failed_one_comes_back_whole():
+    work = queue()
+    batches: list[list[str]] = []
+
+    async def handler(keys: Any) -> None:
+        batches.append(list(keys))
+        if len(batches) == 1:
+            raise errors.Conflict("somebody was faster")
+
+    task = asyncio.create_task(work.run_batches(handler, most=10, linger_s=0.01))
+    for key in "abc":
+        work.add(key)
+    await asyncio.sleep(10)
+    assert batches[0] == ["a", "b", "c"]
+    assert sorted(key for batch in batches[1:] for key in batch) == ["a", "b", "c"]
+    assert work.idle
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@on_virtual_time
+async def test_cancelling_a_waiting_worker_loses_no_wake_up():
+    work = queue()
+    waiters = [asyncio.create_task(work.get()) for _ in range(2)]
+    await asyncio.sleep(0)
+    work.add("a")
+    waiters[0].cancel()  # its wake-up is on the way already
+    await asyncio.sleep(1)
+    assert waiters[1].result() == "a"
+
+
+@on_virtual_time
+async def test_memory_is_bounded_by_keys_and_not_by_signals():
+    work = queue()
+    for number in range(10_000):
+        work.add("a")
+        work.add_after("b", 1000 - number / 100)
+        work.add_after(f"c{number % 10}", 5 + number)
+    assert len(work) == 1
+    assert work.pending == 12
+    assert len(work._timers) < 200
+
+
+@on_virtual_time
+async def test_random_traffic_ends_with_every_key_seen_after_its_last_signal():
+    for seed in range(30):
+        rng = random.Random(seed)
+        work = queue(base_s=0.01, cap_s=0.2, stuck_s=0.1)
+        told: dict[str, float] = {}
+        seen: dict[str, float] = {}
+
+        async def handler(
+            key: str, rng: random.Random = rng, told: dict[str, float] = told, seen: dict[str, float] = seen
+        ) -> Any:
+            begun = asyncio.get_running_loop().time()
+            await asyncio.sleep(rng.random() * 0.05)
+            if rng.random() < 0.2:
+                raise errors.Unreachable("no")
+            seen[key] = begun
+            return Revisit(key, 0.5, "again") if rng.random() < 0.1 else None
+
+        served = Served(work, handler, workers=rng.randrange(1, 5))
+        for _ in range(100):
+            key = rng.choice("abcde")
+            told[key] = asyncio.get_running_loop().time()
+            work.add(key)
+            await asyncio.sleep(rng.random() * 0.02)
+        await asyncio.sleep(20)
+        assert all(seen[key] >= when for key, when in told.items())
+        await served.stop()
