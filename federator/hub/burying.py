@@ -1,7 +1,8 @@
 """Burying: a decision whose workload is gone empties the members and only then lets go of its finalizer.
 
-The decision is the tombstone. Members that cannot be reached keep it alive, and are named (`spec.deletion.waitingFor`), until
-they return or are removed from the fleet. Nothing is deleted in a member before its lists are in.
+The decision is the tombstone. Members that cannot be reached keep it alive, and are named
+(`spec.deletion.waitingFor`), until they return or are removed from the fleet. Nothing is deleted in a member before
+its lists are in.
 """
 
 import logging
@@ -31,7 +32,7 @@ class Burying:
         self.state = state
         self.host = host
         self.events = events
-        self.queue: WorkQueue[tuple[str, str]] = WorkQueue("burying", rng=rng)
+        self.queue: WorkQueue[tuple[str, str]] = WorkQueue("burying", rng=rng, metrics=state.metrics)
         state.signals.to_bury.append(lambda namespace, name: self.queue.add((namespace, name)))
 
     async def run(self) -> None:
@@ -94,7 +95,7 @@ class Burying:
         blocked = tuple(
             cluster
             for cluster in sorted(record.clusters | {seen.cluster for seen in self._unheard_slices(record)})
-            if (member := self.state.members.get(cluster)) is not None and not member.heard
+            if (holder := self.state.members.get(cluster)) is not None and not holder.heard
         )
         return blocked, busy
 
@@ -136,7 +137,13 @@ class Burying:
             rest = [text for text in live["metadata"].get("finalizers") or () if text != DECISION_FINALIZER]
             await self.host.patch(
                 ref,
-                {"metadata": {"finalizers": rest, "uid": record.uid, "resourceVersion": live["metadata"]["resourceVersion"]}},
+                {
+                    "metadata": {
+                        "finalizers": rest,
+                        "uid": record.uid,
+                        "resourceVersion": live["metadata"]["resourceVersion"],
+                    }
+                },
             )
         except errors.NotFound:
             log.debug("decision %s/%s is gone already", *name)

@@ -1,8 +1,8 @@
 """Dispatching: compares decisions with what members hold and carries out the next step, member by member.
 
-Every member has its own queue and workers, so a slow one costs only its own slices. A turn is level-triggered: it plans the
-whole workload from memory and does its own cluster's part. Nothing is deleted before the member's lists are in, and never
-without the uid it was judged by.
+Every member has its own queue and workers, so a slow one costs only its own slices. A turn is level-triggered: it
+plans the whole workload from memory and does its own cluster's part. Nothing is deleted before the member's lists are
+in, and never without the uid it was judged by.
 """
 
 import asyncio
@@ -58,7 +58,9 @@ class Dispatching:
     def queue_of(self, member: Member) -> WorkQueue[WorkloadKey]:
         found = self.queues.get(member.name)
         if found is None:
-            found = self.queues[member.name] = WorkQueue(f"dispatch-{member.name}", rng=self.rng)
+            found = self.queues[member.name] = WorkQueue(
+                f"dispatch-{member.name}", rng=self.rng, metrics=self.state.metrics
+            )
         return found
 
     async def run(self, member: Member) -> None:
@@ -217,9 +219,7 @@ class Dispatching:
         )
         if not found:
             return Difference({}, {})
-        return Difference(
-            slices.difference(live, slices.render(verbs, obj, share, fleet=fleet, profile=profile)), part
-        )
+        return Difference(slices.difference(live, slices.render(verbs, obj, share, fleet=fleet, profile=profile)), part)
 
     def _ref(self, key: WorkloadKey) -> ObjectRef:
         return kinds.KINDS[key.kind].ref(key.namespace, key.name)

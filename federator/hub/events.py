@@ -1,6 +1,8 @@
-"""Events on the user's object, on transitions only. Best effort: an Event that cannot be written is dropped and counted.
+"""Events on the user's object, on transitions only. Best effort: an Event that cannot be written is dropped and
+counted.
 
-Queued and written by one task, so that no decision or write ever waits for an Event. Counted apart from the write budget.
+Queued and written by one task, so that no decision or write ever waits for an Event. Counted apart from the write
+budget.
 """
 
 import asyncio
@@ -45,9 +47,7 @@ class Events:
             self.tell(workload.key, workload.uid, "Placed" if before is None else "Rebalanced", note, action="Place")
         short_before = before.facts.shortfall if before is not None else 0
         if decision.shortfall and (decision.shortfall != short_before or before is None):
-            self.tell(
-                workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True
-            )
+            self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
 
     def about_decision(self, name: tuple[str, str], record: Record, reason: str, note: str) -> None:
         """An Event on a PlacementDecision: the workload it speaks of is gone."""
@@ -62,9 +62,7 @@ class Events:
         regarding = kinds.KINDS[key.kind].ref(key.namespace, key.name)
         self._enqueue(regarding, uid, reason, note, action=action, warning=warning)
 
-    def _enqueue(
-        self, regarding: ObjectRef, uid: str, reason: str, note: str, *, action: str, warning: bool
-    ) -> None:
+    def _enqueue(self, regarding: ObjectRef, uid: str, reason: str, note: str, *, action: str, warning: bool) -> None:
         stamp = self._clock.rfc3339_micro()
         name = f"{regarding.name}.{self._rng.getrandbits(64):016x}"
         event = {

@@ -1,7 +1,7 @@
 """Gathering: folds what all members report about a workload into its host status, and writes only what differs.
 
-At once when a workload has settled or turned; otherwise at most once a second per workload, and an unsettled first status waits
-that long, so that a quick placement costs one status write in all.
+At once when a workload has settled or turned; otherwise at most once a second per workload, and an unsettled first
+status waits that long, so that a quick placement costs one status write in all.
 """
 
 import dataclasses
@@ -50,7 +50,7 @@ class Gathering:
         self.dispatching = dispatching
         self.events = events
         self.clock = clock
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue("gathering", rng=rng)
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue("gathering", rng=rng, metrics=state.metrics)
         self._not_before: dict[WorkloadKey, float] = {}
         """Monotonic time before which an unsettled status of this workload is not written."""
         state.signals.to_fold.append(self.queue.add)
@@ -140,7 +140,7 @@ class Gathering:
                     Refusal(
                         cluster,
                         "Conflict",
-                        f"an object named {workload.key.namespace}/{workload.key.name} is there that this fleet did not write",
+                        f"an object named {workload.key.namespace}/{workload.key.name} is not this fleet's",
                         True,
                     )
                 )
@@ -180,9 +180,7 @@ class Gathering:
         # The status of a native kind comes back with fields that its server fills in: those are not ours to compare.
         return diffs.merge_patch(live, want) | {name: None for name in live if name not in want}
 
-    async def _write(
-        self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold
-    ) -> None:
+    async def _write(self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold) -> None:
         key = workload.key
         ref = kinds.KINDS[key.kind].ref(key.namespace, key.name)
         try:
@@ -217,4 +215,3 @@ class Gathering:
 
 def _integer(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
-

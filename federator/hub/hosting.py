@@ -1,6 +1,7 @@
 """What the hub hears from the host: one reflector per kind, each keeping the shared state and telling who must act.
 
-A change maps to workload keys; the event itself is dropped. Create, update, delete, restart and missed events take one path.
+A change maps to workload keys; the event itself is dropped. Create, update, delete, restart and missed events take
+one path.
 """
 
 import asyncio
@@ -49,7 +50,7 @@ class Hosting:
         self.rng = rng
         self.on_member = on_member
         self.stores: list[Store[Any]] = []
-        self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng)
+        self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
         """Workloads whose summary was made with a RuntimeProfile that has changed since."""
 
     async def run(self) -> None:
@@ -70,7 +71,7 @@ class Hosting:
     async def wait_synced(self) -> None:
         """Returns when every list of the host is in."""
         expected = 6 + len(kinds.WORKLOADS)
-        while len(self.stores) < expected:
+        while len(self.stores) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
             await asyncio.sleep(0.01)
         for store in self.stores:
             await store.wait_synced()
@@ -93,6 +94,7 @@ class Hosting:
             on_change=on_change,
             clock=self.clock,
             rng=self.rng,
+            metrics=self.state.metrics,
         )
         group.create_task(reflector.run(), name=f"host {kind.plural}")
         self.stores.append(store)

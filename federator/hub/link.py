@@ -1,7 +1,7 @@
 """The state of our line to one member: one table next to one enum, driven by probes, read by filters and folds.
 
-Silence is not absence: a member that does not answer is SUSPECT, then LOST, but what it holds stays on the books until it is
-heard again. Time is an argument (seconds of the monotonic clock).
+Silence is not absence: a member that does not answer is SUSPECT, then LOST, but what it holds stays on the books
+until it is heard again. Time is an argument (seconds of the monotonic clock).
 """
 
 from collections.abc import Mapping

@@ -114,7 +114,7 @@ class Member:
         """Why a cluster that says it is `uid` is not the one that was joined; "" when it is."""
         if self.duplicate_of:
             return f"it is the same cluster as {self.duplicate_of}"
-        pinned = membercluster.pinned_uid(self.obj) or self.uid
+        pinned = (self.obj.get("spec") or {}).get("clusterUID") or self.uid
         if pinned and uid != pinned:
             return f"the cluster answers as {uid}, but {pinned} was joined (kube-system uid)"
         return ""
@@ -154,7 +154,7 @@ class Member:
                     store,
                     project=self._projection(kind.kind),
                     label_selector="" if kind.model is not None else slices.fleet_selector(fleet),
-                    on_change=lambda key, old, new: self._slice_changed(key, old, new),
+                    on_change=self._slice_changed,
                     clock=clock,
                     rng=rng,
                 )

@@ -1,8 +1,8 @@
 """Membership: one line to each MemberCluster, opened, probed, judged and closed.
 
-For every MemberCluster object one task runs `Line.run`: it fetches the credentials, pins the identity, starts the reflectors
-and probes. What it learns goes into the shared `Member`; what people should see goes to MemberCluster.status through `report`.
-A member's trouble never raises beyond its own line.
+For every MemberCluster object one task runs `Line.run`: it fetches the credentials, pins the identity, starts the
+reflectors and probes. What it learns goes into the shared `Member`; what people should see goes to
+MemberCluster.status through `report`. A member's trouble never raises beyond its own line.
 """
 
 import asyncio
@@ -22,7 +22,8 @@ from federator.kube.transport import Transport
 from federator.model.steps import ObjectRef
 
 Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
-"""From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or ValueError with a sentence."""
+"""From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or ValueError with a
+sentence."""
 
 log = logging.getLogger(__name__)
 
@@ -82,7 +83,9 @@ class Line:
             try:
                 secret = await self.host.get(ObjectRef("v1", "secrets", namespace, name, "Secret"))
             except errors.NotFound:
-                raise ValueError(f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist") from None
+                raise ValueError(
+                    f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist"
+                ) from None
         return await self.connect(self.member.obj, secret)
 
     async def _serve(self, transport: Transport) -> None:

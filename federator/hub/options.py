@@ -1,4 +1,4 @@
-"""What an operator may set for the hub. Filled by `settings`; every field has its unit and the reason for its default."""
+"""What an operator may set for the hub. Filled by `settings`; every field says its unit, and why it is so."""
 
 from dataclasses import dataclass
 

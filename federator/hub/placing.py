@@ -1,8 +1,8 @@
 """Placing: takes a batch of keys, one snapshot and its ledger, and writes the decisions.
 
-One batch runs at a time, because room and quota are shared by everybody. The core decides; this file gathers its inputs, writes
-what changed with a version check, and on a conflict simply takes the key again. A decision is on the host before any member
-hears of it.
+One batch runs at a time, because room and quota are shared by everybody. The core decides; this file gathers its
+inputs, writes what changed with a version check, and on a conflict simply takes the key again. A decision is on the
+host before any member hears of it.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds, placementdecision, placementpolicy
+from federator.api import kinds, placementdecision, placementfields
 from federator.hub import records
 from federator.hub.events import Events
 from federator.hub.records import Record
+from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
 from federator.hub.workloads import Workload
 from federator.kube import client as clients
@@ -52,13 +53,21 @@ class Placing:
     """The only writer of PlacementDecisions' shares."""
 
     def __init__(
-        self, state: HubState, host: clients.Client, events: Events, *, clock: Clock, rng: random.Random
+        self,
+        state: HubState,
+        host: clients.Client,
+        events: Events,
+        feedback: Feedback,
+        *,
+        clock: Clock,
+        rng: random.Random,
     ) -> None:
         self.state = state
+        self.feedback = feedback
         self.host = host
         self.events = events
         self.clock = clock
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue("placing", rng=rng)
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue("placing", rng=rng, metrics=state.metrics)
         self.waiting: dict[WorkloadKey, frozenset[str]] = {}
         """Workloads with a shortfall, and the clusters whose news could help (empty: any)."""
         state.signals.to_place.append(self.queue.add)
@@ -118,6 +127,7 @@ class Placing:
             return None
         if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
             return None
+        self.feedback.refresh(key)
         policy = self.policy_of(workload)
         if self.state.refuses_native(key.kind) and policy.origin == "default":
             return None  # nobody asked to have it federated: it is the host's own
@@ -126,9 +136,9 @@ class Placing:
             self.state.signals.ask_members()
         found = self.state.evaluated[key] = inputs.inputs_hash(ask, snapshot)
         record = self.state.record_of(workload)
-        if record is not None and record.facts.inputs_hash == found and key not in self.waiting:
-            if not record.facts.shortfall and not self._capped(key, record):
-                return None
+        valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
+        if record is not None and valid and not record.facts.shortfall and not self._capped(key, record):
+            return None
         return Due(workload, ask, record, found)
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
@@ -143,7 +153,7 @@ class Placing:
         placement = workload.placement
         try:
             if placement and "policyRef" not in placement:
-                return placementpolicy.policy_from_inline(placement)
+                return placementfields.policy_from_inline(placement)
             return policies.choose(
                 workload.key.kind,
                 workload.key.namespace,
@@ -173,8 +183,8 @@ class Placing:
         """The refusal of a native kind on a host that runs such workloads itself: it would run twice."""
         ask = item.ask
         message = (
-            f"the host runs {ask.key.kind}s itself (setting sharedHost): its {ask.count} copies would run there and in members;"
-            " use a PinterestService, or a dedicated host"
+            f"the host runs {ask.key.kind}s itself (setting hub.shared_host): its {ask.count} copies would run there"
+            " and in members; use a PinterestService, or a dedicated host"
         )
         return Decision(
             key=ask.key,
@@ -289,7 +299,7 @@ class Placing:
             }
             return await self.host.create(ref, body)
         # One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
-        operations = [
+        operations: list[dict[str, Any]] = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": record.facts.resource_version},
             {"op": "replace", "path": "/spec", "value": spec},
         ]
@@ -322,8 +332,8 @@ class Placing:
 
 
 def _same(record: Record, decision: Decision) -> bool:
-    """Whether writing the decision would tell nobody anything new. Its message may carry figures that move with the room
-    of the fleet; they are not worth a write (`explain` computes them afresh)."""
+    """Whether writing the decision would tell nobody anything new. Its message may carry figures that move with the
+    room of the fleet; they are not worth a write (`explain` computes them afresh)."""
     return (
         record.facts.inputs_hash == decision.inputs_hash
         and record.shares == decision.shares

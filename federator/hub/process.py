@@ -1,7 +1,7 @@
 """The hub process: wires host, members and controllers together, and knows when it may act.
 
-Order of a start: the host's lists, then every member heard or known to be unheard; until then nothing is placed, dispatched or
-deleted. `run` ends by cancellation only; every task has this process as its owner.
+Order of a start: the host's lists, then every member heard or known to be unheard; until then nothing is placed,
+dispatched or deleted. `run` ends by cancellation only; every task has this process as its owner.
 """
 
 import asyncio
@@ -26,6 +26,7 @@ from federator.hub.state import HubState
 from federator.hub.workloads import Documents
 from federator.kube import client as clients
 from federator.kube.clock import Clock
+from federator.kube.metrics import Metrics
 from federator.model.names import WorkloadKey
 
 log = logging.getLogger(__name__)
@@ -35,22 +36,29 @@ class HubProcess:
     """One hub. `client` speaks to the host; `connect` opens transports to members."""
 
     def __init__(
-        self, client: clients.Client, connect: Connect, *, options: HubOptions, clock: Clock, rng: random.Random
+        self,
+        client: clients.Client,
+        connect: Connect,
+        *,
+        options: HubOptions,
+        clock: Clock,
+        rng: random.Random,
+        metrics: Metrics | None = None,
     ) -> None:
         self.host = client
         self.connect = connect
         self.options = options
         self.clock = clock
         self.rng = rng
-        self.state = HubState(options)
+        self.state = HubState(options, metrics)
         self.documents = Documents(client, options.document_cache)
         self.events = Events(client, clock=clock, rng=rng)
-        self.placing = Placing(self.state, client, self.events, clock=clock, rng=rng)
+        self.feedback = Feedback(self.state, clock=clock)
+        self.placing = Placing(self.state, client, self.events, self.feedback, clock=clock, rng=rng)
         self.dispatching = Dispatching(self.state, self.documents, rng=rng)
         self.gathering = Gathering(self.state, client, self.dispatching, self.events, clock=clock, rng=rng)
         self.burying = Burying(self.state, client, self.events, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
-        self.feedback = Feedback(self.state, clock=clock)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
         self._group: asyncio.TaskGroup | None = None
         self._lines: dict[str, list[asyncio.Task[None]]] = {}
@@ -71,7 +79,7 @@ class HubProcess:
             log.info("hub is ready: %d workloads, %d members", len(self.state.workloads), len(self.state.members))
 
     async def _until_ready(self) -> None:
-        """The host's lists, then every member heard or given up for now (bounded by the time that makes it NotReady)."""
+        """The host's lists, then every member heard or given up for now, within the time that makes one NotReady."""
         await self.hosting.wait_synced()
         deadline = self.clock.monotonic() + self.options.unready_after_s
         while self.clock.monotonic() < deadline:
@@ -159,8 +167,8 @@ class HubProcess:
         """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""
         self.state.note_slice(member.name, key)
         seen = member.slice_of(key)
-        if self.feedback.note(member, key, seen):
-            self.state.signals.place(key)
+        if (in_s := self.feedback.note(key, seen, member.name)) is not None:
+            self.placing.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
         if workload is None or seen is None or seen.deleting or member.verified.of(seen) is None:
             self.state.signals.dispatch(key)

@@ -1,7 +1,8 @@
 """The hub's view of PlacementDecisions: one record per object, filed under its workload or among the tombstones.
 
-A decision is written before any member hears of it and outlives its workload until every member is known to be empty. Records
-come from the reflector and, sooner, from the answers to our own writes; the higher seq wins, then the newer version.
+A decision is written before any member hears of it and outlives its workload until every member is known to be empty.
+Records come from the reflector and, sooner, from the answers to our own writes; the higher seq wins, then the newer
+version.
 """
 
 from collections.abc import Mapping, Sequence

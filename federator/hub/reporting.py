@@ -1,7 +1,8 @@
-"""Reporting: what the hub knows of a member becomes MemberCluster.status, and what it wants to know goes to its ClusterCapacity.
+"""Reporting: what the hub knows of a member becomes MemberCluster.status, and what it wants to know goes to its
+ClusterCapacity.
 
-Written on change only; figures of capacity when they moved by more than a percent, at most every half minute. No heartbeat lives
-in any status.
+Written on change only; figures of capacity when they moved by more than a percent, at most every half minute. No
+heartbeat lives in any status.
 """
 
 import logging
@@ -37,8 +38,8 @@ class Reporting:
         self.state = state
         self.host = host
         self.clock = clock
-        self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng)
-        self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng)
+        self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng, metrics=state.metrics)
+        self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
         self._copied: dict[str, tuple[float, Capacity]] = {}
         state.signals.to_ask.append(self.ask_all)
 
@@ -125,7 +126,8 @@ class Reporting:
 
 
 def moved(before: Capacity, after: Capacity, permille: int) -> bool:
-    """Whether free room, allocatable or the exact answers differ by more than this many thousandths of the allocatable."""
+    """Whether free room, allocatable or the exact answers differ by more than this many thousandths of the
+    allocatable."""
     if before.copies.keys() != after.copies.keys() or before.allocatable != after.allocatable:
         return True
     total, difference = after.allocatable, _spread(before.free, after.free)

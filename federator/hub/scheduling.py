@@ -1,9 +1,9 @@
 """Feedback from members' schedulers: what could not be bound for a while caps the cluster, so that the rest moves.
 
-A cap holds for some minutes and then decays: the next decision may try the cluster again. Read by placing as part of a holding.
+A cap holds for some minutes and then decays: the next decision may try the cluster again. Read by placing as part of
+a holding.
 """
 
-from federator.hub.members import Member
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.kube.clock import Clock
@@ -17,18 +17,28 @@ class Feedback:
         self.state = state
         self.clock = clock
 
-    def note(self, member: Member, key: WorkloadKey, seen: SliceSeen | None) -> bool:
-        """Looks at one slice; tells whether a cap is new, so that the workload must be placed again."""
-        place = (key, member.name)
+    def note(self, key: WorkloadKey, seen: SliceSeen | None, cluster: str) -> float | None:
+        """Looks at one slice. Returns in how many seconds placing should look at the workload (0: now), None for
+        never."""
+        place = (key, cluster)
         if seen is None or not seen.ours(self.state.options.fleet):
             self.state.caps.pop(place, None)
-            return False
+            return None
         observed = seen.observation
+        if not observed.unschedulable:
+            return None
         waited = self.clock.now() - observed.unschedulable_since_s
-        if not observed.unschedulable or waited < self.state.options.unschedulable_after_s:
-            return False
+        if waited < self.state.options.unschedulable_after_s:
+            return self.state.options.unschedulable_after_s - waited
         cap = max(0, observed.desired - observed.unschedulable)
         now = self.clock.monotonic()
         before = self.state.caps.get(place)
+        if before is not None and before[1] > now and before[0] <= cap:
+            return None
         self.state.caps[place] = (cap, now + self.state.options.unschedulable_decay_s)
-        return before is None or before[1] <= now or before[0] > cap
+        return 0.0
+
+    def refresh(self, key: WorkloadKey) -> None:
+        """Brings the caps of one workload up to date, before it is placed."""
+        for cluster, seen in self.state.slices_of(key).items():
+            self.note(key, seen, cluster)

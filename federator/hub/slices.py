@@ -1,8 +1,8 @@
 """What the hub remembers of a slice in a member, and how a slice is compared with what it should be.
 
-`summarise` is the projection of the member reflectors. A slice is *verified* when its live digest is known to cover a rendered
-content and share; the verdict is remembered by digest, so that a restart or a drift is noticed and an unchanged object is
-never read twice.
+`summarise` is the projection of the member reflectors. A slice is *verified* when its live digest is known to cover a
+rendered content and share; the verdict is remembered by digest, so that a restart or a drift is noticed and an
+unchanged object is never read twice.
 """
 
 from collections.abc import Mapping
@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import kinds
+from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.hub import workloads
 from federator.model import diffs, names
@@ -59,8 +60,12 @@ def live_digest(obj: Mapping[str, Any]) -> str:
 
 
 def _lasting(annotations: Mapping[str, str] | None) -> dict[str, str]:
-    """Without what the member's own controllers count in (deployment.kubernetes.io/revision rises with every roll-out)."""
-    return {name: text for name, text in (annotations or {}).items() if not name.startswith("deployment.kubernetes.io/")}
+    """Without what the member writes: its roll-out revision, and what it says of a carried Deployment."""
+    return {
+        name: text
+        for name, text in (annotations or {}).items()
+        if name != MEMBER_STATUS_ANNOTATION and not name.startswith("deployment.kubernetes.io/")
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +104,8 @@ def render(
 ) -> dict[str, Any]:
     """The complete slice of `obj` for the share's cluster. `profile` is (name, hash), empty strings for none.
 
-    `origin` replaces the generation it is marked with: a generation that changed nothing for this cluster is not worth a write.
+    `origin` replaces the generation it is marked with: a generation that changed nothing for this cluster is not
+    worth a write.
     """
     meta = obj["metadata"]
     mark = SliceMark(
@@ -118,8 +124,9 @@ def render(
 def difference(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
     """The merge patch that makes every field we own have our value; empty when there is nothing to do.
 
-    Fields of a spec of ours that the live object has and we do not want any more are removed, but only in objects that carry
-    `spec.slice`: there the hub is the one writer of spec. In carried native kinds, what is not ours is left to its owner.
+    Fields of a spec of ours that the live object has and we do not want any more are removed, but only in objects
+    that carry `spec.slice`: there the hub is the one writer of spec. In carried native kinds, what is not ours is
+    left to its owner.
     """
     patch: dict[str, Any] = {}
     live_meta, want_meta = live["metadata"], want["metadata"]
@@ -140,7 +147,8 @@ def difference(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, An
 
 
 def share_part(patch: Mapping[str, Any], want: Mapping[str, Any], neutral: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a patch belongs to the share and not to the content: the fields in which `want` differs from the neutral slice."""
+    """What of a patch belongs to the share and not to the content: the fields in which `want` differs from the neutral
+    slice."""
     spec = patch.get("spec") or {}
     want_spec, neutral_spec = want.get("spec") or {}, neutral.get("spec") or {}
     found: dict[str, Any] = {}

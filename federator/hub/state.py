@@ -1,7 +1,7 @@
 """Everything the hub's controllers share: what was last heard of host and members, and who wants to know of a change.
 
-One instance per hub process, written on the event loop only. Controllers subscribe with plain callbacks; a callback takes note
-(adds keys to a queue) and returns.
+One instance per hub process, written on the event loop only. Controllers subscribe with plain callbacks; a callback
+takes note (adds keys to a queue) and returns.
 """
 
 import dataclasses
@@ -18,6 +18,7 @@ from federator.hub.options import HubOptions
 from federator.hub.records import Record
 from federator.hub.slices import SliceSeen
 from federator.hub.workloads import Workload
+from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
 from federator.model import seq as seqs
 from federator.model.ask import PodShape
@@ -73,6 +74,7 @@ class HubState:
     """The hub's memory. Rebuilt from the host and the members at every start; nothing of it is persisted."""
 
     options: HubOptions
+    metrics: Metrics | None = None
     books: Books = field(default_factory=Books)
     signals: Signals = field(default_factory=Signals)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
@@ -106,8 +108,10 @@ class HubState:
     def note_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:
         """Takes the answer to our own status write, so that the next fold compares with what is there."""
         known = self.workloads.get(key)
-        if known is not None and known.uid == uid and version_number(known.resource_version) < version_number(
-            obj["metadata"].get("resourceVersion", "")
+        if (
+            known is not None
+            and known.uid == uid
+            and version_number(known.resource_version) < version_number(obj["metadata"].get("resourceVersion", ""))
         ):
             self.workloads[key] = dataclasses.replace(
                 known,
@@ -136,7 +140,8 @@ class HubState:
         return [self.records[name] for name in sorted(self.by_workload.get(key, ()))]
 
     def note_record(self, namespace: str, new: Record) -> bool:
-        """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the version."""
+        """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
+        version."""
         name = (namespace, new.name)
         old = self.records.get(name)
         if old is not None and old.uid == new.uid and _order(new) <= _order(old):

@@ -1,8 +1,8 @@
 """From a decision and what members hold to the next thing to do in each member. Pure.
 
-A table per unit: replicas grow first and shrink only while enough stay ready; shards leave a cluster only after their state is
-safe on the host. Rollouts reach a bounded number of clusters at a time. Nothing here renders objects: an action says what, the
-dispatcher does it.
+A table per unit: replicas grow first and shrink only while enough stay ready; shards leave a cluster only after their
+state is safe on the host. Rollouts reach a bounded number of clusters at a time. Nothing here renders objects: an
+action says what, the dispatcher does it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -49,7 +49,8 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What to do in one cluster now. `count` is the replicas to write when a shrink is done in parts, else the share's."""
+    """What to do in one cluster now. `count` is the replicas to write when a shrink is done in parts, else the
+    share's."""
 
     cluster: str
     do: Do
@@ -77,16 +78,18 @@ def plan(
     actions: list[Action] = []
     for cluster in sorted(wanted.keys() | held.keys()):
         share, now = wanted.get(cluster), held[cluster]
-        action = _one(unit, cluster, share, now, cluster in rolling, allowance)
+        action = _one(unit, cluster, share, now, may_roll=cluster in rolling, allowance=allowance)
         if action.do in (Do.UPDATE, Do.DELETE) and unit is Unit.REPLICAS:
             allowance -= max(0, now.ready - action.count)
         actions.append(action)
     return tuple(actions)
 
 
-def _one(unit: Unit, cluster: str, share: Share | None, now: Held, may_roll: bool, allowance: int) -> Action:
+def _one(unit: Unit, cluster: str, share: Share | None, now: Held, *, may_roll: bool, allowance: int) -> Action:
     if not now.known:
-        return Action(cluster, Do.HOLD if share is not None or now.exists else Do.NOTHING, why="the cluster is not heard")
+        return Action(
+            cluster, Do.HOLD if share is not None or now.exists else Do.NOTHING, why="the cluster is not heard"
+        )
     if not now.exists:
         if share is None:
             return Action(cluster, Do.NOTHING)
@@ -114,7 +117,9 @@ def _one(unit: Unit, cluster: str, share: Share | None, now: Held, may_roll: boo
 def _leave(unit: Unit, cluster: str, now: Held, allowance: int) -> Action:
     """A cluster that lost its whole share."""
     if not now.safe:
-        return Action(cluster, Do.HOLD, count=now.count, why="what its shards completed is not recorded on the host yet")
+        return Action(
+            cluster, Do.HOLD, count=now.count, why="what its shards completed is not recorded on the host yet"
+        )
     if unit is Unit.SHARDS or now.ready <= allowance:
         return Action(cluster, Do.DELETE)
     if allowance <= 0:

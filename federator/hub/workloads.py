@@ -163,9 +163,9 @@ class Documents:
     async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
         """The object as `workload` summarises it, or newer; None when it is gone. Raises ApiError."""
         kept = self._kept.get(workload.key)
-        if kept is not None and kept["metadata"].get("uid") == workload.uid:
-            if kept["metadata"].get("generation", 0) >= workload.generation:
-                return kept
+        same = kept is not None and kept["metadata"].get("uid") == workload.uid
+        if kept is not None and same and kept["metadata"].get("generation", 0) >= workload.generation:
+            return kept
         key = workload.key
         try:
             obj = await self._host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))

@@ -134,7 +134,8 @@ DEFAULT_POLICY = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one workload wants. `count` copies or shards; `slots` is how many may run at once (equal to count for replicas)."""
+    """What one workload wants. `count` copies or shards; `slots` is how many may run at once (equal to count for
+    replicas)."""
 
     key: WorkloadKey
     uid: str

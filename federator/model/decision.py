@@ -74,7 +74,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where one workload goes. Always: sum of share counts + `shortfall` == `wanted` (times the clusters for Duplicate)."""
+    """Where one workload goes. Always: sum of counts + `shortfall` == `wanted` (times the clusters for
+    Duplicate)."""
 
     key: WorkloadKey
     uid: str

@@ -1,6 +1,7 @@
 """The fleet as one decision sees it: frozen, complete, stamped with the time it was read.
 
-A `FleetSnapshot` holds everything placement may read. What a batch gives away while it runs lies in the Ledger above it.
+A `FleetSnapshot` holds everything placement may read. What a batch gives away while it runs lies in the Ledger above
+it.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,7 @@
 """Names and keys: who is meant, without carrying the object.
 
-A `WorkloadKey` is what queues, stores and ledgers are keyed by. Names derived from it are deterministic, injective and valid
-for Kubernetes; nothing here draws randomness.
+A `WorkloadKey` is what queues, stores and ledgers are keyed by. Names derived from it are deterministic, injective
+and valid for Kubernetes; nothing here draws randomness.
 """
 
 import hashlib
@@ -47,5 +47,6 @@ def stable_order(*parts: str) -> int:
 
 
 def decision_name(short_kind: str, name: str, uid: str) -> str:
-    """The name of a workload's PlacementDecision: short kind, name and a hash of its uid, so a re-creation gets its own."""
+    """The name of a workload's PlacementDecision: short kind, name and a hash of its uid, so a re-creation gets its
+    own."""
     return f"{short_kind}-{name}-{short_hash(uid)}"

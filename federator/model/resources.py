@@ -1,8 +1,8 @@
 """Resource vectors in exact integers.
 
-Units go by name: `cpu` in milli-cores, everything else in its base unit (memory and ephemeral-storage in bytes, pods and
-extended resources such as nvidia.com/gpu in counts). A name that is absent is zero. All arithmetic of capacity and quota
-passes through here.
+Units go by name: `cpu` in milli-cores, everything else in its base unit (memory and ephemeral-storage in bytes, pods
+and extended resources such as nvidia.com/gpu in counts). A name that is absent is zero. All arithmetic of capacity
+and quota passes through here.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

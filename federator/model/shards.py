@@ -1,4 +1,5 @@
-"""Sets of shard indexes as sorted, disjoint, inclusive ranges, in the spelling of a Job's `completedIndexes` (`0-3,7`)."""
+"""Sets of shard indexes as sorted, disjoint, inclusive ranges, in the spelling of a Job's `completedIndexes`
+(`0-3,7`)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,13 +12,18 @@ def parse(text: str) -> Ranges:
     ranges: list[Range] = []
     for part in text.split(",") if text else ():
         low_text, dash, high_text = part.partition("-")
-        if not (low_text.isascii() and low_text.isdigit()) or (dash and not (high_text.isascii() and high_text.isdigit())):
+        if not _is_index(low_text) or (dash and not _is_index(high_text)):
             raise ValueError(f"{part!r} is not an index or a range of indexes")
         low, high = int(low_text), int(high_text or low_text)
         if high < low or (ranges and low <= ranges[-1][1]):
             raise ValueError(f"{text!r} is not sorted and disjoint at {part!r}")
         ranges.append((low, high))
     return normal(ranges)
+
+
+def _is_index(part: str) -> bool:
+    """ASCII digits alone: int() would take blanks, underscores and other scripts."""
+    return part.isascii() and part.isdigit()
 
 
 def text(ranges: Iterable[Range]) -> str:

@@ -1,0 +1,129 @@
+"""Runs one long-lived process: configures logs, opens the connection, serves metrics and probes, ends on SIGTERM.
+
+The top floor: it alone knows settings, transports and processes together.
+"""
+
+import asyncio
+import base64
+import binascii
+import logging
+import random
+import signal
+from collections.abc import Coroutine, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federator.hub.process import HubProcess
+from federator.kube import connect, kubeconfigs, logs
+from federator.kube.client import Client
+from federator.kube.clock import RealClock
+from federator.kube.metrics import Metrics
+from federator.kube.serving import StatusServer
+from federator.kube.transport import Transport
+from federator.member.process import MemberProcess
+from federator.model.errors import FieldError
+from federator.settings import Settings
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """How a process reaches its own API server."""
+
+    kubeconfig: str = ""
+    context: str = ""
+    in_cluster: bool = False
+
+    async def open(self) -> Transport:
+        """Raises `connect.NotConfigured`."""
+        if self.in_cluster:
+            return await connect.in_cluster()
+        return await connect.from_kubeconfig(self.kubeconfig, self.context)
+
+
+async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = False) -> None:
+    """The hub until SIGTERM."""
+    configure_logs(settings)
+    transport = await access.open()
+    metrics = Metrics()
+
+    async def connect_member(obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
+        return member_transport(obj, secret, allow_loopback=allow_loopback)
+
+    process = HubProcess(
+        Client(transport, "host", metrics=metrics),
+        connect_member,
+        options=settings.hub,
+        clock=RealClock(),
+        rng=random.Random(),
+        metrics=metrics,
+    )
+    try:
+        await _serve(settings, metrics, process.run(), lambda: {"host": "" if process.state.ready else "not read yet"})
+    finally:
+        await transport.close()
+
+
+async def run_member(
+    settings: Settings, access: Access, *, cluster: str, fleet: str = "", standalone: bool = False
+) -> None:
+    """The member process until SIGTERM."""
+    configure_logs(settings)
+    transport = await access.open()
+    metrics = Metrics()
+    process = MemberProcess(
+        Client(transport, cluster, field_manager="federator-member", metrics=metrics),
+        cluster=cluster,
+        fleet=fleet or settings.hub.fleet,
+        clock=RealClock(),
+        rng=random.Random(),
+        standalone=standalone,
+        options=settings.member,
+    )
+    try:
+        await _serve(settings, metrics, process.run(), lambda: {})
+    finally:
+        await transport.close()
+
+
+def member_transport(obj: Mapping[str, Any], secret: Mapping[str, Any], *, allow_loopback: bool) -> Transport:
+    """A transport from the kubeconfig in a member's Secret. Raises ValueError with a sentence that quotes no value."""
+    name = obj["metadata"]["name"]
+    encoded = (secret.get("data") or {}).get("kubeconfig")
+    if not isinstance(encoded, str):
+        raise ValueError(f"the Secret of {name} has no key `kubeconfig`")
+    try:
+        data = base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise ValueError(f"the kubeconfig in the Secret of {name} is no base64") from None
+    try:
+        access = kubeconfigs.member_access(data, allow_loopback=allow_loopback)
+    except FieldError as refused:
+        raise ValueError(f"the kubeconfig of {name} is refused: {refused}") from None
+    return connect.for_member(access, allow_loopback=allow_loopback)
+
+
+def configure_logs(settings: Settings) -> None:
+    styles: Mapping[str, logs.Style] = {"json": "json", "console": "console", "auto": "auto"}
+    if settings.log.format not in styles:
+        raise FieldError("log.format", f"must be one of {', '.join(styles)}, not {settings.log.format!r}")
+    logs.configure(settings.log.level.upper(), styles[settings.log.format])
+
+
+async def _serve(settings: Settings, metrics: Metrics, work: Coroutine[Any, Any, None], ready: Any) -> None:
+    """Runs the work beside the status port until it ends or a signal comes."""
+    status = StatusServer(metrics=metrics, ready=ready)
+    if settings.serve.enabled:
+        port = await status.start(settings.serve.host, settings.serve.port)
+        log.info("serving /metrics, /healthz and /readyz on %s:%d", settings.serve.host, port)
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, task.cancel)
+    try:
+        await task
+    except asyncio.CancelledError:
+        log.info("stopped")
+    finally:
+        await status.close()

@@ -1,0 +1,120 @@
+"""What all commands share: options with kubectl's names, a client of the host, running on an event loop, printing,
+exit codes.
+
+Tables go to stdout, everything else to stderr. Exit 1: something failed, or only a part could be shown.
+"""
+
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import click
+import yaml
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def connection_options(command: F) -> F:
+    """--kubeconfig and --context, as kubectl has them."""
+    command = click.option("--context", default="", help="Context of the kubeconfig.")(command)
+    return click.option("--kubeconfig", default="", help="Kubeconfig of the host (default: KUBECONFIG).")(command)
+
+
+def namespace_options(command: F) -> F:
+    """-n and -A, as kubectl has them."""
+    command = click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")(command)
+    return click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")(command)
+
+
+def fail(message: str, code: int = 1) -> NoReturn:
+    """Ends the command with a sentence on stderr."""
+    click.echo(f"error: {message}", err=True)
+    sys.exit(code)
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Runs on uvloop where it exists. What went wrong becomes a sentence and exit 1; Ctrl-C ends quietly with 130."""
+    from federator.kube.connect import NotConfigured
+    from federator.kube.errors import ApiError
+    from federator.model.errors import FieldError
+
+    try:
+        return _runner()(coroutine)
+    except (ApiError, NotConfigured, FieldError) as trouble:
+        fail(str(trouble))
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def _runner() -> Callable[[Coroutine[Any, Any, T]], T]:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.run
+    return lambda coroutine: asyncio.Runner(loop_factory=uvloop.new_event_loop).run(coroutine)
+
+
+async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[T]]) -> T:
+    """Opens a client of the host, does the work, closes it."""
+    from federator.kube import connect
+    from federator.kube.client import Client
+
+    transport = await connect.from_kubeconfig(kubeconfig, context)
+    try:
+        return await work(Client(transport, "host"))
+    finally:
+        await transport.close()
+
+
+def default_namespace(kubeconfig: str, context: str) -> str:
+    """The namespace of the context; `default` when it names none or is not readable."""
+    path = kubeconfig or os.environ.get("KUBECONFIG", "") or os.path.expanduser("~/.kube/config")
+    for part in path.split(os.pathsep):
+        try:
+            with open(part, encoding="utf-8") as file:
+                document = yaml.safe_load(file)
+        except (OSError, yaml.YAMLError):
+            continue
+        if not isinstance(document, Mapping):
+            continue
+        wanted = context or document.get("current-context")
+        for entry in document.get("contexts") or ():
+            if isinstance(entry, Mapping) and entry.get("name") == wanted:
+                return str((entry.get("context") or {}).get("namespace") or "default")
+    return "default"
+
+
+def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False) -> str:
+    """Columns padded as kubectl pads them: three blanks between, no rulers."""
+    shown = list(rows) if no_headers else [headers, *rows]
+    if not shown:
+        return ""
+    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
+    return "\n".join(
+        "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in shown
+    )
+
+
+def dump(value: Any, output: str) -> str:
+    """The value as JSON or YAML."""
+    if output == "json":
+        return json.dumps(value, indent=4, sort_keys=False)
+    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).rstrip()
+
+
+def age(stamp: str, now_s: float) -> str:
+    """`5m`, `3h`, `2d`: the time since an RFC 3339 stamp, in kubectl's short way."""
+    from federator.kube import clock
+
+    try:
+        seconds = max(0, int(now_s - clock.parse(stamp)))
+    except ValueError:
+        return "<unknown>"
+    for unit, size, below in (("s", 1, 120), ("m", 60, 7200), ("h", 3600, 172800)):
+        if seconds < below:
+            return f"{seconds // size}{unit}"
+    return f"{seconds // 86400}d"

@@ -1,0 +1,38 @@
+"""`federator crd install|print`: the CustomResourceDefinitions, applied server-side or as YAML."""
+
+import click
+import yaml
+
+from federator.cli import common
+
+
+@click.group()
+def crd() -> None:
+    """Install or print the CustomResourceDefinitions."""
+
+
+@crd.command(name="install")
+@common.connection_options
+def install(kubeconfig: str, context: str) -> None:
+    """Apply the CRDs server-side, to the host or to a member."""
+
+    async def work(client: "clients.Client") -> None:
+        for body in crds.all_crds():
+            name = body["metadata"]["name"]
+            ref = ObjectRef("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, body["kind"])
+            await client.patch(ref, body, kind="apply", force=True)
+            click.echo(f"customresourcedefinition.apiextensions.k8s.io/{name} serverside-applied")
+
+    from federator.api import crds
+    from federator.kube import client as clients
+    from federator.model.steps import ObjectRef
+
+    common.run(common.with_host(kubeconfig, context, work))
+
+
+@crd.command(name="print")
+def print_() -> None:
+    """Print the CRDs as YAML."""
+    from federator.api import crds
+
+    click.echo(yaml.safe_dump_all(crds.all_crds(), sort_keys=False).rstrip())

@@ -1,0 +1,51 @@
+"""The command line: one table of commands, each imported only when it is used, so that a shell never waits for all of
+them."""
+
+import importlib
+from collections.abc import Mapping
+
+import click
+
+from federator import __version__
+
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "demo": ("federator.cli.demo", "A federation with an example application, in this process."),
+    "sandbox": ("federator.cli.sandbox", "Embedded clusters to try things on, with kubeconfigs."),
+    "get": ("federator.cli.get", "Workloads, clusters and decisions over the whole federation."),
+    "explain": ("federator.cli.explain", "Why a workload is where it is, and what would help."),
+    "place": ("federator.cli.place", "The placement engine on files: test policies without a cluster."),
+    "convert": ("federator.cli.convert", "Kubernetes manifests to Pinterest workloads."),
+    "cluster": ("federator.cli.cluster", "Join, check, cordon and remove members."),
+    "crd": ("federator.cli.crd", "Install or print the CustomResourceDefinitions."),
+    "pause": ("federator.cli.pause", "Stop all placing and dispatching; reporting goes on."),
+    "resume": ("federator.cli.pause", "End a pause."),
+    "hub": ("federator.cli.processes", "Run the hub."),
+    "member": ("federator.cli.processes", "Run the member process of one cluster."),
+    "config": ("federator.cli.config", "Show and explain settings."),
+    "version": ("federator.cli.version", "Print the version."),
+}
+"""Name -> (module that has a click command in a function of the same name, one line of help)."""
+
+
+class LazyGroup(click.Group):
+    """Commands are found by the table above and imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
+        assert isinstance(command, click.Command)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, help_text) for name, (_, help_text) in COMMANDS.items()])
+
+
+@click.command(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, message="federator %(version)s")
+def cli() -> None:
+    """Places large workloads over many Kubernetes clusters, and shows where they run and why."""

@@ -1,0 +1,121 @@
+"""`federator sandbox`: an embedded host and embedded members, served over HTTPS on loopback, with kubeconfigs in a
+directory.
+
+With `--api-only` the APIs alone, so that separate hub and member processes can be tried against them.
+"""
+
+import asyncio
+import os
+import random
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import click
+
+from federator.cli import common
+
+SETTLE_S = 120.0
+
+
+@click.command()
+@click.option("--clusters", default=3, show_default=True, type=click.IntRange(1, 500), help="How many members.")
+@click.option("--dir", "directory", required=True, type=click.Path(file_okay=False), help="Where kubeconfigs go.")
+@click.option("--fleet", "fleet_file", default="", help="Fleet file (YAML) instead of --clusters.")
+@click.option("--api-only", is_flag=True, help="Start the APIs alone, without hub and member controllers.")
+@click.option("--once", is_flag=True, help="End when all answer and everything on the host has settled.")
+@click.option("--seed", default=1, show_default=True, help="Seed of everything drawn by chance.")
+def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once: bool, seed: int) -> None:
+    """Embedded clusters to try things on. Writes DIR/host.kubeconfig, DIR/<member>.kubeconfig and, when ready,
+    DIR/ready."""
+    from federator.embedded import fleetfile
+
+    if fleet_file:
+        try:
+            fleet = fleetfile.parse(Path(fleet_file).read_text(encoding="utf-8"))
+        except OSError as bad:
+            common.fail(f"the fleet file cannot be read: {bad}")
+        except ValueError as bad:
+            common.fail(f"{fleet_file}: {bad}")
+    else:
+        fleet = fleetfile.generated(clusters)
+
+    async def work(served: "Served") -> None:
+        click.echo(f"{len(fleet.members)} members and a host are up; kubeconfigs are in {directory}", err=True)
+        click.echo(f"    kubectl --kubeconfig {served.kubeconfig('host')} get mc", err=True)
+        if once:
+            if not api_only:
+                await served.federation.until_settled(SETTLE_S)
+            return
+        await served.until_stopped()
+
+    common.run(serving(fleet, Path(directory), work, seed=seed, api_only=api_only))
+
+
+class Served:
+    """A running sandbox: its federation and where its kubeconfigs are."""
+
+    def __init__(self, federation: Any, directory: Path) -> None:
+        self.federation = federation
+        self.directory = directory
+
+    def kubeconfig(self, cluster: str) -> Path:
+        return self.directory / f"{cluster}.kubeconfig"
+
+    async def until_stopped(self) -> None:
+        """Until SIGTERM or Ctrl-C; raises when a part of the sandbox dies."""
+        import signal
+
+        stopped = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stopped.set)
+        while not stopped.is_set():
+            self.federation.check()
+            try:
+                await asyncio.wait_for(stopped.wait(), 1.0)
+            except TimeoutError:
+                continue
+
+
+async def serving(
+    fleet: Any,
+    directory: Path,
+    work: Callable[[Served], Coroutine[Any, Any, None]],
+    *,
+    seed: int = 1,
+    api_only: bool = False,
+) -> None:
+    """Starts everything, serves it, writes the files, does `work`, and takes everything down whatever happens."""
+    from federator.embedded import http
+    from federator.embedded.federation import Federation
+    from federator.kube.clock import RealClock
+
+    prepare(directory)
+    # The seed fixes what the fleet does; tokens come from the machine, because they are secrets.
+    federation = Federation(fleet=fleet, clock=RealClock(), rng=random.Random(seed))
+    for cluster in (federation.host, *federation.members.values()):
+        cluster.renew_token(os.urandom(16).hex())
+    servers = await http.serve_all([federation.host, *federation.members.values()])
+    try:
+        kubeconfigs = {name: http.kubeconfig({name: server}, name) for name, server in servers.items()}
+        for name, server in servers.items():
+            http.write_kubeconfig(directory / f"{name}.kubeconfig", {name: server}, name)
+        federation.start_clusters()
+        await federation.install(kubeconfigs)
+        if not api_only:
+            federation.start_members()
+            federation.start_hub()
+        (directory / "ready").write_text("ready\n", encoding="utf-8")
+        await work(Served(federation, directory))
+    finally:
+        (directory / "ready").unlink(missing_ok=True)
+        await federation.stop()
+        for server in servers.values():
+            await server.close()
+
+
+def prepare(directory: Path) -> None:
+    """Makes the directory, private; refuses one that another sandbox may be using."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (directory / "ready").unlink(missing_ok=True)

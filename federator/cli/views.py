@@ -1,0 +1,87 @@
+"""Tables over the federated view: the printer columns of our kinds, rendered here, so that get and watch look alike.
+
+Rows are made from plain objects of the host; a member's trouble shows as their conditions.
+"""
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from federator.api import kinds
+from federator.api.kinds import Column, Kind
+from federator.cli import common
+from federator.kube.client import Client
+
+NATIVE_COLUMNS: Mapping[str, tuple[Column, ...]] = {
+    "Deployment": (
+        Column("Desired", ".spec.replicas", "integer"),
+        Column("Ready", ".status.readyReplicas", "integer"),
+        Column("Up-to-date", ".status.updatedReplicas", "integer"),
+        Column("Age", ".metadata.creationTimestamp", "date"),
+    ),
+}
+"""Columns of carried kinds, whose schema is not ours."""
+
+ALIASES: Mapping[str, str] = {
+    name: kind.kind
+    for kind in kinds.KINDS.values()
+    for name in (kind.plural, kind.singular, kind.kind.lower(), *kind.short_names)
+} | {
+    "clusters": "MemberCluster",
+    "cluster": "MemberCluster",
+    "decisions": "PlacementDecision",
+    "decision": "PlacementDecision",
+}
+"""What people type -> kind."""
+
+
+def kind_named(text: str) -> Kind:
+    """The kind people mean by a plural, singular or short name. Ends the command for one that is none."""
+    found = ALIASES.get(text.lower())
+    if found is None:
+        common.fail(f"there is no kind {text!r}; try psvc, pjs, clusters, decisions, policies, deploy or quotas")
+    return kinds.KINDS[found]
+
+
+def columns(kind: Kind, *, wide: bool) -> list[Column]:
+    return [column for column in kind.columns or NATIVE_COLUMNS.get(kind.kind, ()) if wide or not column.wide]
+
+
+def headers(kind: Kind, *, wide: bool = False, with_namespace: bool = False) -> list[str]:
+    found = ["NAME", *(column.name.upper() for column in columns(kind, wide=wide))]
+    return ["NAMESPACE", *found] if with_namespace and kind.namespaced else found
+
+
+def row(kind: Kind, obj: Mapping[str, Any], *, wide: bool = False, with_namespace: bool = False) -> list[str]:
+    """The cells of one object."""
+    meta = obj["metadata"]
+    cells = [meta["name"], *(cell(column, obj) for column in columns(kind, wide=wide))]
+    return [meta.get("namespace", ""), *cells] if with_namespace and kind.namespaced else cells
+
+
+def cell(column: Column, obj: Mapping[str, Any]) -> str:
+    """One value by a dotted path, as the API server prints it."""
+    value: Any = obj
+    for part in column.json_path.strip(".").split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    if value is None:
+        return ""
+    if column.type == "date":
+        return common.age(str(value), time.time())
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def text(kind: Kind, objs: Sequence[Mapping[str, Any]], *, wide: bool, with_namespace: bool, no_headers: bool) -> str:
+    rows = [row(kind, obj, wide=wide, with_namespace=with_namespace) for obj in objs]
+    return common.table(headers(kind, wide=wide, with_namespace=with_namespace), rows, no_headers=no_headers)
+
+
+async def table_of(client: Client, kind_name: str, *, all_namespaces: bool = False, namespace: str = "") -> str:
+    """The table of one kind; "" when there is nothing."""
+    kind = kinds.KINDS[kind_name]
+    listing = await client.list(kind.api_version, kind.plural, "" if all_namespaces else namespace)
+    if not listing.items:
+        return ""
+    return text(kind, listing.items, wide=False, with_namespace=all_namespaces, no_headers=False)

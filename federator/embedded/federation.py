@@ -1,0 +1,208 @@
+"""A whole federation in one process: an embedded host, embedded members, hub and member processes.
+
+Used by the demo, the sandbox and every test that needs more than one cluster. Everything speaks through transports,
+in process here; the sandbox serves the same APIs over HTTPS besides. Runs on real or virtual time.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from federator.api import crds, kinds
+from federator.embedded import fleetfile
+from federator.embedded.fleetfile import FleetSpec
+from federator.embedded.server import EmbeddedCluster
+from federator.hub.options import HubOptions
+from federator.hub.process import HubProcess
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.transport import Transport
+from federator.member.options import MemberOptions
+from federator.member.process import MemberProcess
+from federator.model.steps import ObjectRef
+
+Wrap = Callable[[str, str, Transport], Transport]
+"""(process, cluster, transport) -> transport: where faults and traces come in."""
+
+
+@dataclass(slots=True)
+class Federation:
+    """The parts of one federation. `start` brings everything up; `stop` cancels what it started."""
+
+    fleet: FleetSpec
+    clock: Clock
+    rng: random.Random
+    hub_options: HubOptions = field(default_factory=HubOptions)
+    member_options: MemberOptions = field(default_factory=MemberOptions)
+    wrap: Wrap = lambda process, cluster, transport: transport
+    host: EmbeddedCluster = field(init=False)
+    members: dict[str, EmbeddedCluster] = field(init=False, default_factory=dict)
+    hub: HubProcess = field(init=False)
+    tasks: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.host = EmbeddedCluster("host", clock=self.clock, rng=self._split(), workloads=False)
+        for member in self.fleet.members:
+            self.members[member.name] = EmbeddedCluster(
+                member.name, clock=self.clock, rng=self._split(), nodes=fleetfile.pools(member)
+            )
+
+    def _split(self) -> random.Random:
+        return random.Random(self.rng.getrandbits(64))
+
+    def client(self, cluster: str, process: str = "user") -> clients.Client:
+        """A client of one cluster (`host` for the host), as administrator."""
+        return clients.Client(self._transport(process, cluster), cluster)
+
+    def _transport(self, process: str, cluster: str) -> Transport:
+        served = self.host if cluster == "host" else self.members[cluster]
+        return self.wrap(process, cluster, served.transport())
+
+    async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
+        """How the hub reaches a member here: by name, whatever its Secret says."""
+        name = obj["metadata"]["name"]
+        if name not in self.members:
+            raise ValueError(f"there is no embedded cluster named {name}")
+        return self._transport("hub", name)
+
+    def start_clusters(self) -> None:
+        """Starts the native controllers of host and members."""
+        for name, cluster in (("host", self.host), *self.members.items()):
+            if cluster.controllers is not None:
+                self._start(f"controllers {name}", cluster.controllers.run())
+
+    async def install(self, kubeconfigs: Mapping[str, str] | None = None) -> None:
+        """CRDs everywhere, the system namespaces, and a MemberCluster with its Secret per member.
+
+        `kubeconfigs` go into the Secrets, for hubs in other processes; without them the Secrets are empty.
+        """
+        for name in ("host", *self.members):
+            await install_crds(self.client(name))
+        host = self.client("host")
+        for namespace in (self.hub_options.credentials_namespace, self.hub_options.system_namespace):
+            await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, "namespaces")
+        for member in self.fleet.members:
+            secret = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": member.name, "namespace": self.hub_options.credentials_namespace},
+                "stringData": {"kubeconfig": kubeconfigs[member.name]} if kubeconfigs else {},
+            }
+            await ensure(host, secret, "secrets")
+            await ensure(host, fleetfile.member_cluster(member, member.name), "memberclusters")
+
+    def start_members(self) -> None:
+        for name in self.members:
+            self.start_member(name)
+
+    def start_member(self, name: str) -> None:
+        """Starts one member process."""
+        process = MemberProcess(
+            clients.Client(self._transport(f"member-{name}", name), name, field_manager="federator-member"),
+            cluster=name,
+            fleet=self.hub_options.fleet,
+            clock=self.clock,
+            rng=self._split(),
+            options=self.member_options,
+        )
+        self._start(f"member {name}", process.run())
+
+    def start_hub(self) -> None:
+        """Starts the hub; a second call after `kill('hub')` is a restart with an empty memory."""
+        self.hub = HubProcess(
+            clients.Client(self._transport("hub", "host"), "host"),
+            self.connect,
+            options=self.hub_options,
+            clock=self.clock,
+            rng=self._split(),
+        )
+        self._start("hub", self.hub.run())
+
+    async def start(self) -> None:
+        """Everything, in order."""
+        self.start_clusters()
+        await self.install()
+        self.start_members()
+        self.start_hub()
+
+    def _start(self, name: str, coroutine: Any) -> None:
+        self.tasks[name] = asyncio.get_running_loop().create_task(coroutine, name=name)
+
+    async def kill(self, name: str) -> None:
+        """Ends one process (`hub`, `member NAME`, `controllers NAME`)."""
+        task = self.tasks.pop(name)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def stop(self) -> None:
+        """Ends everything."""
+        for task in self.tasks.values():
+            task.cancel()
+        if self.tasks:
+            await asyncio.wait(list(self.tasks.values()))
+        self.tasks.clear()
+
+    def check(self) -> None:
+        """Raises what a part died of, if one did."""
+        for name, task in self.tasks.items():
+            if task.done() and not task.cancelled() and (died := task.exception()) is not None:
+                raise RuntimeError(f"{name} has died: {died!r}") from died
+
+    def settled(self) -> tuple[bool, list[str]]:
+        """Whether the hub has started and every workload on the host has settled; else what is waited for."""
+        self.check()
+        if not self.hub.state.ready:
+            return False, ["the hub is still reading the host and its members"]
+        on_host = sum(
+            self.host.store.count(self.host.registry.get(kind.group, kind.plural)) for kind in kinds.WORKLOADS.values()
+        )
+        known = len(self.hub.state.workloads)
+        if on_host != known:
+            return False, [f"the hub has heard of {known} of {on_host} workloads"]
+        return self.hub.gathering.settled()
+
+    async def until_settled(self, within_s: float) -> None:
+        """Waits until everything has settled. Raises TimeoutError with what is still waited for."""
+        deadline = self.clock.monotonic() + within_s
+        while True:
+            done, waiting = self.settled()
+            if done:
+                return
+            if self.clock.monotonic() >= deadline:
+                raise TimeoutError(f"not settled within {within_s:g} s: " + "; ".join(waiting[:5]))
+            await asyncio.sleep(0.1)
+
+
+async def install_crds(client: clients.Client) -> None:
+    """Applies every CRD and waits until the last one is served."""
+    for crd in crds.all_crds():
+        ref = ObjectRef(
+            "apiextensions.k8s.io/v1",
+            "customresourcedefinitions",
+            "",
+            crd["metadata"]["name"],
+            "CustomResourceDefinition",
+        )
+        await client.patch(ref, crd, kind="apply", force=True)
+    for kind in kinds.KINDS.values():
+        if kind.model is None:
+            continue
+        for _ in range(200):
+            try:
+                await client.list(kind.api_version, kind.plural, limit=1)
+                break
+            except errors.NotFound:
+                await asyncio.sleep(0.05)
+
+
+async def ensure(client: clients.Client, obj: Mapping[str, Any], plural: str) -> None:
+    """Creates the object unless it is there."""
+    meta = obj["metadata"]
+    ref = ObjectRef(obj["apiVersion"], plural, meta.get("namespace", ""), meta["name"], obj["kind"])
+    try:
+        await client.create(ref, obj)
+    except errors.AlreadyExists:
+        return

@@ -1,0 +1,106 @@
+"""Every setting, in groups, with its default. `config/federator.yaml` is this file as data, with the reasons; a test
+compares.
+
+Read once at start from a YAML file and from `FEDERATOR_GROUP__NAME` variables (which win). Unknown keys are errors.
+Nothing else in the package reads the environment for settings.
+"""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from federator.hub.options import HubOptions
+from federator.member.options import MemberOptions
+from federator.model.errors import FieldError
+
+PREFIX = "FEDERATOR_"
+
+
+@dataclass(frozen=True, slots=True)
+class LogOptions:
+    """What is written to stderr."""
+
+    level: str = "info"
+    """debug, info, warning or error."""
+    format: str = "auto"
+    """json, console, or auto: console on a terminal."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeOptions:
+    """The port for metrics and probes."""
+
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 in a pod."""
+    port: int = 0
+    """0 takes a free port and logs it."""
+    enabled: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All groups."""
+
+    hub: HubOptions = field(default_factory=HubOptions)
+    member: MemberOptions = field(default_factory=MemberOptions)
+    log: LogOptions = field(default_factory=LogOptions)
+    serve: ServeOptions = field(default_factory=ServeOptions)
+
+
+def load(path: str = "", environ: Mapping[str, str] | None = None) -> Settings:
+    """Settings from a file (if one is named) and the environment. Raises FieldError with the setting's path."""
+    given: dict[str, dict[str, Any]] = {}
+    if path:
+        try:
+            document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        except (OSError, yaml.YAMLError) as bad:
+            raise FieldError("", f"the settings file {path} cannot be read: {bad}") from None
+        if not isinstance(document, Mapping | None):
+            raise FieldError("", f"the settings file {path} must hold groups of settings")
+        given = {str(group): dict(values or {}) for group, values in (document or {}).items()}
+    for name, text in sorted((os.environ if environ is None else environ).items()):
+        group, found, setting = name.removeprefix(PREFIX).lower().partition("__")
+        if name.startswith(PREFIX) and found:
+            given.setdefault(group, {})[setting] = yaml.safe_load(text)
+    return _checked(given)
+
+
+def _checked(given: Mapping[str, Mapping[str, Any]]) -> Settings:
+    groups = {found.name: found for found in dataclasses.fields(Settings)}
+    made: dict[str, Any] = {}
+    for group, values in given.items():
+        if group not in groups:
+            raise FieldError(group, f"there is no group of settings {group!r}; there are {', '.join(sorted(groups))}")
+        kind = type(getattr(Settings(), group))
+        known = {found.name for found in dataclasses.fields(kind)}
+        for name in values:
+            if name not in known:
+                raise FieldError(f"{group}.{name}", f"there is no setting {name!r} in the group {group!r}")
+        try:
+            made[group] = TypeAdapter(kind).validate_python(dict(values))
+        except ValidationError as bad:
+            first = bad.errors()[0]
+            place = ".".join([group, *(str(part) for part in first["loc"])])
+            raise FieldError(place, f"{first['msg']}, not {first['input']!r}") from None
+    return dataclasses.replace(Settings(), **made)
+
+
+def defaults() -> dict[str, dict[str, Any]]:
+    """Every setting at its default, by group: what `config/federator.yaml` must say."""
+    return {name: plain(values) for name, values in dataclasses.asdict(Settings()).items()}
+
+
+def groups() -> dict[str, type]:
+    """The dataclass of every group, by its name."""
+    return {found.name: type(getattr(Settings(), found.name)) for found in dataclasses.fields(Settings)}
+
+
+def plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values as YAML has them."""
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
