@@ -237,12 +237,12 @@ class Caches:
             reflect(kind, NATIVES[kind], natives, _native_of(kind), on_change=self._on_native)
         for kind, existing in self.referenced.items():
             reflect(kind, REFERENCED[kind], existing, _existence, on_change=self._on_reference(kind))
-        shapes, gpus = self._shapes, self._options.usable_gpu_labels
+        shapes, options = self._shapes, self._options
         reflect(
             "ReplicaSet", ("apps/v1", "replicasets"), self.replicasets, rows.owner_row, on_change=self._on_replicaset
         )
         reflect("Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), on_change=self._on_pod)
-        reflect("Node", ("v1", "nodes"), self.nodes, lambda obj: rows.node_row(obj, gpus), on_change=self._on_node)
+        reflect("Node", ("v1", "nodes"), self.nodes, _node_of(options), on_change=self._on_node)
         reflect(
             "DaemonSet",
             ("apps/v1", "daemonsets"),
@@ -344,6 +344,10 @@ def _slice_of(kind: str) -> Callable[[dict[str, Any]], SliceRow]:
 
 def _native_of(kind: str) -> Callable[[dict[str, Any]], NativeRow]:
     return lambda obj: rows.native_row(kind, obj)
+
+
+def _node_of(options: MemberOptions) -> Callable[[dict[str, Any]], Node]:
+    return lambda obj: rows.node_row(obj, options.gpu_labels, options.family_labels)
 
 
 def _existence(_: dict[str, Any]) -> bool:

@@ -31,5 +31,8 @@ class MemberOptions:
     futile_window_s: float = 120.0
     """Applies of the same content that are further apart than this are drift repaired, not a fight."""
     futile_pause_s: float = 300.0
-    usable_gpu_labels: tuple[str, ...] = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
+    gpu_labels: tuple[str, ...] = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
     """Node labels that name the GPU model; the first one found counts."""
+    family_labels: tuple[str, ...] = ("karpenter.k8s.aws/instance-family", "cloud.google.com/machine-family", "family")
+    """Node labels that name the machine's family; without them it is what stands before the dot of the instance
+    type."""

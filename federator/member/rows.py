@@ -7,7 +7,7 @@ keep what capacity and roll-up need. Projections are total: whatever an API serv
 
 import hashlib
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -246,7 +246,7 @@ class Node:
     family: str
 
 
-def node_row(obj: Obj, gpu_labels: tuple[str, ...]) -> Node:
+def node_row(obj: Obj, gpu_labels: Sequence[str], family_labels: Sequence[str]) -> Node:
     meta, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "status")
     labels = raw.text_map(meta, "labels")
     ready = raw.condition(obj, "Ready").get("status") == "True"
@@ -259,9 +259,13 @@ def node_row(obj: Obj, gpu_labels: tuple[str, ...]) -> Node:
         taints=tuple(
             taint for taint in capacityfields.taints_of(raw.at(obj, "spec", "taints")) if taint.effect in REFUSING
         ),
-        model=next((labels[name] for name in gpu_labels if labels.get(name)), ""),
-        family=labels.get("node.kubernetes.io/instance-type", "").partition(".")[0],
+        model=_first(labels, gpu_labels),
+        family=_first(labels, family_labels) or labels.get("node.kubernetes.io/instance-type", "").partition(".")[0],
     )
+
+
+def _first(labels: Mapping[str, str], names: Sequence[str]) -> str:
+    return next((labels[name] for name in names if labels.get(name)), "")
 
 
 def amounts(quantities: Obj) -> Resources:

@@ -22,6 +22,7 @@ class Wanted:
     count: int
     """Replicas, or shards. For a policy that duplicates: replicas times clusters, as the decision's `wanted`."""
     suspended: bool = False
+    """The federation leaves it as it is: nothing is placed, moved or changed."""
     deleting: bool = False
     previous_observed_generation: int = 0
     """What the host's status claims already; the claim never falls."""

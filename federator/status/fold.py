@@ -77,7 +77,7 @@ def fold(
     tally = _shards(wanted, shares, held) if wanted.unit is Unit.SHARDS else _replicas(wanted, shares, held)
     rows = tuple(_row(wanted, shares.get(o.cluster), o, tally) for o in held)
     placed = sum(share.count for share in shares.values())
-    claimed = placing is not None and placing.current and all(row.caught_up for row in rows if row.cluster in shares)
+    claimed = _claimed(wanted, placing, [row for row in rows if row.cluster in shares])
     observed = wanted.generation if claimed else min(wanted.previous_observed_generation, wanted.generation)
     facts = Facts(wanted, placing, tally, rows, tuple(refusals), dict(in_flight or {}), observed, placed)
     waiting_for = verdict.waiting_for(facts)
@@ -106,6 +106,13 @@ def fold(
     )
 
 
+def _claimed(wanted: Wanted, placing: Placing | None, rows: Sequence[Row]) -> bool:
+    """Whether this generation may be called observed. A suspended workload is seen, and on purpose left as it is."""
+    if wanted.suspended:
+        return all(row.known for row in rows)
+    return placing is not None and placing.current and all(row.caught_up for row in rows)
+
+
 def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
     """Interchangeable copies: a cluster that is being left still serves, so it counts until it is gone."""
     low = high = 0
@@ -123,7 +130,7 @@ def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceO
         ready_lo=low,
         ready_hi=high,
         unknown=high - low,
-        need=0 if wanted.suspended else wanted.count,
+        need=wanted.count,
         completed=(),
         failed=(),
         finished=False,
@@ -163,7 +170,7 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
         ready_lo=low,
         ready_hi=high,
         unknown=high - low,
-        need=0 if wanted.suspended else need,
+        need=need,
         completed=completed,
         failed=failed,
         finished=finished,

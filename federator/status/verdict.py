@@ -42,6 +42,7 @@ OWNED: Final = (
     "Stalled",
     "QuotaUnlimited",
     "SpreadViolated",
+    "Suspended",
     "Complete",
     "Failed",
 )
@@ -55,6 +56,8 @@ def waiting_for(facts: Facts) -> str:
     wanted, placing, tally = facts.wanted, facts.placing, facts.tally
     if wanted.deleting:
         return "It is being deleted."
+    if wanted.suspended:
+        return _waiting_suspended(facts)
     if placing is None:
         return "It has not been placed yet."
     if not placing.current:
@@ -77,6 +80,13 @@ def waiting_for(facts: Facts) -> str:
     if not tally.exact:
         return f"{_progress(facts)}."
     return ""
+
+
+def _waiting_suspended(facts: Facts) -> str:
+    """Nothing is changed, so all there is to wait for is to be heard, and what runs to stand."""
+    if unheard := [row for row in facts.rows if not row.known]:
+        return f"{_names(unheard)} {_verb(unheard, 'is', 'are')} not heard."
+    return "" if facts.tally.finished or facts.tally.exact or facts.leftovers else f"{_progress(facts)}."
 
 
 def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
@@ -113,12 +123,12 @@ def _ready(facts: Facts) -> Condition:
     def ready(value: bool | None, reason: str, message: str) -> Condition:
         return Condition("Ready", truth(value), reason, message, facts.observed_generation)
 
-    if wanted.suspended:
-        return ready(False, Reason.SUSPENDED.value, "It is suspended: nothing is to run.")
     if tally.finished:
         if tally.failed:
             return ready(False, "Failed", f"{_summary(facts)}.")
         return ready(True, "Completed", f"{_summary(facts)}.")
+    if wanted.suspended and not facts.shared_rows:
+        return ready(False, Reason.SUSPENDED.value, "It is suspended, and was not placed before.")
     if placing is None:
         return ready(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
     short = placing.shortfall > 0
@@ -143,7 +153,7 @@ def _placed(facts: Facts) -> Condition:
     generation = wanted.generation if placing.current else facts.observed_generation
     if placing.shortfall > 0:
         return Condition("Placed", conditions.FALSE, placing.reason.value, _shortfall(facts, placing), generation)
-    if wanted.suspended:
+    if wanted.suspended and not facts.placed:
         return Condition("Placed", conditions.FALSE, Reason.SUSPENDED.value, "It is suspended.", generation)
     clusters = len([share for share in placing.shares if share.count > 0])
     message = f"All {facts.placed} {_things(facts, facts.placed)} have a place, in {_clusters(clusters)}."
@@ -187,7 +197,9 @@ def _healthy(facts: Facts) -> Condition:
         first = next((seen for seen in facts.tally.unhealthy if seen.reason), facts.tally.unhealthy[0])
         others = len(facts.tally.unhealthy) - 1
         more = f" ({_clusters(others)} more)" if others else ""
-        return healthy(False, first.reason or "Unhealthy", f"{first.cluster}{more}: {first.message or 'not healthy.'}")
+        return healthy(
+            False, first.reason or "Progressing", f"{first.cluster}{more}: {first.message or 'not healthy yet.'}"
+        )
     if facts.placing is None:
         return healthy(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
     unheard = [row for row in facts.rows if not row.known]
@@ -230,6 +242,9 @@ def _notices(facts: Facts) -> list[Condition]:
         found.append(
             Condition("SpreadViolated", conditions.TRUE, Reason.SPREAD_UNSATISFIABLE.value, message, generation)
         )
+    if facts.wanted.suspended:
+        message = "spec.suspend is true: nothing is placed, moved or changed."
+        found.append(Condition("Suspended", conditions.TRUE, Reason.SUSPENDED.value, message, generation))
     if facts.tally.finished:
         kind, reason = ("Failed", "ShardsFailed") if facts.tally.failed else ("Complete", "AllShardsCompleted")
         found.append(Condition(kind, conditions.TRUE, reason, f"{_summary(facts)}.", generation))
@@ -259,7 +274,7 @@ def _summary(facts: Facts) -> str:
             return f"all {completed} shards completed" if completed > 1 else "the only shard completed"
         return f"{completed} of {wanted.count} shards completed, {failed} failed"
     if wanted.suspended:
-        return "suspended"
+        return f"suspended; {_progress(facts)}" if facts.rows else "suspended"
     if placing is None:
         return "waiting to be placed"
     if placing.shortfall > 0 and (tally.ready_lo >= facts.placed or facts.placed == 0):

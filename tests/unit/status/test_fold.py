@@ -198,14 +198,21 @@ def test_no_quota_and_soft_spread_violations_are_said() -> None:
     assert fold.settled
 
 
-def test_suspended_is_settled_once_nothing_is_left() -> None:
-    placing = Placing((), reason=Reason.SUSPENDED)
-    running = folding.fold(wanted(5, suspended=True), placing, [seen("c0", 5)])
-    assert not running.settled
-    stopped = folding.fold(wanted(5, suspended=True), placing, [])
-    assert stopped.settled
-    assert condition(stopped, "Ready").reason == "Suspended"
-    assert stopped.summary == "suspended"
+def test_a_suspended_workload_is_left_as_it_is_and_settled() -> None:
+    placing = Placing(shares(5), current=False)
+    fold = folding.fold(wanted(9, suspended=True), placing, [seen("c0", 5, origin_generation=1)])
+    assert fold.settled
+    assert fold.observed_generation == 2
+    assert states(fold)["Suspended"] == "True"
+    assert states(fold)["Reconciling"] == "False"
+    assert fold.summary == "suspended; 5/9 ready in 1 cluster"
+
+
+def test_a_workload_suspended_before_it_was_placed_says_so() -> None:
+    fold = folding.fold(wanted(5, suspended=True), None, [])
+    assert fold.settled
+    assert condition(fold, "Ready").reason == "Suspended"
+    assert fold.summary == "suspended"
 
 
 def jobs(count: int, **more: Any) -> Wanted:
