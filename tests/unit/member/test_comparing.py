@@ -1,0 +1,145 @@
+"""What one slice's natives need next: applies, removals, conflicts, fights. Nothing is sent."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from federator.member import comparing, rows
+from federator.member.comparing import Plan, Scene, Verdicts
+from federator.member.options import MemberOptions
+from federator.member.rows import NativeRow
+from federator.model.steps import Apply, Delete, Patch
+
+OWNER = {"apiVersion": "pinterest.com/v1beta1", "kind": "PinterestService", "name": "web", "uid": "slice-1"}
+OPTIONS = MemberOptions()
+
+
+def native(kind: str, name: str, spec: dict[str, Any], *, owner: str | None = "slice-1", **meta: Any) -> dict[str, Any]:
+    api_version = {"Deployment": "apps/v1", "Job": "batch/v1"}.get(kind, "v1")
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": "feed",
+        "labels": {"app.kubernetes.io/managed-by": "federator"},
+        **meta,
+    }
+    if owner is not None:
+        metadata["ownerReferences"] = [{**OWNER, "uid": owner, "controller": True, "blockOwnerDeletion": True}]
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
+
+
+def live(body: dict[str, Any], **more: Any) -> NativeRow:
+    """The row of an object as a server would hold it: with a uid, defaults and a status."""
+    stored = {**body, "spec": {"defaulted": True, **body["spec"]}, **more}
+    stored["metadata"] = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}", "resourceVersion": "7"}
+    return rows.native_row(body["kind"], stored)
+
+
+def planned(
+    wanted: list[dict[str, Any]],
+    there: Iterable[NativeRow],
+    *,
+    verdicts: Verdicts | None = None,
+    now_s: float = 0.0,
+    removable: bool = True,
+) -> Plan:
+    known = {row.key: row for row in there}
+    owned = [row for row in known.values() if row.owner_uid == "slice-1"]
+    scene = Scene("slice-1", known.get, verdicts or Verdicts(OPTIONS), now_s, lambda _: removable)
+    return comparing.plan(wanted, owned, scene)
+
+
+def test_what_is_missing_is_applied_without_force() -> None:
+    plan = planned([native("Deployment", "web", {"replicas": 3})], [])
+    step = plan.work[0].step
+    assert isinstance(step, Apply)
+    assert not step.force
+
+
+def test_an_object_with_our_values_and_others_defaults_is_left_alone() -> None:
+    body = native("Deployment", "web", {"replicas": 3})
+    plan = planned([body], [live(body)])
+    assert (plan.work, plan.conflicts) == ([], [])
+
+
+def test_drift_is_repaired_with_force() -> None:
+    body = native("Deployment", "web", {"replicas": 3})
+    drifted = live(native("Deployment", "web", {"replicas": 5}))
+    step = planned([body], [drifted]).work[0].step
+    assert isinstance(step, Apply)
+    assert step.force
+
+
+def test_once_compared_an_unchanged_object_needs_no_bytes_and_no_second_look() -> None:
+    body = native("Deployment", "web", {"replicas": 3})
+    verdicts, row = Verdicts(OPTIONS), live(body)
+    planned([body], [row], verdicts=verdicts)
+    assert row.document is None
+    assert planned([body], [row], verdicts=verdicts).work == []
+    changed = native("Deployment", "web", {"replicas": 4})
+    assert len(planned([changed], [row], verdicts=verdicts).work) == 1
+
+
+def test_a_foreign_object_of_our_name_is_a_conflict_and_not_touched() -> None:
+    body = native("Service", "web", {"type": "ClusterIP"})
+    for owner in (None, "another-slice"):
+        plan = planned([body], [live(native("Service", "web", {"type": "NodePort"}, owner=owner))])
+        assert (plan.work, plan.conflicts) == ([], [("Service", "feed", "web")])
+
+
+def test_a_shared_service_account_is_made_once_and_then_left_alone() -> None:
+    body = native("ServiceAccount", "robot", {}, owner=None)
+    assert len(planned([body], []).work) == 1
+    plan = planned([body], [live(native("ServiceAccount", "robot", {"other": 1}, owner=None))])
+    assert (plan.work, plan.conflicts) == ([], [])
+
+
+def test_what_is_not_wanted_any_more_is_removed_by_its_uid() -> None:
+    plan = planned([], [live(native("Ingress", "web", {}))])
+    step = plan.work[0].step
+    assert isinstance(step, Delete)
+    assert step.uid == "uid-web"
+
+
+def test_what_somebody_else_hung_under_the_slice_is_not_removed() -> None:
+    assert planned([], [live(native("ConfigMap", "notes", {}, labels={}))]).work == []
+
+
+def test_a_job_whose_shards_are_not_recorded_stays() -> None:
+    plan = planned([], [live(native("Job", "crunch-0-9", {}))], removable=False)
+    assert (plan.work, plan.unrecorded) == ([], [("Job", "feed", "crunch-0-9")])
+    assert not plan.quiet
+
+
+def test_an_object_that_is_being_deleted_is_waited_for() -> None:
+    body = native("Deployment", "web", {"replicas": 3})
+    plan = planned([body], [live({**body, "metadata": {**body["metadata"], "deletionTimestamp": "t"}})])
+    assert (plan.work, plan.ending) == ([], [("Deployment", "feed", "web")])
+
+
+def test_a_job_keeps_its_template_and_gets_a_new_parallelism() -> None:
+    old = native("Job", "crunch-0-9", {"parallelism": 3, "template": {"spec": {"a": 1}}})
+    new = native("Job", "crunch-0-9", {"parallelism": 5, "template": {"spec": {"a": 2}}})
+    step = planned([new], [live(old)]).work[0].step
+    assert isinstance(step, Patch)
+    assert step.body == {"spec": {"parallelism": 5}}
+    assert step.uid == "uid-crunch-0-9"
+
+
+def test_an_object_that_does_not_keep_what_is_written_is_left_alone_for_a_while() -> None:
+    body = native("Deployment", "web", {"replicas": 3})
+    rival = live(native("Deployment", "web", {"replicas": 5}))
+    verdicts, writes = Verdicts(OPTIONS), 0
+    for second in range(200):
+        plan = planned([body], [rival], verdicts=verdicts, now_s=float(second))
+        for work in plan.work:
+            verdicts.written(work.key, work.want, float(second))
+            writes += 1
+    assert writes == OPTIONS.futile_writes
+    assert plan.stubborn == [("Deployment", "feed", "web")]
+    assert planned([body], [rival], verdicts=verdicts, now_s=1000.0).work
+
+
+def test_drift_now_and_then_is_no_fight() -> None:
+    verdicts = Verdicts(OPTIONS)
+    for hour in range(10):
+        verdicts.written(("Deployment", "feed", "web"), "w", hour * 3600.0)
+    assert not verdicts.paused_until_s(("Deployment", "feed", "web"), "w", 9 * 3600.0)

@@ -1,0 +1,108 @@
+"""Free room as a matrix: claims, questions, and who may use which node."""
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.member.room import Masks, Room
+from federator.member.rows import Node
+from federator.model.ask import PodShape
+from federator.model.resources import Resources
+from federator.model.taints import Taint, Toleration
+from federator.placement import capacity
+
+
+def node(name: str, cpu: int, *, taints: tuple[Taint, ...] = (), **labels: str) -> Node:
+    return Node(name, True, Resources({"cpu": cpu, "pods": 10}), labels, taints, "", "")
+
+
+def shape(cpu: int, **more: Any) -> PodShape:
+    return PodShape(Resources({"cpu": cpu, "pods": 1}), **more)
+
+
+def room(*nodes: Node, used: dict[str, dict[str, int]] | None = None) -> Room:
+    return Room(Masks(nodes), used or {})
+
+
+def test_a_copy_must_fit_one_node() -> None:
+    assert room(node("a", 3), node("b", 3)).copies(shape(2)) == 2
+
+
+def test_what_pods_use_is_gone_and_pod_slots_count() -> None:
+    assert room(node("a", 8), used={"a": {"cpu": 5, "pods": 1}}).copies(shape(1)) == 3
+    assert room(node("a", 100), used={"a": {"pods": 8}}).copies(shape(1)) == 2
+
+
+def test_a_resource_that_no_node_has_fits_nowhere() -> None:
+    wanted = PodShape(Resources({"cpu": 1, "pods": 1, "nvidia.com/gpu": 1}))
+    assert room(node("a", 8)).copies(wanted) == 0
+
+
+def test_taints_keep_out_what_does_not_tolerate_them() -> None:
+    tainted = node("a", 4, taints=(Taint("gpu", "", "NoSchedule"),))
+    assert room(tainted).copies(shape(1)) == 0
+    assert room(tainted).copies(shape(1, tolerations=(Toleration("gpu", "Exists"),))) == 4
+
+
+@pytest.mark.parametrize(
+    ("selector", "copies"),
+    [
+        ({"nodeSelector": {"disk": "ssd"}}, 2),
+        ({"nodeAffinity": [{"matchExpressions": [{"key": "disk", "operator": "NotIn", "values": ["ssd"]}]}]}, 4),
+        ({"nodeAffinity": [{"matchExpressions": [{"key": "gen", "operator": "Gt", "values": ["3"]}]}]}, 2),
+        ({"nodeAffinity": [{"matchExpressions": [{"key": "gen", "operator": "Lt", "values": ["3"]}]}]}, 4),
+        ({"nodeAffinity": [{"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["b"]}]}]}, 4),
+        ({"nodeAffinity": [{"matchExpressions": [{"key": "disk", "operator": "Exists"}]}, {}]}, 2),
+        ({"nodeAffinity": [{}]}, 0),
+        ({"nodeAffinity": [{"matchExpressions": [{"key": "disk", "operator": "Near"}]}]}, 0),
+        ({"somethingNew": 1}, 0),
+    ],
+)
+def test_node_selectors_are_answered_exactly(selector: dict[str, Any], copies: int) -> None:
+    nodes = (node("a", 2, disk="ssd", gen="4"), node("b", 4, gen="2"))
+    assert room(*nodes).copies(shape(1, node_selector=json.dumps(selector))) == copies
+
+
+def test_one_per_node_takes_one_of_each() -> None:
+    assert room(node("a", 8), node("b", 8)).copies(shape(1, one_per_node=True)) == 2
+
+
+def test_claims_go_where_most_copies_fit_and_level_what_is_left() -> None:
+    free = room(node("a", 8), node("b", 4))
+    assert free.claim(shape(1), 4) == 4
+    assert free.fits(shape(1)).tolist() == [4, 4]
+    assert free.claim(shape(1), 3) == 3
+    assert sorted(free.fits(shape(1)).tolist()) == [2, 3]
+
+
+def test_what_fits_nowhere_takes_nothing() -> None:
+    free = room(node("a", 2))
+    assert free.claim(shape(1), 5) == 2
+    assert free.claim(shape(4), 1) == 0
+    assert free.copies(shape(1)) == 0
+
+
+def test_claims_on_each_node_skip_the_full_ones() -> None:
+    free = room(node("a", 4), node("b", 1), node("c", 4))
+    free.claim_each(shape(2), np.array([True, True, False]))
+    assert free.fits(shape(1)).tolist() == [2, 1, 4]
+
+
+@given(
+    st.lists(st.integers(0, 20), min_size=1, max_size=6),
+    st.integers(1, 5),
+    st.integers(0, 40),
+    st.integers(1, 5),
+)
+def test_matrix_and_histogram_give_the_same_answers(free: list[int], cpu: int, claimed: int, asked: int) -> None:
+    field = room(*(node(f"n{i}", amount) for i, amount in enumerate(free)))
+    before = field.copies(shape(cpu))
+    taken = field.claim(shape(cpu), claimed)
+    assert taken == min(before, claimed)
+    assert field.copies(shape(cpu)) == before - taken
+    assert field.copies(shape(asked)) == capacity.copies(field.rows(), shape(asked))
+    assert sum(row.count for row in field.rows()) == len(free)
