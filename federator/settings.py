@@ -41,6 +41,7 @@ class ServeOptions:
     port: int = 0
     """0 takes a free port and logs it."""
     enabled: bool = True
+    """False where nothing may listen."""
 
 
 @dataclass(frozen=True, slots=True)

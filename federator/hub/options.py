@@ -12,27 +12,38 @@ class HubOptions:
     shared_host: bool = False
     """True where the host runs workload controllers itself: native kinds are then refused with HostWouldRunIt."""
     credentials_namespace: str = "federator-clusters"
+    """The one namespace of the host in which Secrets of members are read, by name."""
     system_namespace: str = "federator-system"
+    """Namespace of the hub's own objects on the host, and of the member process's lease in members."""
     probe_interval_s: float = 10.0
+    """How often a member's /readyz is asked; a tenth of jitter is added."""
     probe_timeout_s: float = 5.0
+    """A probe without an answer by then counts as silence."""
     unready_after_s: float = 40.0
     """Silence longer than this makes a member NotReady; shorter blips flip nothing."""
     capacity_stale_after_s: float = 300.0
     """An unheard capacity report older than this takes no new copies."""
     identity_check_interval_s: float = 60.0
+    """How often the kube-system uid and the served kinds are read again beside the probe."""
     capacity_copy_interval_s: float = 30.0
+    """Least time between two copies of one member's figures to the host: they serve people, not decisions."""
     capacity_copy_permille: int = 10
     """Change of free room, in thousandths, below which MemberCluster.status.capacity is left as it is."""
     batch_size: int = 256
+    """Workloads decided on one snapshot at most; a larger batch would hold the event loop for too long."""
     batch_linger_s: float = 0.005
     """How long placing waits for company before it takes a batch: one snapshot then serves many asks."""
     host_writes_in_flight: int = 32
+    """Requests to the host at once; a real API server on two cores is saturated by about as many."""
     lane_writes_in_flight: int = 16
+    """Slices worked on at once in each member: a slow member then costs only its own."""
     status_interval_s: float = 1.0
     """Least time between two status writes of one workload, and how long an unsettled first status waits."""
     unschedulable_after_s: float = 60.0
     """A member that could not schedule copies for this long is capped at what it scheduled."""
     unschedulable_decay_s: float = 600.0
+    """How long such a cap holds before the cluster is tried again."""
     document_cache: int = 2048
     """Full workload objects kept for rendering; the rest are read again when they are dispatched."""
     shapes_max: int = 256
+    """Shapes that members are asked to answer exactly; the least recently used ones go first."""

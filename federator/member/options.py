@@ -9,6 +9,7 @@ class MemberOptions:
     """Tuning of one member process. Times in seconds."""
 
     system_namespace: str = "federator-system"
+    """Namespace of the member process's own objects: its lease lives there."""
     workers: int = 16
     """Slices expanded at once."""
     recheck_s: float = 30.0
@@ -24,6 +25,7 @@ class MemberOptions:
     capacity_small_write_s: float = 30.0
     """The same while free room differs by less than `capacity_small_permille` from what was last written."""
     capacity_small_permille: int = 10
+    """Difference of free room, in thousandths of the allocatable, that counts as small."""
     annotation_interval_s: float = 5.0
     """Least time between two notes on one plain Deployment, whose status is not ours to write."""
     futile_writes: int = 3
@@ -31,6 +33,7 @@ class MemberOptions:
     futile_window_s: float = 120.0
     """Applies of the same content that are further apart than this are drift repaired, not a fight."""
     futile_pause_s: float = 300.0
+    """How long such an object is left alone."""
     gpu_labels: tuple[str, ...] = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator")
     """Node labels that name the GPU model; the first one found counts."""
     family_labels: tuple[str, ...] = ("karpenter.k8s.aws/instance-family", "cloud.google.com/machine-family", "family")

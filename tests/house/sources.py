@@ -1,0 +1,55 @@
+"""The package's sources, parsed once, for the house rules."""
+
+import ast
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "federator"
+
+
+@dataclass(frozen=True)
+class Source:
+    """One module."""
+
+    path: Path
+    text: str
+    tree: ast.Module
+
+    @property
+    def name(self) -> str:
+        return str(self.path.relative_to(ROOT))
+
+    @property
+    def room(self) -> str:
+        """The folder under `federator/` it lies in, or its own name on the top floor."""
+        parts = self.path.relative_to(PACKAGE).parts
+        return parts[0] if len(parts) > 1 else parts[0].removesuffix(".py")
+
+    def imports(self) -> list[tuple[int, str]]:
+        """(line, dotted name) of everything imported, wherever it stands, but for what only type checkers see."""
+        hidden = {
+            id(inner)
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+            for inner in ast.walk(node)
+        }
+        found: list[tuple[int, str]] = []
+        for node in ast.walk(self.tree):
+            if id(node) in hidden:
+                continue
+            if isinstance(node, ast.Import):
+                found += [(node.lineno, alias.name) for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found += [(node.lineno, f"{node.module}.{alias.name}") for alias in node.names]
+        return found
+
+
+@cache
+def all_sources() -> tuple[Source, ...]:
+    found = []
+    for path in sorted(PACKAGE.rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        found.append(Source(path, text, ast.parse(text)))
+    return tuple(found)

@@ -1,0 +1,88 @@
+"""What users may choose or read is documented where they look: filters, scorers, dividers, faults, settings, metrics, CRDs."""
+
+import re
+from collections.abc import Iterable
+
+import pytest
+import yaml
+
+from federator import settings
+from federator.api import crds
+from federator.cli import config as config_command
+from federator.cli import main
+from federator.embedded import faults
+from federator.hub.link import MOVES
+from federator.kube import metrics
+from federator.placement import invariants
+from federator.placement.division import DIVIDERS
+from federator.placement.filters import FILTERS
+from federator.placement.scorers import SCORERS
+from tests.house import sources
+
+README = (sources.ROOT / "README.md").read_text(encoding="utf-8")
+CONFIG = sources.ROOT / "config" / "federator.yaml"
+
+
+def missing(names: Iterable[str]) -> list[str]:
+    """Names that the README does not show as code."""
+    return sorted(name for name in names if f"`{name}`" not in README)
+
+
+@pytest.mark.parametrize(
+    ("what", "names"),
+    [
+        ("filters", list(FILTERS)),
+        ("scorers", list(SCORERS)),
+        ("dividers", [str(name) for name in DIVIDERS]),
+        ("faults", [str(name) for name in faults.FAULTS]),
+        ("metrics", [row.name for row in metrics.TABLE]),
+        ("commands", [f"federator {name}" for name in main.COMMANDS]),
+        ("invariants", list(invariants.INVARIANTS)),
+    ],
+)
+def test_every_row_of_a_table_is_documented(what: str, names: list[str]) -> None:
+    assert names, f"the table of {what} is empty"
+    assert not missing(names), f"{what} that the README does not mention"
+
+
+def test_the_settings_file_states_every_setting_at_its_default() -> None:
+    assert yaml.safe_load(CONFIG.read_text(encoding="utf-8")) == settings.defaults()
+
+
+def test_every_setting_has_a_reason_in_the_settings_file() -> None:
+    text = CONFIG.read_text(encoding="utf-8").splitlines()
+    bare = [
+        line.strip()
+        for before, line in zip(text, text[1:], strict=False)
+        if re.match(r"  \w+:", line) and not before.strip().startswith("#")
+    ]
+
+    assert not bare
+
+
+def test_every_setting_is_explained_by_the_command_line() -> None:
+    silent = [
+        f"{group}.{name}"
+        for group, kind in settings.groups().items()
+        for name, _, text in config_command.documented(kind)
+        if not text
+    ]
+
+    assert not silent
+
+
+def test_the_committed_crds_are_the_generated_ones() -> None:
+    folder = sources.ROOT / "config" / "crd"
+    found = {path.name: yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(folder.glob("*.yaml"))}
+    wanted = {crd["metadata"]["name"] for crd in crds.all_crds()}
+
+    assert {crd["metadata"]["name"] for crd in found.values() if crd["kind"] == "CustomResourceDefinition"} == wanted
+    by_name = {crd["metadata"]["name"]: crd for crd in found.values()}
+    for crd in crds.all_crds():
+        assert by_name[crd["metadata"]["name"]] == crd
+
+
+def test_the_link_drawing_in_the_readme_is_the_table() -> None:
+    rows = [f"| {before} | {sign} | {after} |" for (before, sign), after in MOVES.items()]
+
+    assert [row for row in rows if row not in README] == []

@@ -1,0 +1,167 @@
+"""Imports go down only, pure floors stay pure, and a few libraries are known to one room each."""
+
+import ast
+
+import pytest
+
+from tests.house import sources
+
+FLOORS = {
+    "model": 0,
+    "api": 1,
+    "placement": 2,
+    "status": 2,
+    "expand": 2,
+    "kube": 3,
+    "hub": 4,
+    "member": 4,
+    "embedded": 5,
+    "simulate": 5,
+    "cli": 6,
+    "gateway": 6,
+    "web": 6,
+    "app": 7,
+    "settings": 7,
+    "__main__": 7,
+    "__init__": 0,
+}
+LAZY_UPWARD = {("cli", "app"), ("cli", "settings")}
+"""The command line starts processes and shows settings: it reaches up, lazily, inside functions."""
+PURE = ("model", "api", "placement", "status", "expand")
+IMPURE_MODULES = {
+    "asyncio",
+    "logging",
+    "time",
+    "random",
+    "secrets",
+    "uuid",
+    "threading",
+    "socket",
+    "subprocess",
+    "aiohttp",
+    "kubernetes_asyncio",
+    "structlog",
+    "os",
+    "tempfile",
+    "pathlib",
+}
+DATA_LOADERS = {"federator/api/schema.py", "federator/api/crds.py"}
+"""The CRD generator reads pinned data and writes the goldens; it runs in no decision."""
+
+
+def room_of(module: str) -> str | None:
+    parts = module.split(".")
+    return parts[1] if parts[0] == "federator" and len(parts) > 1 else None
+
+
+def test_every_module_lies_on_a_known_floor() -> None:
+    unknown = {source.room for source in sources.all_sources()} - set(FLOORS)
+
+    assert not unknown
+
+
+def test_imports_go_down_only() -> None:
+    wrong = []
+    for source in sources.all_sources():
+        for line, module in source.imports():
+            room = room_of(module)
+            if room is None or room not in FLOORS or room == source.room:
+                continue
+            if FLOORS[room] > FLOORS[source.room] and (source.room, room) not in LAZY_UPWARD:
+                wrong.append(f"{source.name}:{line} imports {module}")
+
+    assert not wrong
+
+
+def test_rooms_of_one_floor_that_must_not_know_each_other_do_not() -> None:
+    strangers = {("placement", "status"), ("status", "placement"), ("placement", "expand"), ("status", "expand")}
+    strangers |= {("hub", "member"), ("member", "hub")}
+    wrong = [
+        f"{source.name}:{line} imports {module}"
+        for source in sources.all_sources()
+        for line, module in source.imports()
+        if (source.room, room_of(module)) in strangers
+    ]
+
+    assert not wrong
+
+
+def test_placement_and_status_know_neither_api_nor_pydantic() -> None:
+    wrong = [
+        f"{source.name}:{line} imports {module}"
+        for source in sources.all_sources()
+        if source.room in ("placement", "status", "model")
+        for line, module in source.imports()
+        if module.startswith(("pydantic", "federator.api"))
+    ]
+
+    assert not wrong
+
+
+def test_pure_floors_do_not_wait_log_read_a_clock_or_draw_chance() -> None:
+    wrong = [
+        f"{source.name}:{line} imports {module}"
+        for source in sources.all_sources()
+        if source.room in PURE and source.name not in DATA_LOADERS
+        for line, module in source.imports()
+        if module.split(".")[0] in IMPURE_MODULES
+    ]
+
+    assert not wrong
+
+
+def test_pure_floors_have_no_coroutine_and_call_no_clock() -> None:
+    wrong = []
+    for source in sources.all_sources():
+        if source.room not in PURE:
+            continue
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.AsyncFunctionDef | ast.Await):
+                wrong.append(f"{source.name}:{node.lineno} waits")
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("open", "print"):
+                wrong.append(f"{source.name}:{node.lineno} calls {node.func.id}")
+            if isinstance(node, ast.Attribute) and node.attr in ("now", "utcnow", "today"):
+                owner = node.value
+                if isinstance(owner, ast.Name) and owner.id in ("datetime", "date"):
+                    wrong.append(f"{source.name}:{node.lineno} reads a clock")
+
+    assert not wrong
+
+
+@pytest.mark.parametrize("room", ["hub", "member"])
+def test_controllers_do_not_know_the_client_library(room: str) -> None:
+    wrong = [
+        f"{source.name}:{line} imports {module}"
+        for source in sources.all_sources()
+        if source.room == room
+        for line, module in source.imports()
+        if module.startswith(("kubernetes_asyncio", "aiohttp"))
+    ]
+
+    assert not wrong
+
+
+def test_controllers_take_time_and_chance_from_what_they_are_given() -> None:
+    """They must run unchanged on virtual time: no wall clock, no global generator, no thread."""
+    banned = ("time.", "uuid", "secrets", "threading", "concurrent")
+    wrong = [
+        f"{source.name}:{line} imports {module}"
+        for source in sources.all_sources()
+        if source.room in ("hub", "member")
+        for line, module in source.imports()
+        if module.startswith(banned) or module == "time"
+    ]
+
+    assert not wrong
+
+
+def test_only_the_command_line_and_tests_use_the_embedded_api() -> None:
+    wrong = [
+        f"{source.name}:{line} imports {module}"
+        for source in sources.all_sources()
+        if source.room not in ("embedded", "simulate", "cli")
+        for line, module in source.imports()
+        if room_of(module) == "embedded"
+    ]
+
+    assert not wrong

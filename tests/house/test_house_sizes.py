@@ -1,0 +1,60 @@
+"""Rooms a reader can take in: files of at most 400 lines, functions of at most 60, each module saying what it is for."""
+
+import ast
+
+from tests.house import sources
+
+FILE_MAX = 400
+FUNCTION_MAX = 60
+LINE_MAX = 120
+
+
+def test_no_file_is_longer_than_its_reader_can_hold() -> None:
+    long = [f"{source.name}: {lines}" for source in sources.all_sources() if (lines := source.text.count("\n")) > FILE_MAX]
+
+    assert not long
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    long = [
+        f"{source.name}:{node.lineno} {node.name}: {size}"
+        for source in sources.all_sources()
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and (size := (node.end_lineno or node.lineno) - node.lineno + 1) > FUNCTION_MAX
+    ]
+
+    assert not long
+
+
+def test_every_module_says_what_lives_in_it() -> None:
+    silent = [
+        source.name
+        for source in sources.all_sources()
+        if not ast.get_docstring(source.tree) and source.text.strip() and source.path.name != "__init__.py"
+    ]
+
+    assert not silent
+
+
+def test_no_marker_of_unfinished_work_is_left() -> None:
+    words = ("TODO", "FIXME", "XXX", "HACK")
+    left = [
+        f"{source.name}:{number}"
+        for source in sources.all_sources()
+        for number, line in enumerate(source.text.splitlines(), 1)
+        if any(f"{word}" in line.split() or f"{word}:" in line for word in words)
+    ]
+
+    assert not left
+
+
+def test_no_line_is_too_long() -> None:
+    long = [
+        f"{source.name}:{number}"
+        for source in sources.all_sources()
+        for number, line in enumerate(source.text.splitlines(), 1)
+        if len(line) > LINE_MAX
+    ]
+
+    assert not long
