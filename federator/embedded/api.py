@@ -88,6 +88,9 @@ class Api:
             raise refusals.method_not_allowed()
         if verb == "create" and target.name:
             raise refusals.method_not_allowed()
+        if verb in {"create", "deletecollection"} and info.namespaced and target.namespace is None:
+            # Across all namespaces there is only reading.
+            raise refusals.method_not_allowed()
         return _HANDLERS[verb]
 
     def _review(self, ctx: Context, request: ApiRequest, target: Target) -> Answer:

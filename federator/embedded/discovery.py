@@ -4,6 +4,7 @@ version.
 Documents are made once per edition of the registry and kept as bytes; a controller's start-up asks for them all.
 """
 
+import base64
 import hashlib
 from typing import Any
 
@@ -196,7 +197,16 @@ def _resource(info: ResourceInfo) -> JsonObject:
         "kind": info.kind,
         "verbs": list(info.verbs),
     }
-    return shown | _extras(info)
+    shown |= _extras(info)
+    if info.is_stored:
+        shown["storageVersionHash"] = _storage_hash(info)
+    return shown
+
+
+def _storage_hash(info: ResourceInfo) -> str:
+    """Clients use it to see that two versions share one storage."""
+    digest = hashlib.sha256(f"{info.group}/{info.version}/{info.kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
 
 
 def _extras(info: ResourceInfo) -> JsonObject:
@@ -208,10 +218,17 @@ def _extras(info: ResourceInfo) -> JsonObject:
     return extras
 
 
+def _response_kind(info: ResourceInfo, shown: Subresource) -> JsonObject:
+    """Builtins leave out the group and version of their own."""
+    if info.is_builtin and (shown.group, shown.version) == (info.group, info.version):
+        return {"group": "", "version": "", "kind": shown.kind}
+    return {"group": shown.group, "version": shown.version, "kind": shown.kind}
+
+
 def _aggregated_resource(info: ResourceInfo) -> JsonObject:
     shown: JsonObject = {
         "resource": info.plural,
-        "responseKind": info.discovery_gvk(),
+        "responseKind": _response_kind(info, Subresource(info.group, info.version, info.kind, ())),
         "scope": "Namespaced" if info.namespaced else "Cluster",
         "singularResource": info.singular,
         "verbs": list(info.verbs),
@@ -222,7 +239,7 @@ def _aggregated_resource(info: ResourceInfo) -> JsonObject:
         shown["subresources"] = [
             {
                 "subresource": name,
-                "responseKind": {"group": sub.group, "version": sub.version, "kind": sub.kind},
+                "responseKind": _response_kind(info, sub),
                 "verbs": list(sub.verbs),
             }
             for name, sub in parts.items()

@@ -61,8 +61,28 @@ def _labels(text: str) -> Predicate:
     try:
         selector = _parsed_labels(text)
     except FieldError as error:
-        raise refusals.bad_request(f"unable to parse requirement: {error}") from error
+        raise refusals.bad_request(_server_words(error.message)) from error
     return lambda obj: selector.matches(obj["metadata"].get("labels") or {})
+
+
+_FOUND = re.compile(r"expected (.*), found '(.*)'$")
+_EXPECTED = {
+    "a label key": "identifier",
+    "a value": "identifier",
+    "one of in, notin, =, ==, !=, >, <": "in, notin, =, ==, !=, gt, lt",
+    "'('": "'('",
+}
+
+
+def _server_words(message: str) -> str:
+    """Our parser's complaint as a real server words it."""
+    match = _FOUND.search(message)
+    if match is None:
+        return f"unable to parse requirement: {message}"
+    wanted, found = match[1], "" if match[2] == "the end" else match[2]
+    if wanted == "','":
+        return f"found '{found}', expected: ',' or 'end of string'"
+    return f"unable to parse requirement: found '{found}', expected: {_EXPECTED.get(wanted, wanted)}"
 
 
 def _split(text: str) -> list[str]:

@@ -98,9 +98,12 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
     if live is None and target.subresource:
         raise refusals.not_found(info.group, info.plural, target.name)
     now = ctx.clock.rfc3339()
-    merged = ownership.apply(
-        None if live is None else live.obj, document, opts.manager, opts.force, info, now, target.subresource
-    )
+    try:
+        merged = ownership.apply(
+            None if live is None else live.obj, document, opts.manager, opts.force, info, now, target.subresource
+        )
+    except ownership.Untypable as error:
+        raise refusals.Refusal(500, "", str(error)) from None
     if merged.conflicts:
         raise _conflicts(merged.conflicts)
     if live is not None and merged.obj is live.obj:
@@ -121,19 +124,14 @@ def _check_applied(document: JsonObject, target: Target) -> None:
     if not api_version or not kind:
         group, _, version = api_version.rpartition("/")
         raise refusals.bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
-    metadata = document.setdefault("metadata", {})
+    metadata = document.get("metadata") or {}
     if not isinstance(metadata, dict):
         return
     if metadata.get("managedFields"):
         raise refusals.bad_request("metadata.managedFields must be nil")
     metadata.pop("managedFields", None)
-    metadata.setdefault("name", target.name)
-    if target.namespace is not None:
-        metadata.setdefault("namespace", target.namespace)
-    if kind == info.kind and api_version == info.api_version:
-        writing.check_identity(document, target)
-        return
-    writing.check_identity({"apiVersion": api_version, "kind": kind, "metadata": metadata}, target)
+    named = {"name": target.name, **metadata}
+    writing.check_identity({"apiVersion": api_version, "kind": kind, "metadata": named}, target)
 
 
 def _conflicts(conflicts: list[ownership.Conflict]) -> refusals.Refusal:

@@ -78,7 +78,10 @@ class Registry:
             if self._custom.pop(name, None) is None:
                 return
         else:
-            self._custom[name] = crds.resource_infos(event.current.obj)
+            known = name in self._custom
+            self._custom[name] = infos = crds.resource_infos(event.current.obj)
+            if infos and not known:
+                self._store.open(infos[0])
         self._rebuild()
 
     def _rebuild(self) -> None:

@@ -85,6 +85,12 @@ class Store:
                 names[event.key[1]] = event.previous
         return ordered(spaces, namespace)
 
+    def open(self, resource: ResourceInfo) -> None:
+        """Begins the history of a resource that is served from now on: older versions are too old to watch from."""
+        shelf = self._shelf(resource)
+        if not shelf.events:
+            shelf.floor = self.revision
+
     def count(self, resource: ResourceInfo) -> int:
         """How many objects of this resource exist."""
         shelf = self._shelves.get(resource.key)

@@ -59,13 +59,14 @@ def create_object(
     metadata["uid"] = ctx.store.new_uid()
     metadata["creationTimestamp"] = ctx.clock.rfc3339()
     defaults.fill(fresh, info)
+    # What strategies generate has no owner, so ownership is written down before they run.
+    if not applied:
+        _own(None, fresh, ctx, info, opts)
     natives.prepare_create(fresh, info, uid=metadata["uid"])
     if info.key == _SERVICES:
         _check_address(ctx, fresh)
         natives.allocate_service_addresses(fresh, ctx.addresses.pick, ctx.addresses.pick_port)
     _refuse_errors(info, metadata["name"], validation.check(fresh, None, info))
-    if not applied:
-        _own(None, fresh, ctx, info, opts)
     if info.key == ctx.registry.crd.key:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
     return ctx.store.create(info, fresh, dry_run=opts.dry_run)
@@ -106,6 +107,8 @@ def update_object(
     status = target.subresource == "status"
     # Defaults first: what the strategies take from the stored object is shared with it and must not be written to.
     defaults.fill(fresh, info)
+    if not applied:
+        _own(old.obj, fresh, ctx, info, opts, subresource=target.subresource)
     if status:
         natives.prepare_status(fresh, old.obj, info)
     else:
@@ -113,8 +116,6 @@ def update_object(
         if info.key == _SERVICES:
             natives.allocate_service_addresses(fresh, ctx.addresses.pick, ctx.addresses.pick_port, old.obj)
     _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource))
-    if not applied:
-        _own(old.obj, fresh, ctx, info, opts, subresource=target.subresource)
     if info.key == ctx.registry.crd.key and not status:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
     return ctx.store.update(info, fresh, same_generation=status, dry_run=opts.dry_run)
@@ -133,6 +134,10 @@ def decode(
         pruned = pruning.prune(given, info)
     except pruning.Undecodable as error:
         raise refusals.bad_request(str(error)) from None
+    sent = given.get("metadata")
+    if isinstance(sent, dict) and sent.get("managedFields") == []:
+        # Pruning drops empty lists, but this one is a wish: forget all owners.
+        pruned.obj["metadata"]["managedFields"] = []
     if opts.field_validation == "Ignore" or not (pruned.unknown or duplicates):
         return pruned.obj, ()
     if opts.field_validation == "Strict":
