@@ -19,6 +19,7 @@ from federator.model.steps import ObjectRef
 from tests.controlplane import kubelet
 from tests.controlplane.cluster import Cluster
 
+READY_S = 20.0
 HEARTBEAT_S = 5.0
 """How often each node renews its lease; the node controller gives up on one after 40 s."""
 
@@ -41,7 +42,10 @@ def many(prefix: str, count: int, **capacity: str) -> list[Node]:
 
 @contextlib.contextmanager
 def running(cluster: Cluster, nodes: Sequence[Node], *, seed: int = 1) -> Iterator[None]:
-    """Registers the nodes and runs them until the block ends. An error in the thread is raised at its end."""
+    """Registers the nodes and runs them until the block ends, then takes them away with their pods.
+
+    An error in the thread is raised at the end of the block.
+    """
     ready, stop = threading.Event(), threading.Event()
     failures: list[BaseException] = []
 
@@ -72,6 +76,8 @@ async def _run(
     try:
         for node in nodes:
             await _register(client, node)
+        if cluster.has_controllers:
+            await _until_untainted(client, nodes)
         runner = kubelet.Kubelet(client, {node.name: node.annotations for node in nodes}, random.Random(seed))
         ready.set()
         tasks = [
@@ -85,6 +91,8 @@ async def _run(
             for task in tasks:
                 task.cancel()
             results = await asyncio.gather(*tasks, return_exceptions=True)
+            for node in nodes:
+                await _unregister(client, node)  # else the scheduler of the next test would count on it
         for result in results:
             if isinstance(result, Exception):
                 raise result
@@ -109,6 +117,25 @@ async def _register(client: Client, node: Node) -> None:
     with contextlib.suppress(errors.AlreadyExists):
         lease = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": node.name}}
         await client.create(_lease(node), {**lease, "spec": _renewal(node)})
+
+
+async def _until_untainted(client: Client, nodes: Sequence[Node]) -> None:
+    """Admission taints every new node `not-ready`; the node controller takes that away when it has seen its status."""
+    waiting = {node.name for node in nodes}
+    async with asyncio.timeout(READY_S):
+        while waiting:
+            found = (await client.list("v1", "nodes")).items
+            waiting -= {node["metadata"]["name"] for node in found if not node["spec"].get("taints")}
+            await asyncio.sleep(0.05)
+
+
+async def _unregister(client: Client, node: Node) -> None:
+    for path in (
+        f"/api/v1/nodes/{node.name}",
+        f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node.name}",
+    ):
+        with contextlib.suppress(errors.NotFound):
+            await client.raw("DELETE", path)
 
 
 def _status(node: Node, now: str) -> dict[str, Any]:
