@@ -133,7 +133,8 @@ def to_account(obj: Obj) -> QuotaAccount:
 
 def _limits(limits: Obj) -> TierQuota:
     maximum = vector(raw.mapping(limits, "max")) if isinstance(limits.get("max"), dict) else None
-    return TierQuota(guaranteed=vector(raw.mapping(limits, "guaranteed")), maximum=maximum)
+    zero = {name for name in raw.mapping(limits, "max") if maximum is not None and not maximum[name]}
+    return TierQuota(guaranteed=vector(raw.mapping(limits, "guaranteed")), maximum=maximum, barred=frozenset(zero))
 
 
 def vector(amounts: Obj) -> Resources:

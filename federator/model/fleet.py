@@ -97,10 +97,13 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class TierQuota:
-    """Limits of one account in one tier. `maximum` None: unlimited."""
+    """Limits of one account in one tier. Without trees a resource is limited by `maximum` where that names it, else by
+    `guaranteed`; what neither names is not limited."""
 
     guaranteed: Resources = ZERO
     maximum: Resources | None = None
+    barred: frozenset[str] = frozenset()
+    """Resources whose limit is zero: a vector cannot hold a zero, and absence means no limit."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ not include yet. Each batch opens a `Ledger` above it, which never changes the b
 """
 
 import bisect
+import weakref
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -81,6 +82,7 @@ class Books:
         self._recent: dict[str, list[tuple[int, str]]] = {}
         self._leaving: dict[str, set[str]] = {}
         self._bases: dict[str, Base] = {}
+        self._ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
     def __iter__(self) -> Iterator[Commitment]:
         return iter(self._commitments.values())
@@ -100,6 +102,7 @@ class Books:
             self._account(before, -1)
         self._commitments[commitment.uid] = commitment
         self._account(commitment, +1)
+        self._tell(commitment.uid)
         for holding in commitment.holdings:
             self._step(holding.cluster, commitment.uid, holding.seq, commitment.shape, copies_of(holding))
         kept = {holding.cluster for holding in commitment.holdings}
@@ -113,6 +116,7 @@ class Books:
         commitment = self._commitments.pop(uid, None)
         if commitment is not None:
             self._account(commitment, -1)
+            self._tell(uid)
         for cluster in sorted(self._trails):
             self.vacate(cluster, uid)
 
@@ -142,7 +146,13 @@ class Books:
         """A ledger for one batch."""
         from federator.placement.ledger import Ledger  # the ledger reads the books; only this method looks back
 
-        return Ledger(self, snapshot)
+        ledger = Ledger(self, snapshot)
+        self._ledgers.add(ledger)
+        return ledger
+
+    def _tell(self, uid: str) -> None:
+        for ledger in self._ledgers:
+            ledger.refresh(uid)
 
     def base(self, cluster: str, capacity: Capacity) -> Base:
         """The room of a cluster by this summary, computed once per summary."""

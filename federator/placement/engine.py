@@ -55,7 +55,7 @@ def decide(
     `by_name` breaks the last ties by cluster name instead of by a stable hash.
     """
     eligible = candidates.places(ask, snapshot, ledger)
-    hashed = inputs.combined(inputs.ask_text(ask), _fleet_text(ask, snapshot, ledger))
+    hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     mine = {holding.cluster: _unfinished(holding, finished) for holding in held}
     found = candidates.candidates(ask, mine, eligible, ledger, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
@@ -83,6 +83,8 @@ def decide(
 def contradiction(ask: Ask) -> str:
     """What makes the ask or its policy impossible to follow, as a sentence naming the fields; "" when nothing does."""
     plan = ask.policy.division
+    if ask.policy.problem:
+        return ask.policy.problem
     if plan.max_per_cluster is not None and plan.min_per_cluster > plan.max_per_cluster:
         return (
             f"spec.division.minPerCluster {plan.min_per_cluster} of policy {ask.policy.name} is greater than "
@@ -99,14 +101,6 @@ def contradiction(ask: Ask) -> str:
     if plan.max_clusters is not None and plan.max_clusters < 1:
         return f"spec.division.maxClusters {plan.max_clusters} of policy {ask.policy.name} allows no cluster"
     return ""
-
-
-def _fleet_text(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> str:
-    key = ("fleet", ask.policy)
-    known: str | None = ledger.memo.get(key)
-    if known is None:
-        known = ledger.memo[key] = inputs.fleet_text(ask, snapshot)
-    return known
 
 
 def _unfinished(holding: Holding, finished: Ranges) -> Holding:

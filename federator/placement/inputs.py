@@ -4,6 +4,7 @@ The same in every process. Room, health, cordons and quotas are left out on purp
 where it is; a workload that lacks something is asked again when a change can help it (`waking`).
 """
 
+from collections.abc import MutableMapping
 from typing import Any
 
 from federator.model import names, selectors
@@ -15,14 +16,16 @@ from federator.placement.candidates import domains_of
 from federator.placement.division import by_static_weight
 
 
-def inputs_hash(ask: Ask, snapshot: FleetSnapshot) -> str:
+def inputs_hash(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> str:
     """Sixteen hexadecimal digits over the ask, its policy's content, and the clusters that the policy admits with the
-    facts it reads of them (group, domains, weight)."""
-    return combined(ask_text(ask), fleet_text(ask, snapshot))
-
-
-def combined(ask: str, fleet: str) -> str:
-    return names.short_hash(ask, fleet, length=16)
+    facts it reads of them (group, domains, weight). `memo` (one per snapshot) keeps the fleet's part for equal
+    policies."""
+    if memo is None:
+        return names.short_hash(ask_text(ask), fleet_text(ask, snapshot), length=16)
+    key = ("fleet", ask.policy)
+    if key not in memo:
+        memo[key] = fleet_text(ask, snapshot)
+    return names.short_hash(ask_text(ask), memo[key], length=16)
 
 
 def ask_text(ask: Ask) -> str:
@@ -73,6 +76,7 @@ def _policy(policy: Policy) -> tuple[Any, ...]:
         [(one.name, one.names, _selector(one.selector)) for one in division.groups],
         division.max_clusters,
         policy.require_all,
+        policy.problem,
     )
 
 

@@ -91,6 +91,7 @@ class Ledger:
         """What depends on the snapshot alone and is asked for again and again (who is eligible under a policy)."""
         self._clusters: dict[str, _Cluster | None] = {}
         self._commitments: dict[str, Commitment | None] = {}
+        self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
         self._undo: list[Callable[[], None]] = []
@@ -175,24 +176,33 @@ class Ledger:
         while len(self._undo) > mark:
             self._undo.pop()()
 
+    def refresh(self, uid: str) -> None:
+        """The books have changed under this batch: what it holds for the workload is compared with them afresh."""
+        for commitment, sign in self._deltas.pop(uid, ()):
+            self._count(commitment, -sign)
+        if uid not in self._commitments:
+            return
+        delta = [(self.books.commitment(uid), -1), (self._commitments[uid], +1)]
+        self._deltas[uid] = [(commitment, sign) for commitment, sign in delta if commitment is not None]
+        for commitment, sign in self._deltas[uid]:
+            self._count(commitment, sign)
+
     def _hold(self, uid: str, commitment: Commitment | None) -> None:
-        known, before = uid in self._commitments, self.commitment(uid)
-        self._count(before, -1)
-        self._count(commitment, +1)
+        known, before = uid in self._commitments, self._commitments.get(uid)
         self._commitments[uid] = commitment
+        self.refresh(uid)
 
         def undo() -> None:
-            self._count(commitment, -1)
-            self._count(before, +1)
             if known:
                 self._commitments[uid] = before
             else:
                 del self._commitments[uid]
+            self.refresh(uid)
 
         self._undo.append(undo)
 
-    def _count(self, commitment: Commitment | None, sign: int) -> None:
-        if commitment is None or not commitment.copies:
+    def _count(self, commitment: Commitment, sign: int) -> None:
+        if not commitment.copies:
             return
         key = (commitment.project, commitment.tier)
         self._usage[key] = self._usage.get(key, ZERO) + commitment.usage * sign

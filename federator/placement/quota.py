@@ -42,9 +42,10 @@ def limits(tier: TierQuota) -> tuple[tuple[str, str, int], ...]:
     """(resource, the field that limits it, limit). Flat: `max` where it names the resource, else `guaranteed`; what
     neither names is not limited."""
     named = tier.maximum or Resources()
-    names = sorted({*named, *tier.guaranteed, *(() if tier.maximum is None else named)})
+    barred = {name for name in tier.barred if name not in named}
     return tuple(
-        (name, "max", named[name]) if name in named else (name, "guaranteed", tier.guaranteed[name]) for name in names
+        (name, "max", named[name]) if name in named or name in barred else (name, "guaranteed", tier.guaranteed[name])
+        for name in sorted({*named, *tier.guaranteed, *barred})
     )
 
 

@@ -1,0 +1,154 @@
+"""What must hold of every decision and of the books at any time: one function and one row per rule.
+
+Each returns a sentence for every breach, nothing when the rule holds. Used by property tests, by the simulated fleets
+after every step, and by whoever wants to check a recorded decision.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from federator.model import shards
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Decision, Reason
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.shards import Ranges
+from federator.placement import filters, quota
+from federator.placement.books import Books
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One decision with what it was made from. `room` is each cluster's room for one more copy of the shape before."""
+
+    ask: Ask
+    held: tuple[Holding, ...]
+    snapshot: FleetSnapshot
+    decision: Decision
+    room: Mapping[str, int]
+    finished: Ranges = ()
+
+    def had(self, cluster: str) -> int:
+        return sum(_running(one, self.finished) for one in self.held if one.cluster == cluster)
+
+    def has(self, cluster: str) -> int:
+        share = self.decision.share_of(cluster)
+        if share is None:
+            return 0
+        return _running(Holding(cluster, share.count, share.slots, share.seq, share.ranges), self.finished)
+
+
+def _running(holding: Holding, finished: Ranges) -> int:
+    if not holding.ranges:
+        return holding.count
+    return min(holding.slots, shards.size(shards.minus(holding.ranges, finished)))
+
+
+def conservation(case: Case) -> list[str]:
+    """Shares and shortfall make up exactly what is wanted; no shard is assigned twice."""
+    decision, breaches = case.decision, []
+    placed = sum(share.count for share in decision.shares)
+    if placed + decision.shortfall != decision.wanted or decision.shortfall < 0:
+        breaches.append(f"{placed} placed and {decision.shortfall} missing do not make {decision.wanted} wanted")
+    if len({share.cluster for share in decision.shares}) != len(decision.shares):
+        breaches.append("a cluster has two shares")
+    if any(share.count <= 0 for share in decision.shares):
+        breaches.append("a share is empty")
+    if case.ask.unit is Unit.SHARDS:
+        assigned = [one for share in decision.shares for one in share.ranges]
+        if shards.size(assigned) != shards.size(shards.normal(assigned)):
+            breaches.append("a shard is assigned to two clusters")
+        if any(high >= case.ask.count for _, high in assigned):
+            breaches.append(f"a shard beyond {case.ask.count} is assigned")
+        if any(shards.size(share.ranges) != share.count for share in decision.shares):
+            breaches.append("a share's count is not that of its ranges")
+        if sum(case.has(share.cluster) for share in decision.shares) > case.ask.slots:
+            breaches.append(f"more than {case.ask.slots} shards may run at once")
+    return breaches
+
+
+def feasibility(case: Case) -> list[str]:
+    """Only eligible clusters have shares; growth stays within room, bounds within the policy."""
+    breaches: list[str] = []
+    most = case.ask.policy.division.max_per_cluster
+    for share in case.decision.shares:
+        view = case.snapshot.clusters.get(share.cluster)
+        before, now = case.had(share.cluster), case.has(share.cluster)
+        if view is None:
+            breaches.append(f"{share.cluster} is no member")
+            continue
+        refusal = filters.refusal(case.ask, view)
+        if refusal is not None and (now > before or (refusal.evicts and now)):
+            breaches.append(f"{share.cluster} has {now} after {before}: {refusal.message}")
+        if now - before > max(case.room.get(share.cluster, 0), 0):
+            breaches.append(
+                f"{share.cluster} grows from {before} to {now} with room for {case.room.get(share.cluster, 0)}"
+            )
+        if most is not None and now > max(most, before if case.decision.reason is Reason.MISCONFIGURED else 0):
+            breaches.append(f"{share.cluster} has {now}, maxPerCluster is {most}")
+    return breaches
+
+
+def gang(case: Case) -> list[str]:
+    """With RequireAll either everything runs or nothing new does."""
+    if not case.ask.policy.require_all or case.decision.reason is Reason.CHOSEN:
+        return []
+    return [
+        f"{share.cluster} grows from {case.had(share.cluster)} to {case.has(share.cluster)} although not all fit"
+        for share in case.decision.shares
+        if case.has(share.cluster) > case.had(share.cluster)
+    ]
+
+
+def steadiness(case: Case) -> list[str]:
+    """Finished shards do not move; unchanged shares keep their seq."""
+    breaches: list[str] = []
+    held = {one.cluster: one for one in case.held}
+    for share in case.decision.shares:
+        for other in case.held:
+            moved = shards.intersect(shards.intersect(share.ranges, other.ranges), case.finished)
+            if other.cluster != share.cluster and moved:
+                breaches.append(f"finished shards {shards.text(moved)} moved from {other.cluster} to {share.cluster}")
+        before = held.get(share.cluster)
+        same = (
+            before is not None
+            and (before.slots, before.ranges) == (share.slots, share.ranges)
+            and (bool(share.ranges) or before.count == share.count)
+        )
+        if before is not None and same and share.seq != before.seq:
+            breaches.append(f"the share of {share.cluster} did not change but its seq did")
+    return breaches
+
+
+INVARIANTS: Final[Mapping[str, Callable[[Case], list[str]]]] = {
+    "conservation": conservation,
+    "feasibility": feasibility,
+    "gang": gang,
+    "steadiness": steadiness,
+}
+
+
+def check(case: Case) -> list[str]:
+    """Every breach of every rule, each led by the rule's name."""
+    return [f"{name}: {breach}" for name, rule in INVARIANTS.items() for breach in rule(case)]
+
+
+def check_books(books: Books, snapshot: FleetSnapshot, before: Books | None = None) -> list[str]:
+    """Usage is never negative, equals the sum over commitments, and no account grew beyond its limits: whatever is above
+    a limit was there in `before` already (a lowered quota takes nothing back)."""
+    breaches: list[str] = []
+    audit = books.audit()
+    for key in sorted({*audit, *((one.project, one.tier) for one in books)}):
+        if books.usage(*key) != audit.get(key, books.usage("", key[1])):
+            held = audit.get(key)
+            breaches.append(f"usage of {key[0]} in {key[1]} is {books.usage(*key)}, its workloads hold {held}")
+        if any(amount < 0 for amount in books.usage(*key).values()):
+            breaches.append(f"usage of {key[0]} in {key[1]} is negative")
+    for account in snapshot.quotas:
+        for tier in sorted(account.tiers):
+            for name, field, limit in quota.limits(account.tiers[tier]):
+                used = sum(books.usage(project, tier)[name] for project in account.projects)
+                had = sum(before.usage(project, tier)[name] for project in account.projects) if before else 0
+                if used > max(limit, had):
+                    breaches.append(f"{account.name} holds {used} {name} in {tier}, {field} is {limit}")
+    return breaches

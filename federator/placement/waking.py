@@ -1,0 +1,90 @@
+"""Which waiting workloads a change can help, and when to try again without any.
+
+A workload waits when its decision lacks something (`waits`). The hub hands in what changed; only those come back whom
+the change could help. Time is an argument in seconds; nothing here keeps any.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from federator.model.ask import Ask
+from federator.model.decision import Decision, Reason
+from federator.model.names import WorkloadKey
+
+FIRST_RETRY_S: Final = 5.0
+LAST_RETRY_S: Final = 300.0
+
+
+class News(StrEnum):
+    """What may have changed for the better."""
+
+    ROOM = "Room"
+    """A cluster reported more room, or something left it."""
+    CLUSTER = "Cluster"
+    """A cluster joined, became ready, was uncordoned, lost a taint, or its labels or kinds changed."""
+    QUOTA = "Quota"
+    """A quota changed, or a project released some."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`cluster` for ROOM and CLUSTER; `projects` for QUOTA, empty meaning every project."""
+
+    news: News
+    cluster: str = ""
+    projects: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """One workload that lacks something: why, and where more room could help it (None: anywhere)."""
+
+    key: WorkloadKey
+    project: str
+    reason: Reason
+    clusters: frozenset[str] | None = None
+
+
+_QUOTA_REASONS: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX})
+_NEVER: Final = frozenset({Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.HOST_WOULD_RUN_IT})
+"""Only a change of the workload or its policy helps, and that is a reason of its own to decide again."""
+_CLOSED: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_ALLOWED, Reason.API_NOT_AVAILABLE})
+"""Verdicts of clusters where room alone changes nothing."""
+
+
+def waits(ask: Ask, decision: Decision) -> Waiting | None:
+    """What the decided workload waits for, or None when it lacks nothing or nothing from outside can help."""
+    if decision.reason is Reason.CHOSEN or decision.reason in _NEVER:
+        return None
+    hopeful = frozenset(one.cluster for one in decision.verdicts if one.reason not in _CLOSED)
+    return Waiting(decision.key, ask.project, decision.reason, hopeful if decision.verdicts else None)
+
+
+def helps(change: Change, waiting: Waiting) -> bool:
+    """Whether the change could let more of the waiting workload be placed."""
+    if change.news is News.QUOTA:
+        named = not change.projects or waiting.project in change.projects
+        return named and (waiting.reason in _QUOTA_REASONS or waiting.reason is Reason.NOT_ALLOWED or _mixed(waiting))
+    if waiting.reason in _QUOTA_REASONS:
+        return False
+    if change.news is News.CLUSTER:
+        return True
+    return waiting.clusters is None or change.cluster in waiting.clusters
+
+
+def _mixed(waiting: Waiting) -> bool:
+    """All-or-nothing placements name only that they are incomplete; quota may be the cause."""
+    return waiting.reason is Reason.GANG_INCOMPLETE
+
+
+def woken(changes: Iterable[Change], waiting: Iterable[Waiting]) -> list[WorkloadKey]:
+    """The workloads that at least one change can help, by key."""
+    every = list(changes)
+    return sorted({one.key for one in waiting if any(helps(change, one) for change in every)})
+
+
+def retry_after_s(attempts: int) -> float:
+    """Seconds to wait before asking again without news: 5, 10, 20, ... up to 300. News may have been missed."""
+    return min(FIRST_RETRY_S * 2.0 ** min(max(attempts, 0), 16), LAST_RETRY_S)
