@@ -91,7 +91,8 @@ class UpdateStrategy(Model):
 
 
 RESTART_RULE = (
-    "!has(self.template.spec) || !has(self.template.spec.restartPolicy) || self.template.spec.restartPolicy == 'Always'",
+    "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
+    " || self.template.spec.restartPolicy == 'Always'",
     "the pods of a service have restartPolicy Always",
 )
 PORTS_RULE = (

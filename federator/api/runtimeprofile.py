@@ -36,8 +36,8 @@ class Injected(Model):
 
     name: ContainerName
     """Name of the container, and its key under spec.sidecars."""
-    inject: Literal["Always", "OnRequest"] = "Always"
-    """OnRequest adds it only to workloads that name it under spec.sidecars."""
+    inject: Literal["Always", "OnRequest"] | None = None
+    """Always (the default), or OnRequest: only for workloads that name it under spec.sidecars."""
     parameters: Annotated[list[Parameter], Field(max_length=32, json_schema_extra=list_map("name"))] = Field(
         default_factory=list
     )

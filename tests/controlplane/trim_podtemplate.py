@@ -1,7 +1,7 @@
 """Makes `federator/api/data/podtemplate.json.gz` from a checkout of Kubernetes (its `api/openapi-spec/v3` folder).
 
-Run as `python tests/controlplane/trim_podtemplate.py PATH_TO_KUBERNETES VERSION`. Kept is what a pod template refers to, without
-descriptions: a CRD with every pod field described is 750 KB. The data are the published API description of Kubernetes
+Run as `python tests/controlplane/trim_podtemplate.py PATH_TO_KUBERNETES VERSION`. Kept is what a pod template and a Deployment
+refer to, without descriptions: a CRD with every pod field described is 750 KB. The data are the published API description of Kubernetes
 (Apache-2.0); nothing of its code is taken. The result is the same for the same input.
 """
 
@@ -12,8 +12,14 @@ from pathlib import Path
 from typing import Any
 
 OUT = Path(__file__).parents[2] / "federator" / "api" / "data" / "podtemplate.json.gz"
-ROOT = "PodTemplateSpec"
-DROPPED = ("description", "x-kubernetes-patch-strategy", "x-kubernetes-patch-merge-key", "x-kubernetes-unions")
+ROOTS = ("PodTemplateSpec", "Deployment")
+DROPPED = (
+    "description",
+    "x-kubernetes-patch-strategy",
+    "x-kubernetes-patch-merge-key",
+    "x-kubernetes-unions",
+    "x-kubernetes-group-version-kind",
+)
 
 
 def _short(reference: str) -> str:
@@ -46,10 +52,12 @@ def _references(schema: Any) -> set[str]:
 
 def trim(kubernetes: Path, version: str) -> bytes:
     """The compressed data, byte for byte the same for the same checkout."""
-    spec = json.loads((kubernetes / "api" / "openapi-spec" / "v3" / "api__v1_openapi.json").read_text())
-    schemas = {_short(name): schema for name, schema in spec["components"]["schemas"].items()}
+    schemas: dict[str, Any] = {}
+    for file in ("apis__apps__v1_openapi.json", "api__v1_openapi.json"):
+        spec = json.loads((kubernetes / "api" / "openapi-spec" / "v3" / file).read_text())
+        schemas |= {_short(name): schema for name, schema in spec["components"]["schemas"].items()}
     kept: dict[str, Any] = {}
-    todo = {ROOT}
+    todo = set(ROOTS)
     while todo:
         name = min(todo)
         kept[name] = _bare(schemas[name])

@@ -1,0 +1,342 @@
+"""Reads YAML and JSON texts from outside into plain objects, bounded in time and memory, and strict about what is
+ambiguous.
+
+Used by `read`. YAML is built from parse events by hand: nothing recurses, aliases and merge keys are copied within a
+budget of nodes, duplicate keys, tags, NaN and numbers beyond 64 bits are errors with the field's path. Scalars are
+those of YAML 1.2 (`no`, dates and 1:30 are texts), but for octals with a leading zero, which Kubernetes manifests use
+for file modes.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import yaml
+
+from federator.model import errors
+from federator.model.errors import FieldError
+
+INT64: Final = range(-(2**63), 2**63)
+_MERGE: Final = "<<"
+_STR_TAG: Final = "tag:yaml.org,2002:str"
+_CORE_TAGS: Final = ("!", _STR_TAG, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+
+_NULLS: Final = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS: Final = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER: Final = re.compile(r"[-+]?(0|[1-9][0-9]*)", re.ASCII)
+_OCTAL: Final = re.compile(r"[-+]?0o?[0-7]+", re.ASCII)
+_HEX: Final = re.compile(r"[-+]?0x[0-9a-fA-F]+", re.ASCII)
+_LEADING_ZERO: Final = re.compile(r"[-+]?0[0-9]+", re.ASCII)
+_FLOAT: Final = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?", re.ASCII)
+_NOT_FINITE: Final = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What one text may cost. The gateway sets lower ones than a person's own shell."""
+
+    size: int = 16 * 1024 * 1024
+    """Characters."""
+    depth: int = 64
+    nodes: int = 1_000_000
+    """Values in all, those brought by aliases and merge keys counted each time."""
+
+
+FILE_LIMITS: Final = Limits()
+
+
+def from_yaml(text: str, limits: Limits = FILE_LIMITS) -> list[Any]:
+    """The documents of a YAML text, empty ones left out. Raises FieldError: its path is that of the field, below
+    `[N]` when there are several documents; its message begins with line and column."""
+    _check_size(text, limits)
+    loader = getattr(yaml, "CLoader", yaml.Loader)
+    builder = _Builder(limits)
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            builder.take(event)
+    except yaml.MarkedYAMLError as error:
+        where = _position(error.problem_mark)
+        raise FieldError("", f"{where}not YAML: {error.problem or error.context or 'unreadable'}") from None
+    except yaml.YAMLError as error:
+        raise FieldError("", f"not YAML: {str(error).splitlines()[0][:200]}") from None
+    return [document for document in builder.documents if document is not None]
+
+
+def from_json(text: str | bytes, limits: Limits = FILE_LIMITS) -> Any:
+    """One JSON value. Raises FieldError with the field's path."""
+    _check_size(text, limits)
+    try:
+        found = json.loads(text, object_pairs_hook=_Pairs, parse_int=_Digits, parse_constant=_Constant)
+    except RecursionError:
+        raise FieldError("", f"is nested deeper than {limits.depth} levels") from None
+    except UnicodeDecodeError as error:
+        raise FieldError("", f"is not UTF-8 at byte {error.start}") from None
+    except ValueError as error:
+        raise FieldError("", f"not JSON: {error}") from None
+    budget = _Budget(limits.nodes)
+    return _plain(found, "", 0, limits, budget)
+
+
+def _check_size(text: str | bytes, limits: Limits) -> None:
+    if len(text) > limits.size:
+        raise FieldError("", f"has {len(text)} characters, at most {limits.size} are read")
+
+
+@dataclass(slots=True)
+class _Budget:
+    left: int
+
+    def spend(self, nodes: int, path: str) -> None:
+        self.left -= nodes
+        if self.left < 0:
+            raise FieldError(path, "too many values: the text is too large, or its aliases multiply")
+
+
+class _Pairs(list[tuple[str, Any]]):
+    """An object as JSON spells it, before duplicate keys are looked for."""
+
+
+class _Digits(str):
+    """An integer as it was written."""
+
+    __slots__ = ()
+
+
+class _Constant(str):
+    """NaN, Infinity or -Infinity."""
+
+    __slots__ = ()
+
+
+def _plain(value: Any, path: str, depth: int, limits: Limits, budget: _Budget) -> Any:
+    budget.spend(1, path)
+    if depth > limits.depth:
+        raise FieldError(path, f"is nested deeper than {limits.depth} levels")
+    if isinstance(value, _Pairs):
+        out: dict[str, Any] = {}
+        for key, entry in value:
+            here = errors.join(path, _text(key, path))
+            if key in out:
+                raise FieldError(here, "is given twice")
+            out[key] = _plain(entry, here, depth + 1, limits, budget)
+        return out
+    if isinstance(value, list):
+        return [_plain(entry, f"{path}[{i}]", depth + 1, limits, budget) for i, entry in enumerate(value)]
+    if isinstance(value, _Digits):
+        return _integer(value, 10, path)
+    if isinstance(value, _Constant):
+        raise FieldError(path, f"{value} is not a number that Kubernetes knows")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise FieldError(path, "is too large for a number")
+    return _text(value, path) if isinstance(value, str) else value
+
+
+def _text(value: str, path: str) -> str:
+    if any("\ud800" <= character <= "\udfff" for character in value):
+        raise FieldError(path, "holds half of a character (a lone surrogate)")
+    return value
+
+
+def _integer(digits: str, base: int, path: str) -> int:
+    if len(digits) > 64:
+        raise FieldError(path, "is an integer of more than 64 bits")
+    number = int(digits, base)
+    if number not in INT64:
+        raise FieldError(path, f"{number} is an integer of more than 64 bits")
+    return number
+
+
+@dataclass(slots=True)
+class _Open:
+    """A mapping or sequence that is being built."""
+
+    path: str
+    value: dict[str, Any] | list[Any]
+    anchor: str | None
+    key: str | None = None
+    awaits_key: bool = True
+    merging: bool = False
+    """The value that comes next belongs to a merge key."""
+    merges: list[dict[str, Any]] = field(default_factory=list)
+    nodes: int = 1
+    height: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Anchored:
+    value: Any
+    nodes: int
+    height: int
+
+
+class _Builder:
+    """Takes parse events one by one and keeps its own stack."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.budget = _Budget(limits.nodes)
+        self.documents: list[Any] = []
+        self.stack: list[_Open] = []
+        self.anchors: dict[str, _Anchored] = {}
+
+    def take(self, event: Any) -> None:
+        try:
+            self._take(event)
+        except FieldError as error:
+            document = len(self.documents)
+            path = errors.join(f"[{document}]", error.path) if document else error.path
+            raise FieldError(path, f"{_position(event.start_mark)}{error.message}") from None
+
+    def _take(self, event: Any) -> None:
+        if isinstance(event, yaml.ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event.anchor or "")
+        elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
+            self._start(event)
+        elif isinstance(event, yaml.MappingEndEvent | yaml.SequenceEndEvent):
+            self._end()
+        elif isinstance(event, yaml.DocumentStartEvent):
+            self.anchors = {}
+
+    def _here(self) -> str:
+        """The path of the value that comes next."""
+        if not self.stack:
+            return ""
+        top = self.stack[-1]
+        if isinstance(top.value, list):
+            return f"{top.path}[{len(top.value)}]"
+        return errors.join(top.path, top.key or "")
+
+    def _awaits_key(self) -> bool:
+        return bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].awaits_key
+
+    def _scalar(self, event: Any) -> None:
+        path = self._here()
+        self.budget.spend(1, path)
+        _check_tag(event.tag, path)
+        if self._awaits_key():
+            self._key(event)
+            return
+        plain = event.implicit[0] and event.tag is None
+        value = _resolve(event.value, path) if plain else event.value
+        self._put(value, event.anchor, 1, 0)
+
+    def _key(self, event: Any) -> None:
+        top = self.stack[-1]
+        text = str(event.value)
+        if event.anchor:
+            raise FieldError(top.path, "a key cannot have an anchor")
+        if text == _MERGE and event.implicit[0]:
+            top.key, top.awaits_key, top.merging = _MERGE, False, True
+            return
+        if event.implicit[0] and text in _NULLS:
+            raise FieldError(top.path, "a key is empty")
+        here = errors.join(top.path, text)
+        assert isinstance(top.value, dict)
+        if text in top.value:
+            raise FieldError(here, "is given twice")
+        top.value[text] = None
+        top.key, top.awaits_key = text, False
+
+    def _alias(self, anchor: str) -> None:
+        path = self._here()
+        if self._awaits_key():
+            raise FieldError(path, "a key cannot be an alias")
+        known = self.anchors.get(anchor)
+        if known is None:
+            raise FieldError(path, f"alias {anchor[:40]!r} has no anchor, or stands within it")
+        self.budget.spend(known.nodes, path)
+        self._check_depth(len(self.stack) + known.height, path)
+        self._put(_copy(known.value), None, known.nodes, known.height)
+
+    def _start(self, event: Any) -> None:
+        path = self._here()
+        self.budget.spend(1, path)
+        _check_tag(event.tag, path)
+        if self._awaits_key():
+            raise FieldError(path, "a key must be a text")
+        self._check_depth(len(self.stack) + 1, path)
+        mapping = isinstance(event, yaml.MappingStartEvent)
+        self.stack.append(_Open(path, {} if mapping else [], event.anchor))
+
+    def _end(self) -> None:
+        done = self.stack.pop()
+        if isinstance(done.value, dict):
+            for merged in done.merges:
+                for key, value in merged.items():
+                    done.value.setdefault(key, value)
+        self._put(done.value, done.anchor, done.nodes, done.height)
+
+    def _check_depth(self, depth: int, path: str) -> None:
+        if depth > self.limits.depth:
+            raise FieldError(path, f"is nested deeper than {self.limits.depth} levels")
+
+    def _put(self, value: Any, anchor: str | None, nodes: int, height: int) -> None:
+        """`nodes` and `height` (levels of objects and lists) of the value, so that an alias to it can be charged."""
+        if anchor:
+            self.anchors[anchor] = _Anchored(value, nodes, height)
+        if not self.stack:
+            self.documents.append(value)
+            return
+        top = self.stack[-1]
+        top.nodes += nodes
+        top.height = max(top.height, height + 1)
+        if isinstance(top.value, list):
+            top.value.append(value)
+            return
+        if top.merging:
+            top.merges.extend(_merged(value, top.path))
+        else:
+            top.value[top.key or ""] = value
+        top.key, top.awaits_key, top.merging = None, True, False
+
+
+def _merged(value: Any, path: str) -> Iterator[dict[str, Any]]:
+    """What a merge key brings: one mapping, or a list of them of which the first to name a key wins."""
+    for entry in value if isinstance(value, list) else [value]:
+        if not isinstance(entry, dict):
+            raise FieldError(errors.join(path, _MERGE), "only mappings can be merged")
+        yield entry
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(entry) for key, entry in value.items()}
+    return [_copy(entry) for entry in value] if isinstance(value, list) else value
+
+
+def _check_tag(tag: str | None, path: str) -> None:
+    if tag is not None and tag not in _CORE_TAGS:
+        raise FieldError(path, f"the tag {tag[:80]!r} is not read here")
+
+
+def _resolve(text: str, path: str) -> Any:
+    """A plain scalar, by the core schema of YAML 1.2."""
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if _INTEGER.fullmatch(text):
+        return _integer(text, 10, path)
+    if _OCTAL.fullmatch(text):
+        return _integer(text.replace("o", ""), 8, path)
+    if _HEX.fullmatch(text):
+        return _integer(text, 16, path)
+    if _LEADING_ZERO.fullmatch(text):
+        raise FieldError(path, f"{text[:40]} begins with 0 but is not octal: drop the 0, or put it in quotes")
+    if _NOT_FINITE.fullmatch(text):
+        raise FieldError(path, f"{text} is not a number that Kubernetes knows")
+    if _FLOAT.fullmatch(text):
+        number = float(text)
+        if not math.isfinite(number):
+            raise FieldError(path, f"{text[:40]} is too large for a number")
+        return number
+    return text
+
+
+def _position(mark: Any) -> str:
+    return f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
