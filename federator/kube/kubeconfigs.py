@@ -25,6 +25,8 @@ _TOKEN_MAX = 16 * 1024
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 
+_NULLS = ("", "~", "null", "Null", "NULL")
+
 _FORBIDDEN: Mapping[str, str] = {
     "exec": "a member's kubeconfig may not run commands",
     "auth-provider": "a member's kubeconfig may not use an auth provider",
@@ -228,7 +230,8 @@ class _Builder:
             if self._documents > 1:
                 raise Refused("", "holds more than one document")
         elif isinstance(event, yaml.ScalarEvent):
-            self._put(event.value, is_text=True)
+            is_null = event.style is None and event.value in _NULLS
+            self._put(None if is_null else event.value, is_text=not is_null)
         elif isinstance(event, yaml.MappingStartEvent | yaml.SequenceStartEvent):
             if len(self._open) >= _DEPTH_MAX:
                 raise Refused("", f"is nested deeper than {_DEPTH_MAX} levels")

@@ -1,0 +1,181 @@
+"""From a kubeconfig on disk to answers: certificates, tokens, credential plugins, and nothing left behind."""
+
+import asyncio
+import base64
+import json
+import os
+import ssl
+import stat
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federator.kube import connect, errors, kubeconfigs
+from federator.kube.client import Client
+from federator.model.steps import ObjectRef
+from tests.controlplane import certs
+from tests.e2e.rawserver import Asked, RawServer, answer, replying, serving
+
+pytestmark = pytest.mark.e2e
+
+REF = ObjectRef("v1", "configmaps", "ns", "web", "ConfigMap")
+OBJECT = json.dumps({"kind": "ConfigMap", "metadata": {"name": "web"}}).encode()
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> certs.Files:
+    return certs.write(tmp_path)
+
+
+def server_tls(files: certs.Files) -> ssl.SSLContext:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=str(files.ca))
+    context.load_cert_chain(files.certificate, files.key)
+    context.verify_mode = ssl.CERT_OPTIONAL
+    return context
+
+
+def inline(path: Path) -> str:
+    return base64.b64encode(path.read_bytes()).decode()
+
+
+def config(server: RawServer, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "one",
+        "clusters": [{"name": "c", "cluster": {"server": server.url, **cluster}}],
+        "contexts": [
+            {"name": "one", "context": {"cluster": "c", "user": "u"}},
+            {"name": "two", "context": {"cluster": "c", "user": "nobody"}},
+        ],
+        "users": [{"name": "u", "user": dict(user)}, {"name": "nobody", "user": {}}],
+    }
+
+
+async def ask(path: Path, context: str = "") -> None:
+    client = Client(await connect.from_kubeconfig(str(path), context))
+    try:
+        await client.get(REF)
+    finally:
+        await client.close()
+
+
+async def test_inline_and_named_certificates_do_the_same(files, tmp_path):
+    async with serving(replying(answer(OBJECT)), server_tls(files)) as server:
+        for cluster, user in (
+            (
+                {"certificate-authority-data": inline(files.ca)},
+                {
+                    "client-certificate-data": inline(files.certificate),
+                    "client-key-data": inline(files.key),
+                    "token": "t1",
+                },
+            ),
+            (
+                {"certificate-authority": files.ca.name},
+                {"client-certificate": files.certificate.name, "client-key": files.key.name, "token": "t1"},
+            ),
+        ):
+            path = tmp_path / "config"
+            path.write_text(json.dumps(config(server, cluster, user)))
+            await ask(path)
+        assert [asked.headers["authorization"] for asked in server.requests] == ["Bearer t1"] * 2
+        await ask(path, "two")
+        assert "authorization" not in server.requests[-1].headers
+        assert connect.contexts(str(path)) == ("one", "two")
+
+
+async def test_nothing_is_left_behind_on_disk_or_open(files, tmp_path, monkeypatch):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(scratch))
+    async with serving(replying(answer(OBJECT)), server_tls(files)) as server:
+        user = {"client-certificate-data": inline(files.certificate), "client-key-data": inline(files.key)}
+        path = tmp_path / "config"
+        path.write_text(json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user)))
+        await ask(path)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(10):
+            await ask(path)
+        await asyncio.sleep(0.1)
+        assert len(os.listdir("/proc/self/fd")) <= before + 2
+    assert list(scratch.iterdir()) == []
+
+
+async def test_a_credential_plugin_of_ones_own_kubeconfig_runs_and_runs_again_after_401(files, tmp_path):
+    count = tmp_path / "count"
+    plugin = tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\n"
+        f'echo x >> "{count}"\n'
+        'printf \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        f'"status":{{"token":"token-%s"}}}}\' "$(wc -l < "{count}" | tr -d \' \')"\n'
+    )
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+
+    async def handler(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        good = asked.headers.get("authorization") == "Bearer token-2"
+        writer.write(answer(OBJECT) if good else answer(b"{}", "401 Unauthorized"))
+
+    async with serving(handler, server_tls(files)) as server:
+        user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
+        path = tmp_path / "config"
+        path.write_text(json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user)))
+        await ask(path)
+        assert [asked.headers["authorization"] for asked in server.requests] == ["Bearer token-1", "Bearer token-2"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "[]", "a: b", "{", "contexts: 7", json.dumps({"current-context": "x", "contexts": [], "clusters": []})],
+)
+async def test_a_kubeconfig_that_cannot_be_used_is_one_kind_of_error(text, tmp_path):
+    path = tmp_path / "config"
+    path.write_text(text)
+    with pytest.raises(connect.NotConfigured):
+        await connect.from_kubeconfig(str(path))
+
+
+async def test_no_kubeconfig_at_all_names_the_place(tmp_path):
+    with pytest.raises(connect.NotConfigured, match="nowhere"):
+        await connect.from_kubeconfig(str(tmp_path / "nowhere"))
+
+
+async def test_outside_of_a_cluster_says_so(monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(connect.NotConfigured):
+        await connect.in_cluster()
+
+
+async def test_a_token_file_is_read_again(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("one\n")
+    token = connect.TokenFile(str(path))
+    assert await token.authorization() == "Bearer one"
+    path.write_text("two\n")
+    assert await token.authorization() == "Bearer one"
+    assert await token.refresh()
+    assert await token.authorization() == "Bearer two"
+    assert not await token.refresh()
+
+
+async def test_a_member_is_reached_through_its_secret_and_no_command_ever_runs(files, tmp_path, monkeypatch):
+    def never(*_args: Any, **_kwargs: Any) -> None:
+        raise AssertionError("a command was run")
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", never)
+    async with serving(replying(answer(OBJECT)), server_tls(files)) as server:
+        authority = {"certificate-authority-data": inline(files.ca)}
+        data = json.dumps(config(server, authority, {"token": "t1"}) | {"preferences": {}}).encode()
+        access = kubeconfigs.member_access(data, allow_loopback=True)
+        client = Client(connect.for_member(access, allow_loopback=True))
+        await client.get(REF)
+        await client.close()
+        client = Client(connect.for_member(access))
+        with pytest.raises(errors.Unreachable):
+            await client.create(REF, {})
+        await client.close()
+        assert len(server.requests) == 1

@@ -1,0 +1,57 @@
+"""`/metrics`, `/healthz`, `/readyz` over a socket, and what a rude client gets."""
+
+import asyncio
+
+import pytest
+
+from federator.kube import serving
+from federator.kube.metrics import Metrics
+from federator.kube.serving import StatusServer
+
+pytestmark = pytest.mark.e2e
+
+
+async def ask(port: int, request: bytes) -> bytes:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(request)
+    answer = await asyncio.wait_for(reader.read(), 20)
+    writer.close()
+    await writer.wait_closed()
+    return answer
+
+
+async def test_the_three_pages_and_their_verdicts():
+    problems: dict[str, str] = {"host": "", "members": ""}
+    server = StatusServer(metrics=Metrics(), ready=lambda: problems)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        assert (await ask(port, b"GET /healthz HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+        assert (await ask(port, b"GET /readyz?verbose HTTP/1.1\r\n\r\n")).endswith(b"\r\n\r\nok\n")
+        problems["members"] = "2 of 6 have not been read yet"
+        answer = await ask(port, b"GET /readyz HTTP/1.1\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 503")
+        assert answer.endswith(b"members: 2 of 6 have not been read yet\n")
+        assert b"# HELP workqueue_depth" in await ask(port, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")
+    finally:
+        await server.close()
+
+
+@pytest.mark.parametrize(
+    ("request_bytes", "status"),
+    [
+        (b"POST /metrics HTTP/1.1\r\n\r\n", b"405"),
+        (b"GET /secrets HTTP/1.1\r\n\r\n", b"404"),
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET /metrics HTTP/1.1\r\nX: " + b"a" * 100_000, b"400"),
+        (b"GET /metr", b"408"),
+    ],
+    ids=["method", "path", "no request", "long head", "slow head"],
+)
+async def test_rude_requests_get_a_short_answer(request_bytes, status, monkeypatch):
+    monkeypatch.setattr(serving, "HEAD_S", 0.3)
+    server = StatusServer(metrics=Metrics(), ready=dict)
+    port = await server.start("127.0.0.1", 0)
+    try:
+        assert (await ask(port, request_bytes)).startswith(b"HTTP/1.1 " + status)
+    finally:
+        await server.close()
