@@ -1,0 +1,146 @@
+"""A member process on an embedded cluster: the ClusterCapacity it publishes."""
+
+import asyncio
+from typing import Any
+
+from federator.api import clustercapacity
+from federator.embedded.controllers import NodePool
+from federator.model.ask import PodShape
+from federator.model.resources import Resources
+from tests.unit.member.memberworld import MemberWorld, block, in_member, jobset, service, template
+
+KIND = "ClusterCapacity"
+ONE_CPU = PodShape(Resources({"cpu": 1000, "pods": 1}))
+BIG = PodShape(Resources({"cpu": 6000, "pods": 1}))
+FOUR_NODES = (NodePool(count=4, allocatable={"cpu": "8", "memory": "32Gi", "pods": "50"}),)
+
+
+async def ask(world: MemberWorld, *shapes: PodShape) -> None:
+    await world.until_status(KIND, "cluster", nodeCount=4)
+    await world.patch(KIND, "cluster", {"spec": clustercapacity.to_spec(shapes)})
+
+
+async def until_copies(world: MemberWorld, shape: PodShape, copies: int) -> dict[str, Any]:
+    async def holds() -> bool:
+        status = (await world.get(KIND, "cluster")).get("status") or {}
+        return bool((status.get("copies") or {}).get(shape.id) == copies)
+
+    await world.until(holds)
+    found: dict[str, Any] = (await world.get(KIND, "cluster"))["status"]
+    return found
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_free_nodes_are_published_and_shapes_answered_exactly(world: MemberWorld) -> None:
+    await ask(world, ONE_CPU, BIG)
+    status = await until_copies(world, ONE_CPU, 32)
+    assert status["copies"][BIG.id] == 4
+    assert status["observedGeneration"] == (await world.get(KIND, "cluster"))["metadata"]["generation"]
+    assert [row["count"] for row in status["nodes"]] == [4]
+    assert status["exact"] is True
+    capacity = clustercapacity.to_capacity(status)
+    assert capacity.free["cpu"] == 32000
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_a_slice_is_subtracted_before_its_pods_exist_and_stays_so(world: MemberWorld) -> None:
+    await ask(world, ONE_CPU)
+    await until_copies(world, ONE_CPU, 32)
+    slow = template("1", annotations={"embedded.federator/start-delay-seconds": "60"})
+    await world.create(service(replicas=10, template=slow, slice=block(seq=77)))
+    status = await until_copies(world, ONE_CPU, 22)
+    assert status["includesSeq"] == 77
+    history = []
+    for _ in range(200):
+        history.append((await world.get(KIND, "cluster"))["status"]["copies"][ONE_CPU.id])
+        await asyncio.sleep(0.5)
+    assert set(history) == {22}
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_a_job_set_holds_its_slots_until_its_shards_are_done(world: MemberWorld) -> None:
+    await ask(world, ONE_CPU)
+    run = template("1", annotations={"embedded.federator/run-seconds": "20"})
+    await world.create(jobset(ranges="0-9", parallelism=5, template=run))
+    await until_copies(world, ONE_CPU, 27)
+    await world.until_status("PinterestJobSet", "crunch", done=10)
+    await until_copies(world, ONE_CPU, 32)
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_pods_of_others_count_bound_or_waiting(world: MemberWorld) -> None:
+    await ask(world, BIG)
+    await until_copies(world, BIG, 4)
+    for number in range(6):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"theirs-{number}", "namespace": "feed"},
+            "spec": template("5")["spec"],
+        }
+        await world.create(pod)
+    await until_copies(world, BIG, 0)
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_cordoned_nodes_are_out(world: MemberWorld) -> None:
+    await ask(world, ONE_CPU)
+    await until_copies(world, ONE_CPU, 32)
+    await world.patch("Node", "node-0", {"spec": {"unschedulable": True}})
+    status = await until_copies(world, ONE_CPU, 24)
+    assert status["nodeCount"] == 3
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_a_daemon_set_is_owed_its_missing_pods(world: MemberWorld) -> None:
+    await ask(world, ONE_CPU)
+    await until_copies(world, ONE_CPU, 32)
+    daemon = {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": "feed"},
+        "spec": {
+            "selector": {"matchLabels": {"app": "agent"}},
+            "template": {**template("2"), "metadata": {"labels": {"app": "agent"}}},
+        },
+    }
+    await world.create(daemon)
+    await until_copies(world, ONE_CPU, 24)
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_the_highest_seq_stays_when_its_slice_goes(world: MemberWorld) -> None:
+    await world.create(service(slice=block(seq=9)))
+    await world.until_status(KIND, "cluster", includesSeq=9)
+    await world.delete("PinterestService", "web")
+    await asyncio.sleep(60)
+    assert (await world.get(KIND, "cluster"))["status"]["includesSeq"] == 9
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_a_report_that_says_nothing_new_is_not_written(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", ready=3)
+    await asyncio.sleep(60)
+    before, surveys = len(world.counting.log), world.process.reporter.surveys
+    await world.patch("Node", "node-0", {"metadata": {"annotations": {"noise": "1"}}})
+    await world.patch("Node", "node-0", {"metadata": {"labels": {"noise": "1"}}})
+    await asyncio.sleep(60)
+    assert world.process.reporter.surveys > surveys
+    assert world.counting.log[before:] == []
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_bursts_of_pods_are_few_writes(world: MemberWorld) -> None:
+    await asyncio.sleep(10)
+    for number in range(60):
+        pod = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"theirs-{number}", "namespace": "feed"},
+            "spec": template("100m")["spec"],
+        }
+        await world.create(pod)
+        await asyncio.sleep(0.5)
+    writes = sum(n for path, n in world.counting.writes.items() if "clustercapacities" in path)
+    assert writes <= 16

@@ -1,0 +1,282 @@
+"""A member process on an embedded cluster: slices become natives, drift is repaired, foreign objects stay."""
+
+import asyncio
+
+import pytest
+
+from federator.kube import errors
+from tests.unit.member.memberworld import FLEET, MemberWorld, block, condition_of, in_member, labels, service, template
+
+LABEL = "federation.pinterest.com/fleet"
+
+
+@in_member()
+async def test_a_marked_service_becomes_natives_and_reports_ready(world: MemberWorld) -> None:
+    await world.create(service(loadBalancers=[{"port": 80, "host": "web.example"}], config={"a.properties": "x"}))
+    status = await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    obj = await world.get("PinterestService", "web")
+    assert status["observedGeneration"] == obj["metadata"]["generation"]
+    assert condition_of(obj, "Ready")["status"] == "True"
+    assert condition_of(obj, "Expanded")["status"] == "True"
+    for kind, name in (("Deployment", "web"), ("Service", "web"), ("Ingress", "web"), ("ConfigMap", "web-config")):
+        native = await world.get(kind, name)
+        owner = native["metadata"]["ownerReferences"][0]
+        assert (owner["uid"], owner["controller"]) == (obj["metadata"]["uid"], True)
+        assert native["metadata"]["labels"][LABEL] == FLEET
+
+
+@in_member()
+async def test_after_settling_nothing_is_written_any_more(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    await asyncio.sleep(60)
+    before = len(world.counting.log)
+    await asyncio.sleep(600)
+    assert world.counting.log[before:] == []
+
+
+@in_member()
+async def test_a_restart_of_the_member_process_writes_nothing(world: MemberWorld) -> None:
+    await world.create(service(replicas=4, template=template("0.25")))
+    await world.until_status("PinterestService", "web", ready=4, healthy=True)
+    await asyncio.sleep(60)
+    before = len(world.counting.log)
+    await world.restart_member()
+    await asyncio.sleep(120)
+    assert world.process.ready
+    assert world.counting.log[before:] == []
+
+
+@in_member()
+async def test_each_native_is_written_once_on_the_way(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    await asyncio.sleep(30)
+    natives = {path: n for path, n in world.counting.writes.items() if "/feed/" in path and "pinterest.com" not in path}
+    assert sum(natives.values()) == 2, natives
+
+
+@in_member()
+async def test_unmarked_and_foreign_fleets_slices_are_left_alone(world: MemberWorld) -> None:
+    unmarked = service("plain")
+    del unmarked["spec"]["slice"]
+    await world.create(unmarked)
+    await world.create(service("theirs", slice=block(fleet="another")))
+    await asyncio.sleep(30)
+    assert await world.names("Deployment") == []
+
+
+@in_member(standalone=True)
+async def test_standalone_expands_unmarked_kinds_too(world: MemberWorld) -> None:
+    unmarked = service("plain")
+    del unmarked["spec"]["slice"]
+    await world.create(unmarked)
+    await world.until_status("PinterestService", "plain", ready=3, healthy=True)
+    await asyncio.sleep(30)
+    before = len(world.counting.log)
+    await asyncio.sleep(100)
+    assert world.counting.log[before:] == []
+
+
+@in_member()
+async def test_a_foreign_object_of_the_same_name_is_a_conflict_and_stays_as_it_is(world: MemberWorld) -> None:
+    foreign = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "web", "namespace": "feed"},
+        "spec": {"ports": [{"port": 9999}], "selector": {"app": "theirs"}},
+    }
+    before = await world.create(foreign)
+    await world.create(service())
+    found = await world.until_condition("PinterestService", "web", "Conflict", "True")
+    assert "Service feed/web" in found["message"]
+    assert (await world.get("PinterestService", "web"))["status"]["reason"] == "Conflict"
+    assert await world.get("Service", "web") == before
+    await world.delete("Service", "web")
+    await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    assert condition_of(await world.get("PinterestService", "web"), "Conflict") == {}
+
+
+@in_member()
+async def test_drift_is_repaired_and_other_writers_fields_are_kept(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", healthy=True)
+    drift = {"metadata": {"annotations": {"theirs": "kept"}}, "spec": {"replicas": 9}}
+    await world.patch("Deployment", "web", drift)
+
+    async def repaired() -> bool:
+        return bool((await world.get("Deployment", "web"))["spec"]["replicas"] == 3)
+
+    await world.until(repaired)
+    assert (await world.get("Deployment", "web"))["metadata"]["annotations"]["theirs"] == "kept"
+
+
+@in_member()
+async def test_a_native_deleted_by_hand_comes_back(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", healthy=True)
+    old = (await world.get("Service", "web"))["metadata"]["uid"]
+    await world.delete("Service", "web")
+
+    async def back() -> bool:
+        found = await world.find("Service", "web")
+        return found is not None and found["metadata"]["uid"] != old
+
+    await world.until(back)
+
+
+@in_member()
+async def test_a_rival_that_rewrites_a_native_every_second_is_left_alone_after_a_while(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", healthy=True)
+    before = sum(n for path, n in world.counting.writes.items() if path.endswith("/deployments/web"))
+    for _ in range(40):
+        await world.patch("Deployment", "web", {"spec": {"replicas": 7}})
+        await asyncio.sleep(1)
+    after = sum(n for path, n in world.counting.writes.items() if path.endswith("/deployments/web"))
+    assert after - before <= world.options.futile_writes
+    assert (await world.get("PinterestService", "web"))["status"]["reason"] == "CannotConverge"
+
+
+@in_member()
+async def test_a_changed_slice_changes_its_natives_and_drops_those_it_no_longer_wants(world: MemberWorld) -> None:
+    await world.create(service(config={"a": "1"}))
+    await world.until_status("PinterestService", "web", healthy=True)
+    await world.patch("PinterestService", "web", {"spec": {"replicas": 5, "config": None, "slice": {"seq": 6}}})
+    status = await world.until_status("PinterestService", "web", ready=5, healthy=True)
+    assert status["observedGeneration"] == 2
+    assert await world.find("ConfigMap", "web-config") is None
+
+
+@in_member()
+async def test_the_observed_generation_waits_for_the_natives_to_follow(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    await world.patch("PinterestService", "web", {"spec": {"replicas": 6, "slice": {"seq": 6}}})
+    seen = []
+    for _ in range(200):
+        status = (await world.get("PinterestService", "web"))["status"]
+        seen.append((status["observedGeneration"], status.get("healthy"), status["ready"]))
+        await asyncio.sleep(0.05)
+    assert seen[-1] == (2, True, 6)
+    assert not [one for one in seen if one[0] == 2 and one[1] and one[2] != 6]
+
+
+@in_member()
+async def test_deleting_the_slice_takes_its_natives_with_it(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", healthy=True)
+    await world.delete("PinterestService", "web")
+
+    async def gone() -> bool:
+        return not await world.names("Deployment") and not await world.names("Pod")
+
+    await world.until(gone)
+
+
+@in_member()
+async def test_a_slice_of_an_older_decision_is_not_expanded(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", healthy=True)
+    with pytest.raises(errors.Invalid):
+        await world.patch("PinterestService", "web", {"spec": {"slice": {"seq": 4}}})
+    await world.delete("PinterestService", "web")
+    await asyncio.sleep(10)
+    await world.create(service(slice=block(seq=4)))
+    found = await world.until_condition("PinterestService", "web", "Expanded", "False")
+    assert found["reason"] == "StaleSlice"
+    assert await world.names("Deployment") == []
+
+
+@in_member()
+async def test_a_pinned_profile_is_waited_for_and_then_used(world: MemberWorld) -> None:
+    from federator.api import runtimeprofile
+
+    profile = {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "RuntimeProfile",
+        "metadata": {"name": "default"},
+        "spec": {"sidecars": [{"name": "logs", "container": {"image": "registry/logs:1"}}]},
+    }
+    pinned = runtimeprofile.content_hash(profile)
+    await world.create(service(slice=block(profile={"name": "default", "hash": pinned})))
+    found = await world.until_condition("PinterestService", "web", "MissingDependency", "True")
+    assert pinned in found["message"]
+    assert await world.names("Deployment") == []
+    await world.create(runtimeprofile.member_copy(profile, FLEET))
+    await world.until_status("PinterestService", "web", healthy=True)
+    containers = (await world.get("Deployment", "web"))["spec"]["template"]["spec"]["containers"]
+    assert {container["name"] for container in containers} == {"app", "logs"}
+
+
+@in_member()
+async def test_a_missing_config_map_is_named_until_it_is_there(world: MemberWorld) -> None:
+    pods = template()
+    pods["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "settings"}}]
+    await world.create(service(template=pods))
+    found = await world.until_condition("PinterestService", "web", "MissingDependency", "True")
+    assert "ConfigMap feed/settings" in found["message"]
+    await world.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings", "namespace": "feed"}})
+
+    async def cleared() -> bool:
+        return condition_of(await world.get("PinterestService", "web"), "MissingDependency") == {}
+
+    await world.until(cleared)
+
+
+@in_member()
+async def test_a_carried_deployment_gets_its_service_account_and_a_note_when_pods_cannot_run(
+    world: MemberWorld,
+) -> None:
+    import json
+
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {
+            "name": "plain",
+            "namespace": "feed",
+            "labels": labels(),
+            "annotations": {"federation.pinterest.com/slice": json.dumps(block())},
+        },
+        "spec": {
+            "replicas": 2,
+            "selector": {"matchLabels": {"app": "plain"}},
+            "template": {
+                **template("100", serviceAccountName="robot"),
+                "metadata": {"labels": {"app": "plain"}},
+            },
+        },
+    }
+    await world.create(body)
+
+    async def noted() -> bool:
+        annotations = (await world.get("Deployment", "plain"))["metadata"]["annotations"]
+        return "federation.pinterest.com/member-status" in annotations
+
+    await world.until(noted)
+    annotations = (await world.get("Deployment", "plain"))["metadata"]["annotations"]
+    note = json.loads(annotations["federation.pinterest.com/member-status"])
+    assert note["reason"] == "Unschedulable"
+    assert note["unschedulable"]["count"] == 2
+    account = await world.get("ServiceAccount", "robot")
+    assert account["metadata"]["labels"][LABEL] == FLEET
+
+
+@in_member()
+async def test_the_priority_classes_of_the_tiers_exist(world: MemberWorld) -> None:
+    async def there() -> bool:
+        return {"federator-reserved", "federator-ondemand", "federator-preemptible"} <= set(
+            await world.names("PriorityClass")
+        )
+
+    await world.until(there)
+
+
+@in_member()
+async def test_the_lease_moves_every_ten_seconds(world: MemberWorld) -> None:
+    await asyncio.sleep(5)
+    ref = world.ref("Lease", "federator-member", "federator-system")
+    first = (await world.client.get(ref))["spec"]["renewTime"]
+    await asyncio.sleep(10)
+    assert (await world.client.get(ref))["spec"]["renewTime"] > first

@@ -1,0 +1,128 @@
+"""A member process on an embedded cluster: statuses roll up with a reason, shards are never lost."""
+
+import asyncio
+
+from federator.embedded.controllers import NodePool
+from federator.member.options import MemberOptions
+from tests.unit.member.memberworld import MemberWorld, block, condition_of, in_member, jobset, service, template
+
+POD = "embedded.federator/"
+
+
+@in_member()
+async def test_an_image_that_cannot_be_pulled_is_the_reason(world: MemberWorld) -> None:
+    await world.create(service(template=template(annotations={POD + "image-pull-error": "true"})))
+    status = await world.until_status("PinterestService", "web", reason="ImagePullFailed")
+    assert "registry/app:1" in status["message"]
+    assert "3 pods" in status["message"]
+    assert status["healthy"] is False
+    assert condition_of(await world.get("PinterestService", "web"), "Ready")["reason"] == "ImagePullFailed"
+
+
+@in_member()
+async def test_a_crash_loop_is_the_reason(world: MemberWorld) -> None:
+    await world.create(service(template=template(annotations={POD + "run-seconds": "1", POD + "exit-code": "3"})))
+    status = await world.until_status("PinterestService", "web", reason="CrashLooping")
+    assert "exit code 3" in status["message"]
+
+
+@in_member(nodes=(NodePool(count=1, allocatable={"cpu": "2", "memory": "8Gi", "pods": "50"}),))
+async def test_copies_without_a_node_are_counted_with_the_time_since_when(world: MemberWorld) -> None:
+    await world.create(service(replicas=6))
+    status = await world.until_status("PinterestService", "web", reason="Unschedulable", ready=4)
+    assert status["unschedulable"]["count"] == 2
+    assert status["unschedulable"]["since"].startswith("2023-11-14T22:")
+    await world.patch("PinterestService", "web", {"spec": {"replicas": 4, "slice": {"seq": 6}}})
+    status = await world.until_status("PinterestService", "web", healthy=True, ready=4)
+    assert "unschedulable" not in status
+    assert "reason" not in status
+
+
+@in_member()
+async def test_while_many_pods_start_the_status_is_written_at_most_once_a_second(world: MemberWorld) -> None:
+    pods = template("10m", annotations={POD + "start-delay-seconds": "0.1-20"})
+    await world.create(service(replicas=100, template=pods))
+    begun = world.clock.monotonic()
+    await world.until_status("PinterestService", "web", ready=100)
+    took = world.clock.monotonic() - begun
+    writes = world.counting.writes["PATCH /apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status"]
+    assert 3 <= writes <= took + 2
+
+
+@in_member()
+async def test_a_job_set_runs_its_shards_and_completes(world: MemberWorld) -> None:
+    pods = template(annotations={POD + "run-seconds": "3"})
+    await world.create(jobset(ranges="0-4,10-14", shards=20, template=pods))
+    status = await world.until_status("PinterestJobSet", "crunch", completedIndexes="0-4,10-14")
+    assert (status["done"], status["running"], status["failed"]) == (10, 0, 0)
+    status = await world.until_status("PinterestJobSet", "crunch", healthy=True)
+    assert condition_of(await world.get("PinterestJobSet", "crunch"), "Ready")["reason"] == "Completed"
+    jobs = {(await world.get("Job", name))["spec"]["completions"] for name in await world.names("Job")}
+    assert jobs == {5}
+
+
+@in_member()
+async def test_shards_that_fail_for_good_are_named(world: MemberWorld) -> None:
+    pods = template(
+        annotations={POD + "run-seconds": "1", POD + "fail-indexes": "12", POD + "index-base-env": "SHARD_BASE"}
+    )
+    await world.create(jobset(ranges="10-14", shards=20, template=pods, backoffLimitPerShard=1))
+    status = await world.until_status("PinterestJobSet", "crunch", failedIndexes="12", done=4, within_s=400)
+    assert status["completedIndexes"] == "10-11,13-14"
+
+
+@in_member()
+async def test_a_job_goes_only_after_its_shards_are_recorded_and_none_runs_twice(world: MemberWorld) -> None:
+    pods = template(annotations={POD + "run-seconds": "4"})
+    await world.create(jobset(ranges="0-9", parallelism=2, template=pods))
+
+    async def some_done() -> bool:
+        return ((await world.get("PinterestJobSet", "crunch")).get("status") or {}).get("done", 0) >= 3
+
+    await world.until(some_done)
+    await world.patch("PinterestJobSet", "crunch", {"spec": {"slice": {"seq": 6, "ranges": "0-5"}}})
+    status = await world.until_status("PinterestJobSet", "crunch", observedGeneration=2)
+    first = int(status["completedIndexes"].split("-")[-1]) + 1
+
+    async def cut() -> bool:
+        found = await world.names("Job")
+        return found == [f"crunch-{first}-5"] if first < 5 else True
+
+    await world.until(cut)
+    status = await world.until_status("PinterestJobSet", "crunch", running=0, within_s=200)
+    assert status["completedIndexes"].startswith("0-5")
+    deletes = [line for line in world.counting.log if line.startswith("DELETE")]
+    assert len(deletes) == 1
+    recorded = max(i for i, line in enumerate(world.counting.log) if line == deletes[0])
+    assert any(line.endswith("crunch/status") for line in world.counting.log[:recorded])
+
+
+@in_member()
+async def test_a_finished_job_that_somebody_removes_is_not_run_again(world: MemberWorld) -> None:
+    pods = template(annotations={POD + "run-seconds": "1"})
+    await world.create(jobset(ranges="0-3", shards=4, template=pods))
+    await world.until_status("PinterestJobSet", "crunch", done=4)
+    await world.delete("Job", (await world.names("Job"))[0])
+    await asyncio.sleep(60)
+    assert await world.names("Job") == []
+    assert (await world.get("PinterestJobSet", "crunch"))["status"]["completedIndexes"] == "0-3"
+
+
+@in_member(options=MemberOptions(roll_up_interval_s=1.0))
+async def test_a_status_edited_by_hand_is_put_right(world: MemberWorld) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    await world.patch("PinterestService", "web", {"status": {"ready": 99}}, subresource="status")
+    await world.until_status("PinterestService", "web", ready=3)
+
+
+@in_member()
+async def test_parallelism_follows_the_slots_without_a_new_job(world: MemberWorld) -> None:
+    pods = template(annotations={POD + "run-seconds": "500"})
+    await world.create(jobset(parallelism=2, template=pods))
+    await world.until_status("PinterestJobSet", "crunch", running=2)
+    uid = (await world.get("Job", "crunch-0-9"))["metadata"]["uid"]
+    body = {"spec": {"parallelism": 5, "slice": {**block(6), "ranges": "0-9"}}}
+    await world.patch("PinterestJobSet", "crunch", body)
+    await world.until_status("PinterestJobSet", "crunch", running=5)
+    assert (await world.get("Job", "crunch-0-9"))["metadata"]["uid"] == uid
