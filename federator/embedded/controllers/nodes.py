@@ -110,6 +110,8 @@ class Fleet:
         self._world = world
         self.by_name: dict[str, Node] = {}
         self.freed = 0
+        self.placed = 0
+        """Grows with every pod bound, for those that want to be near others."""
         self._waiting: dict[str, dict[Key, Amounts]] = {}
         self._sizes = requests.Sizes()
 
@@ -135,6 +137,7 @@ class Fleet:
         if held == holds:
             return
         if holds and new is not None:
+            self.placed += 1
             wanted = self._sizes.of(new.obj)
             node = self.by_name.get(new.node)
             if node is None:

@@ -56,7 +56,7 @@ class Scheduler:
         self._lanes: dict[tuple[Any, ...], Lane] = {}
         self._lane_of: dict[Key, Lane] = {}
         self._arrivals = 0
-        self._tried_at = -1
+        self._tried_at = (-1, -1)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
@@ -82,10 +82,13 @@ class Scheduler:
         heapq.heappush(self._queue, (-priority, self._arrivals, pod.key, pod.uid))
 
     def steps(self) -> Iterator[None]:
-        if self._tried_at != self._fleet.freed:
-            self._tried_at = self._fleet.freed
+        now, before = (self._fleet.freed, self._fleet.placed), self._tried_at
+        if now != before:
+            self._tried_at = now
             for lane in self._lanes.values():
-                if lane.waiting:
+                # More pods help only those that look for company, or for an even spread.
+                social = bool(lane.shape.together or lane.shape.spread)
+                if lane.waiting and (social or now[0] != before[0]):
                     heapq.heappush(self._queue, heapq.heappop(lane.waiting))
         while self._queue:
             entry = heapq.heappop(self._queue)

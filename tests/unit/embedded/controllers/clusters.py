@@ -1,4 +1,4 @@
-"""A small embedded cluster for the tests of the stand-in controllers: the bare store and `Controllers`, on virtual time."""
+"""A small cluster for the tests of the stand-in controllers: the bare store and `Controllers`, on virtual time."""
 
 import asyncio
 import collections
@@ -143,9 +143,7 @@ def play(
     virtualtime.run(main())
 
 
-def template(
-    app: str = "web", *, cpu: str = "100m", annotations: dict[str, str] | None = None, **spec: Any
-) -> Obj:
+def template(app: str = "web", *, cpu: str = "100m", annotations: dict[str, str] | None = None, **spec: Any) -> Obj:
     """A pod template with one container."""
     container = {"name": "app", "image": "registry/app:1", "resources": {"requests": {"cpu": cpu, "memory": "64Mi"}}}
     metadata: Obj = {"labels": {"app": app}}

@@ -132,9 +132,7 @@ def test_a_paused_deployment_scales_but_does_not_roll() -> None:
 def test_recreate_waits_until_the_last_old_pod_is_gone() -> None:
     async def story(cluster: Cluster) -> None:
         slow = {"stop-seconds": "5"}
-        cluster.create(
-            "Deployment", deployment(pod=template(annotations=slow), strategy={"type": "Recreate"})
-        )
+        cluster.create("Deployment", deployment(pod=template(annotations=slow), strategy={"type": "Recreate"}))
         await cluster.pass_s(5)
         cluster.edit("Deployment", "web", template=template(cpu="200m"))
         await cluster.pass_s(4)
@@ -258,7 +256,13 @@ def test_a_settled_cluster_writes_nothing() -> None:
 
 @pytest.mark.parametrize(
     ("surge", "unavailable", "replicas", "expected"),
-    [("25%", "25%", 10, (3, 2)), (0, 0, 10, (0, 1)), ("1%", "1%", 3, (1, 0)), (1, "200%", 3, (1, 3)), (5, 0, 0, (0, 0))],
+    [
+        ("25%", "25%", 10, (3, 2)),
+        (0, 0, 10, (0, 1)),
+        ("1%", "1%", 3, (1, 0)),
+        (1, "200%", 3, (1, 3)),
+        (5, 0, 0, (0, 0)),
+    ],
 )
 def test_surge_rounds_up_and_unavailable_rounds_down(
     surge: int | str, unavailable: int | str, replicas: int, expected: tuple[int, int]
