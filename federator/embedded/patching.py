@@ -119,7 +119,6 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
 
 
 def _check_applied(document: JsonObject, target: Target) -> None:
-    info = target.info
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
     if not api_version or not kind:
         group, _, version = api_version.rpartition("/")

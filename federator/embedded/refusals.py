@@ -89,7 +89,8 @@ def bad_request(message: str) -> Refusal:
 
 def forbidden(group: str, plural: str, name: str, why: str) -> Refusal:
     """403."""
-    message = f'{qualified(group, plural)} "{name}" is forbidden: {why}'
+    named = f' "{name}"' if name else ""
+    message = f"{qualified(group, plural)}{named} is forbidden: {why}"
     return Refusal(403, "Forbidden", message, _details(group, plural, name))
 
 

@@ -1,0 +1,166 @@
+"""REST behaviour the contract suite does not reach: permission, counting, chunks over time, definitions going away."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from federator.embedded.messages import Caller
+from federator.embedded.reviews import Attributes
+from tests.contract.crds import install_widgets
+from tests.contract.speaking import TABLE, Speaker
+from tests.unit.embedded.inprocess import CONFIGMAPS, PODS, cluster, configmap, on_virtual_time, speaker
+
+
+@on_virtual_time
+async def test_chunks_show_one_version_while_the_world_moves_on() -> None:
+    made = cluster()
+    api = speaker(made)
+    for number in range(5):
+        made.store.create(CONFIGMAPS, configmap(f"c{number}"))
+    first = (await api.get(api.url("configmaps"), limit=2)).object()
+    assert first["metadata"]["remainingItemCount"] == 3
+    made.store.delete(CONFIGMAPS, "default", "c3")
+    made.store.create(CONFIGMAPS, configmap("c2x"))
+    rest = (await api.get(api.url("configmaps"), limit=9, **{"continue": first["metadata"]["continue"]})).object()
+    assert [item["metadata"]["name"] for item in rest["items"]] == ["c2", "c3", "c4"]
+    assert rest["metadata"]["resourceVersion"] == first["metadata"]["resourceVersion"]
+    made.store.compact()
+    late = await api.get(api.url("configmaps"), limit=2, **{"continue": first["metadata"]["continue"]})
+    assert (late.status, late.json["reason"]) == (410, "Expired")
+
+
+@on_virtual_time
+async def test_items_of_builtin_lists_leave_out_their_kind() -> None:
+    made = cluster()
+    made.store.create(CONFIGMAPS, configmap("a"))
+    api = speaker(made)
+    listed = (await api.get(api.url("configmaps"))).object()
+    assert list(listed["items"][0]) == ["metadata"]
+    assert (await api.get(api.url("configmaps", "a"))).object()["kind"] == "ConfigMap"
+
+
+@on_virtual_time
+async def test_a_pod_that_may_run_is_given_its_grace_and_others_go_at_once() -> None:
+    made = cluster()
+    api = speaker(made)
+    for name, node, phase in (("idle", "", "Pending"), ("busy", "n1", "Running"), ("done", "n1", "Succeeded")):
+        spec = {"nodeName": node, "terminationGracePeriodSeconds": 30} if node else {}
+        metadata = {"name": name, "namespace": "default"}
+        body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, "status": {"phase": phase}}
+        made.store.create(PODS, body)
+    for name in ("idle", "busy", "done"):
+        assert (await api.delete(api.url("pods", name))).object()["kind"] == "Pod"
+    (left,) = made.store.items(PODS)
+    assert (left.key[1], left.obj["metadata"]["deletionGracePeriodSeconds"]) == ("busy", 30)
+    await api.delete(api.url("pods", "busy"), {"gracePeriodSeconds": 0})
+    assert made.store.count(PODS) == 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "finalizers"),
+    [("Orphan", ["x.example/hold", "orphan"]), ("Foreground", ["x.example/hold", "foregroundDeletion"])],
+)
+@on_virtual_time
+async def test_propagation_becomes_a_finalizer(policy: str, finalizers: list[str]) -> None:
+    made = cluster()
+    made.store.create(CONFIGMAPS, configmap("a", metadata={"finalizers": ["x.example/hold"]}))
+    api = speaker(made)
+    marked = (await api.delete(api.url("configmaps", "a"), {"propagationPolicy": policy})).object()
+    assert marked["metadata"]["finalizers"] == finalizers
+    again = (await api.delete(api.url("configmaps", "a"), {"propagationPolicy": "Background"})).object()
+    assert again["metadata"]["finalizers"] == ["x.example/hold"]
+
+
+class ReadersOnly:
+    """Lets everybody read, and nobody else do anything."""
+
+    def allows(self, caller: Caller, attributes: Attributes) -> str | None:
+        return "reading is free" if attributes.verb in {"get", "list", "watch"} or caller.is_master else None
+
+
+@on_virtual_time
+async def test_an_authorizer_decides_and_reviews_tell_what_it_would() -> None:
+    made = cluster(authorizer=ReadersOnly())
+    reader = Speaker(made.transport(Caller("ann")), "default")
+    assert (await reader.get(reader.url("configmaps"))).status == 200
+    denied = await reader.post(reader.url("configmaps"), {"metadata": {"name": "a"}})
+    denied.refused(
+        403,
+        "Forbidden",
+        'configmaps is forbidden: User "ann" cannot create resource "configmaps" in API group "" '
+        'in the namespace "default"',
+    )
+    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+    for verb, status in (
+        ("list", {"allowed": True, "reason": "reading is free"}),
+        ("delete", {"allowed": False}),
+    ):
+        spec = {"user": "ann", "resourceAttributes": {"verb": verb, "resource": "pods"}}
+        asked: dict[str, Any] = (await speaker(made).post(path, {"spec": spec})).object(201)
+        assert asked["status"] == status
+
+
+@on_virtual_time
+async def test_requests_are_counted_by_verb_and_resource() -> None:
+    made = cluster()
+    api = speaker(made)
+    await api.configmap("a")
+    await api.patch(api.url("configmaps", "a"), {"data": {"k": "v"}})
+    await api.get("/version")
+    assert made.api.requests[("create", "configmaps")] == 1
+    assert made.api.requests[("patch", "configmaps")] == 1
+    assert made.api.requests[("get", "other")] == 1
+
+
+@on_virtual_time
+async def test_deleting_a_definition_deletes_its_objects_first() -> None:
+    made = cluster()
+    api = speaker(made)
+    await install_widgets(api)
+    metadata = {"name": "held", "finalizers": ["x.example/hold"]}
+    body = {"apiVersion": "contract.example/v1", "kind": "Widget", "metadata": metadata, "spec": {"color": "red"}}
+    (await api.post(api.url("widgets"), body)).object(201)
+    crd = next(item.key[1] for item in made.store.items(made.registry.crd))
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{crd}"
+    await api.delete(path)
+    await asyncio.sleep(1)
+    held = (await api.get(api.url("widgets", "held"))).object()
+    assert "deletionTimestamp" in held["metadata"]
+    assert (await api.get(path)).status == 200
+    await api.patch(api.url("widgets", "held"), {"metadata": {"finalizers": None}})
+    await asyncio.sleep(1)
+    assert (await api.get(path)).status == 404
+    gone = await api.get(api.url("widgets"))
+    assert (gone.status, gone.body) == (404, b"404 page not found\n")
+
+
+@on_virtual_time
+async def test_services_get_addresses_in_order_and_give_them_back() -> None:
+    api = speaker()
+    addresses = []
+    for name in ("a", "b"):
+        spec = {"type": "NodePort", "ports": [{"port": 80}]}
+        made = (await api.post(api.url("services"), {"metadata": {"name": name}, "spec": spec})).object(201)
+        addresses.append((made["spec"]["clusterIP"], made["spec"]["ports"][0]["nodePort"]))
+    assert addresses == [("10.96.0.10", 30000), ("10.96.0.11", 30001)]
+    taken = await api.post(
+        api.url("services"), {"metadata": {"name": "c"}, "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}}
+    )
+    assert (taken.status, taken.json["details"]["causes"][0]["field"]) == (422, "spec.clusterIPs")
+    await api.delete(api.url("services", "a"))
+    again = {"metadata": {"name": "c"}, "spec": {"clusterIP": "10.96.0.10", "ports": [{"port": 80}]}}
+    (await api.post(api.url("services"), again)).object(201)
+
+
+@on_virtual_time
+async def test_wide_columns_and_whole_objects_come_with_a_table() -> None:
+    made = cluster()
+    made.store.create(CONFIGMAPS, configmap("a", data={"k": "v", "l": "w"}))
+    api = speaker(made)
+    table = (await api.get(api.url("configmaps"), accept=TABLE, includeObject="Object")).object()
+    assert [column["name"] for column in table["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert table["rows"][0]["cells"] == ["a", 2, "0s"]
+    assert table["rows"][0]["object"]["data"] == {"k": "v", "l": "w"}
+    bare = (await api.get(api.url("configmaps"), accept=TABLE, includeObject="None")).object()
+    assert bare["rows"][0]["object"] is None

@@ -1,0 +1,114 @@
+"""Time passes only when nothing is left to do, and nothing real exists."""
+
+import asyncio
+import time
+
+import pytest
+
+from federator.embedded import virtualtime
+from federator.kube import clock
+from federator.kube.clock import Clock
+
+
+def test_an_hour_of_sleeping_takes_no_time() -> None:
+    async def main() -> float:
+        await asyncio.sleep(3600)
+        return asyncio.get_running_loop().time()
+
+    began = time.perf_counter()
+    assert virtualtime.run(main()) == 3600.0
+    assert time.perf_counter() - began < 5
+
+
+def test_timers_of_one_instant_run_in_the_order_they_were_set() -> None:
+    async def main() -> list[int]:
+        loop, seen = asyncio.get_running_loop(), []
+        for number in range(50):
+            loop.call_at(1.0, seen.append, number)
+        await asyncio.sleep(2)
+        return seen
+
+    assert virtualtime.run(main()) == list(range(50))
+
+
+def test_a_timeout_fires_at_its_deadline() -> None:
+    async def main() -> float:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(2.5):
+                await asyncio.Event().wait()
+        return asyncio.get_running_loop().time()
+
+    assert virtualtime.run(main()) == 2.5
+
+
+def test_waiting_for_nothing_is_a_deadlock_that_names_the_waiter() -> None:
+    async def waiter() -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(waiter(), name="the-waiter")
+
+    with pytest.raises(virtualtime.Deadlock, match=r"task the-waiter \(.*waiter\) waits at .*:\d+"):
+        virtualtime.run(main())
+
+
+def test_a_busy_loop_without_time_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(virtualtime, "STEPS_PER_INSTANT_MAX", 1000)
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def again() -> None:
+            loop.call_soon(again)
+
+        again()
+        await asyncio.Event().wait()
+
+    with pytest.raises(virtualtime.Livelock, match=r"100\d callbacks"):
+        virtualtime.run(main())
+
+
+@pytest.mark.parametrize(
+    "forbidden",
+    [
+        lambda loop: loop.run_in_executor(None, print),
+        lambda loop: loop.getaddrinfo("localhost", 80),
+        lambda loop: loop.create_connection(asyncio.Protocol, "127.0.0.1", 80),
+        lambda loop: loop.create_server(asyncio.Protocol, "127.0.0.1", 80),
+        lambda loop: loop.subprocess_exec(asyncio.SubprocessProtocol, "true"),
+    ],
+)
+def test_threads_sockets_and_processes_do_not_exist(forbidden: object) -> None:
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="do not exist on virtual time"):
+            forbidden(asyncio.get_running_loop())  # type: ignore[operator]
+
+    virtualtime.run(main())
+
+
+def test_many_cancelled_timers_are_forgotten() -> None:
+    async def main() -> int:
+        loop = asyncio.get_running_loop()
+        assert isinstance(loop, virtualtime.VirtualTimeLoop)
+        for _ in range(5000):
+            loop.call_later(1e6, print).cancel()
+        await asyncio.sleep(1)
+        return len(loop._timers)
+
+    assert virtualtime.run(main()) < 1000
+
+
+def test_the_clock_follows_the_loop() -> None:
+    async def main() -> tuple[str, str, float]:
+        known = Clock(1_700_000_000.0)
+        await asyncio.sleep(61.25)
+        return known.rfc3339(), known.rfc3339_micro(), known.monotonic()
+
+    assert virtualtime.run(main()) == ("2023-11-14T22:14:21Z", "2023-11-14T22:14:21.250000Z", 61.25)
+
+
+def test_times_are_read_back_with_any_offset() -> None:
+    assert clock.parse("2023-11-14T22:13:20Z") == clock.parse("2023-11-15T00:13:20+02:00") == 1_700_000_000.0
+    with pytest.raises(ValueError, match="no offset"):
+        clock.parse("2023-11-14T22:13:20")
