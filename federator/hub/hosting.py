@@ -11,8 +11,8 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import federatedquota, kinds, placementpolicy, runtimeprofile
-from federator.hub import records, workloads
+from federator.api import federatedquota, kinds, runtimeprofile
+from federator.hub import policying, records, workloads
 from federator.hub.records import Record
 from federator.hub.state import HubState
 from federator.hub.workloads import Documents, Workload
@@ -22,7 +22,6 @@ from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store
 from federator.model.names import WorkloadKey
-from federator.placement.policies import Rule
 
 log = logging.getLogger(__name__)
 
@@ -167,8 +166,7 @@ class Hosting:
             elif old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new):
                 return
             else:
-                matching = placementpolicy.matching({"kind": kind, **new})
-                self.state.rules[(kind, *key)] = Rule(policy=placementpolicy.to_policy(new, "match"), **matching)
+                self.state.rules[(kind, *key)] = policying.rule_of(kind, new)
             self.place_all()
 
         return changed

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds, placementdecision, placementfields
-from federator.hub import records
+from federator.api import kinds, placementdecision
+from federator.hub import policying, records
 from federator.hub.events import Events
 from federator.hub.records import Record
 from federator.hub.scheduling import Feedback
@@ -27,16 +27,13 @@ from federator.kube.queue import WorkQueue
 from federator.model import names
 from federator.model.ask import Ask, Policy
 from federator.model.decision import Decision, Reason
-from federator.model.errors import FieldError
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
-from federator.placement import engine, inputs, ordering, policies
+from federator.placement import engine, inputs, ordering
 from federator.placement.books import Commitment
 from federator.placement.ledger import Ledger
 
 log = logging.getLogger(__name__)
-
-UNREADABLE_POLICY = "its placement cannot be read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,21 +146,10 @@ class Placing:
         )
 
     def policy_of(self, workload: Workload) -> Policy:
-        """The policy in force. One that cannot be found or read places nothing, with a sentence why."""
-        placement = workload.placement
-        try:
-            if placement and "policyRef" not in placement:
-                return placementfields.policy_from_inline(placement)
-            return policies.choose(
-                workload.key.kind,
-                workload.key.namespace,
-                workload.labels,
-                workload.ask.project if workload.ask is not None else "",
-                placement.get("policyRef", ""),
-                tuple(rule for _, rule in sorted(self.state.rules.items())),
-            )
-        except FieldError as bad:
-            return Policy(name=placement.get("policyRef", "") or "inline", origin="misconfigured", problem=str(bad))
+        """The policy in force for one workload."""
+        rules = tuple(rule for _, rule in sorted(self.state.rules.items()))
+        project = workload.ask.project if workload.ask is not None else ""
+        return policying.in_force(workload.key, workload.labels, project, workload.placement, rules)
 
     def _decide(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decision:
         if self.state.refuses_native(item.ask.key.kind):

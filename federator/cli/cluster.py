@@ -1,0 +1,181 @@
+"""`federator cluster add|check|cordon|uncordon|remove|list`: the members of the federation."""
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.cli.joining import Examination
+    from federator.kube.client import Client
+
+
+@click.group()
+def cluster() -> None:
+    """Join, check, cordon and remove members."""
+
+
+@cluster.command()
+@click.argument("name")
+@click.option("--member-context", "-C", default="", help="Context of the cluster that joins (default: NAME).")
+@click.option("--member-kubeconfig", default="", help="Kubeconfig with that context (default: that of the host).")
+@click.option("--label", "labels", multiple=True, help="key=value; policies select and spread by labels.")
+@click.option("--force", is_flag=True, help="Join although a check failed.")
+@common.connection_options
+def add(
+    name: str,
+    member_context: str,
+    member_kubeconfig: str,
+    labels: tuple[str, ...],
+    force: bool,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Join a cluster under NAME: checks it, makes the hub's account there, pins its identity."""
+    from federator.cli import joining
+    from federator.model import selectors
+
+    marks = dict(pair.partition("=")[::2] for pair in labels)
+    for key, value in marks.items():
+        if problem := selectors.check_label_key(key) or selectors.check_label_value(value):
+            common.fail(f"--label {key}={value}: {problem}")
+    if problem := selectors.dns1123_label(name):
+        common.fail(f"NAME {name!r}: {problem}")
+
+    async def work(host: "Client") -> None:
+        async def at_member(client: "Client") -> None:
+            examination = await joining.examine(client, time.time())
+            report(examination)
+            if not examination.fit and not force:
+                common.fail("the cluster is not fit to join; mend what is marked, or use --force")
+            token = await joining.hub_account(client)
+            endpoint = endpoint_of(client)
+            text = joining.member_kubeconfig(
+                endpoint.server, endpoint.ca_pem, token or endpoint.token, cert_pem=endpoint.cert, key_pem=endpoint.key
+            )
+            await joining.join(host, name, examination.uid, text, marks)
+
+        await common.with_host(member_kubeconfig or kubeconfig, member_context or name, at_member)
+        click.echo(f"membercluster.federation.pinterest.com/{name} joined")
+
+    def endpoint_of(client: "Client") -> Any:
+        from federator.cli import contexts
+
+        return contexts.plain(member_kubeconfig or kubeconfig, member_context or name)
+
+    common.run(common.with_host(kubeconfig, context, work))
+
+
+@cluster.command()
+@click.argument("name")
+@click.option("--member-context", "-C", default="", help="Also go to the member with this context of yours.")
+@common.connection_options
+def check(name: str, member_context: str, kubeconfig: str, context: str) -> None:
+    """What the hub says of a member; with -C also connectivity, rights, versions and clock as you see them."""
+    from federator.api import kinds
+    from federator.cli import joining
+
+    async def work(host: "Client") -> bool:
+        kind = kinds.KINDS["MemberCluster"]
+        obj = await host.get(kind.ref("", name))
+        status = obj.get("status") or {}
+        rows = [
+            [found["type"], found["status"], found.get("reason", ""), found.get("message", "")]
+            for found in status.get("conditions") or ()
+        ]
+        click.echo(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
+        fit = all(row[1] == "True" for row in rows) and bool(rows)
+        if not member_context:
+            return fit
+
+        async def at_member(client: "Client") -> bool:
+            examination = await joining.examine(client, time.time())
+            pinned = (obj.get("spec") or {}).get("clusterUID") or status.get("clusterUID")
+            if pinned and pinned != examination.uid:
+                common.fail(f"this is another cluster: {examination.uid}, but {pinned} has joined as {name}")
+            report(examination)
+            return examination.fit
+
+        return await common.with_host(kubeconfig, member_context, at_member) and fit
+
+    if not common.run(common.with_host(kubeconfig, context, work)):
+        sys.exit(1)
+
+
+def report(examination: "Examination") -> None:
+    """One line per finding."""
+    rows = [["ok" if found.ok else "FAILED", found.subject, found.message] for found in examination.findings]
+    click.echo(common.table(["RESULT", "CHECK", "FOUND"], rows))
+
+
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def cordon(name: str, kubeconfig: str, context: str) -> None:
+    """Keep new work away; what is there stays."""
+    _cordon(name, True, kubeconfig, context)
+
+
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def uncordon(name: str, kubeconfig: str, context: str) -> None:
+    """Welcome new work again."""
+    _cordon(name, False, kubeconfig, context)
+
+
+def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
+    from federator.api import kinds
+
+    async def work(host: "Client") -> None:
+        await host.patch(kinds.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}})
+
+    common.run(common.with_host(kubeconfig, context, work))
+    click.echo(f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}")
+
+
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def remove(name: str, kubeconfig: str, context: str) -> None:
+    """Take a member out of the federation. Refused while workloads have a part there."""
+    from federator.api import kinds
+    from federator.cli import joining
+    from federator.kube import errors
+    from federator.model.steps import ObjectRef
+
+    async def work(host: "Client") -> None:
+        kind = kinds.KINDS["MemberCluster"]
+        obj = await host.get(kind.ref("", name))
+        if held := await joining.holders(host, name):
+            shown = ", ".join(held[:3]) + (f" and {len(held) - 3} more" if len(held) > 3 else "")
+            common.fail(
+                f"{name} still has a part of {len(held)} workloads: {shown}. Exclude it in their policies first"
+                f" (spec.clusters.exclude), and wait until they have left."
+            )
+        await host.delete(kind.ref("", name), uid=obj["metadata"]["uid"])
+        secret = (((obj.get("spec") or {}).get("credentials") or {}).get("secretRef") or {}).get("name")
+        if secret:
+            ref = ObjectRef("v1", "secrets", joining.CREDENTIALS_NAMESPACE, secret, "Secret")
+            try:
+                await host.delete(ref, uid=(await host.get(ref))["metadata"]["uid"])
+            except errors.NotFound:
+                click.echo(f"the Secret {secret} was gone already", err=True)
+
+    common.run(common.with_host(kubeconfig, context, work))
+    click.echo(f"membercluster.federation.pinterest.com/{name} removed")
+
+
+@cluster.command(name="list")
+@common.connection_options
+def list_(kubeconfig: str, context: str) -> None:
+    """The members, as `federator get clusters`."""
+    from federator.cli import views
+
+    async def work(host: "Client") -> None:
+        click.echo(await views.table_of(host, "MemberCluster") or "No members have joined.")
+
+    common.run(common.with_host(kubeconfig, context, work))

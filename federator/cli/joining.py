@@ -1,0 +1,256 @@
+"""Joining and examining a cluster: what `federator cluster add` and `check` do, as functions that the commands print.
+
+Speaks to the member with the caller's own context. What the hub gets is a service account of its own where the member
+can make one, else the caller's credentials, if they are of a form the hub accepts.
+"""
+
+import asyncio
+import base64
+import contextlib
+import email.utils
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from federator.api import kinds
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.model.errors import FieldError
+from federator.model.steps import ObjectRef
+
+SYSTEM_NAMESPACE = "federator-system"
+CREDENTIALS_NAMESPACE = "federator-clusters"
+HUB_ACCOUNT = "federator-hub"
+CLOCK_SKEW_MAX_S = 5.0
+TOKEN_WAIT_S = 5.0
+OLDEST_MINOR = 27
+
+HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("pinterest.com", "pinterestservices", ("get", "list", "watch", "create", "patch", "delete")),
+    ("pinterest.com", "pinterestjobsets", ("get", "list", "watch", "create", "patch", "delete")),
+    ("pinterest.com", "runtimeprofiles", ("create",)),
+    ("apps", "deployments", ("get", "list", "watch", "create", "patch", "delete")),
+    ("federation.pinterest.com", "clustercapacities", ("get", "list", "watch", "create", "patch")),
+    ("", "namespaces", ("get", "create")),
+    ("coordination.k8s.io", "leases", ("get",)),
+)
+"""What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of an examination."""
+
+    subject: str
+    ok: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found out about a cluster."""
+
+    uid: str
+    version: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def fit(self) -> bool:
+        return all(finding.ok for finding in self.findings)
+
+
+async def examine(client: Client, now_s: float) -> Examination:
+    """Connectivity, version, clock, CRDs and rights of the caller. Raises `errors.ApiError` when there is no answer."""
+    date = await client.ready()
+    version = str((await client.version()).get("gitVersion", ""))
+    uid = await client.kube_system_uid()
+    findings = [
+        Finding("connectivity", True, "answers /readyz"),
+        Finding("identity", True, f"kube-system uid {uid}"),
+        _version(version),
+        _clock(date, now_s),
+    ]
+    served = {(found.api_version, found.kind) for found in await client.discover()}
+    for kind in kinds.KINDS.values():
+        if kind.kind in ("PinterestService", "PinterestJobSet", "RuntimeProfile", "ClusterCapacity"):
+            there = (kind.api_version, kind.kind) in served
+            fix = "served" if there else "not served: run `federator crd install` with the member's context"
+            findings.append(Finding(f"CRD {kind.kind}", there, fix))
+    findings.extend(await _rights(client))
+    return Examination(uid, version, tuple(findings))
+
+
+def _version(version: str) -> Finding:
+    parts = version.lstrip("v").split(".")
+    minor = int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else 0
+    known = parts[0] == "1" and minor >= OLDEST_MINOR
+    return Finding("version", known, version if known else f"{version} is older than v1.{OLDEST_MINOR}")
+
+
+def _clock(date: str, now_s: float) -> Finding:
+    """By the Date header of the answer, which has a resolution of a second."""
+    try:
+        skew = email.utils.parsedate_to_datetime(date).timestamp() - now_s
+    except (TypeError, ValueError):
+        return Finding("clock", True, "the server does not tell its time")
+    if abs(skew) > CLOCK_SKEW_MAX_S:
+        return Finding("clock", False, f"is {skew:+.0f} s off ours, more than {CLOCK_SKEW_MAX_S:g} s")
+    return Finding("clock", True, f"within {CLOCK_SKEW_MAX_S:g} s of ours")
+
+
+async def _rights(client: Client) -> list[Finding]:
+    """What the hub will need, asked one by one by SelfSubjectAccessReview."""
+    ref = ObjectRef("authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview")
+
+    async def ask(group: str, resource: str, verb: str) -> bool:
+        attributes = {"group": group, "resource": resource, "verb": verb}
+        body = {"apiVersion": ref.api_version, "kind": ref.kind, "spec": {"resourceAttributes": attributes}}
+        answer = await client.create(ref, body)
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    findings = []
+    for group, resource, verbs in HUB_RULES:
+        allowed = await asyncio.gather(*(ask(group, resource, verb) for verb in verbs))
+        refused = [verb for verb, yes in zip(verbs, allowed, strict=True) if not yes]
+        name = f"{resource}.{group}" if group else resource
+        message = f"may {', '.join(verbs)}" if not refused else f"may not {', '.join(refused)}"
+        findings.append(Finding(f"RBAC {name}", not refused, message))
+    return findings
+
+
+async def hub_account(client: Client) -> str:
+    """Makes the hub's service account with its rights in the member; returns its token, "" where none is made."""
+    rules: list[dict[str, Any]] = [
+        {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)} for group, resource, verbs in HUB_RULES
+    ]
+    rbac = "rbac.authorization.k8s.io"
+    account = {"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": SYSTEM_NAMESPACE}
+    wanted: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
+        ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(SYSTEM_NAMESPACE)}),
+        (
+            "secrets",
+            {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": _named(SYSTEM_NAMESPACE)
+                | {"annotations": {"kubernetes.io/service-account.name": HUB_ACCOUNT}},
+                "type": "kubernetes.io/service-account-token",
+            },
+        ),
+        ("clusterroles", {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": _named(""), "rules": rules}),
+        (
+            "clusterrolebindings",
+            {
+                "apiVersion": f"{rbac}/v1",
+                "kind": "ClusterRoleBinding",
+                "metadata": _named(""),
+                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": HUB_ACCOUNT},
+                "subjects": [account],
+            },
+        ),
+    )
+    for plural, body in wanted:
+        await client.patch(_ref(plural, body), body, kind="apply", force=True)
+    return await _token(client)
+
+
+async def _token(client: Client) -> str:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + TOKEN_WAIT_S
+    ref = ObjectRef("v1", "secrets", SYSTEM_NAMESPACE, HUB_ACCOUNT, "Secret")
+    while loop.time() < deadline:
+        data = (await client.get(ref)).get("data") or {}
+        if isinstance(data.get("token"), str):
+            return base64.b64decode(data["token"]).decode("ascii")
+        await asyncio.sleep(0.2)
+    return ""
+
+
+def _named(namespace: str) -> dict[str, Any]:
+    return {"name": HUB_ACCOUNT} | ({"namespace": namespace} if namespace else {})
+
+
+def _ref(plural: str, body: Mapping[str, Any]) -> ObjectRef:
+    meta = body["metadata"]
+    return ObjectRef(body["apiVersion"], plural, meta.get("namespace", ""), meta["name"], body["kind"])
+
+
+def member_kubeconfig(server: str, ca_pem: bytes, token: str, *, cert_pem: bytes = b"", key_pem: bytes = b"") -> str:
+    """The kubeconfig for the Secret, in the one form that the hub accepts. Raises FieldError without credentials."""
+    user: dict[str, str] = {}
+    if token:
+        user["token"] = token
+    elif cert_pem and key_pem:
+        user = {"client-certificate-data": _encoded(cert_pem), "client-key-data": _encoded(key_pem)}
+    else:
+        raise FieldError(
+            "user",
+            "the member made no token for the service account federator-system/federator-hub, and the context has"
+            " neither a token nor an inline certificate: run a controller manager there, or use such a context",
+        )
+    return str(
+        yaml.safe_dump(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "clusters": [
+                    {"name": "member", "cluster": {"server": server, "certificate-authority-data": _encoded(ca_pem)}}
+                ],
+                "users": [{"name": "hub", "user": user}],
+                "contexts": [{"name": "member", "context": {"cluster": "member", "user": "hub"}}],
+                "current-context": "member",
+            },
+            sort_keys=False,
+        )
+    )
+
+
+def _encoded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode("ascii")
+
+
+async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mapping[str, str]) -> None:
+    """Writes the Secret and the MemberCluster, with the identity pinned. Raises `errors.AlreadyExists` for a taken
+    name."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CREDENTIALS_NAMESPACE}}
+    with contextlib.suppress(errors.AlreadyExists):
+        await host.create(_ref("namespaces", namespace), namespace)
+    kind = kinds.KINDS["MemberCluster"]
+    for other in (await host.list(kind.api_version, kind.plural)).items:
+        if (other.get("spec") or {}).get("clusterUID") == uid or (other.get("status") or {}).get("clusterUID") == uid:
+            raise FieldError(
+                "", f"this cluster (kube-system uid {uid}) has joined already, as {other['metadata']['name']}"
+            )
+    if await host.kube_system_uid() == uid:
+        raise FieldError("", "this cluster is the host itself: it cannot be its own member")
+    member = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name, "labels": dict(labels)},
+        "spec": {"credentials": {"secretRef": {"name": name}}, "clusterUID": uid},
+    }
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": CREDENTIALS_NAMESPACE},
+        "type": "Opaque",
+        "stringData": {"kubeconfig": kubeconfig},
+    }
+    await host.patch(_ref("secrets", secret), secret, kind="apply", force=True)
+    await host.create(kind.ref("", name), member)
+
+
+async def holders(host: Client, name: str) -> list[str]:
+    """Workloads whose decisions give this cluster a share, or may have left something there."""
+    kind = kinds.KINDS["PlacementDecision"]
+    found = []
+    for obj in (await host.list(kind.api_version, kind.plural)).items:
+        spec = obj.get("spec") or {}
+        shares = {share.get("cluster") for share in spec.get("shares") or ()} | set(spec.get("leaving") or ())
+        if name in shares:
+            workload = spec.get("workload") or {}
+            found.append(f"{workload.get('kind')}/{obj['metadata'].get('namespace')}/{workload.get('name')}")
+    return sorted(found)

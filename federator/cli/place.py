@@ -1,0 +1,109 @@
+"""`federator place -f FILE...`: the engine offline. Reads a fleet, policies, quotas and workloads, prints decisions.
+
+Exit 0: everything is placed; 3: something is short; 1: bad input, with nothing printed on stdout.
+"""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import click
+
+from federator.cli import common
+
+SHORTFALL_EXIT = 3
+
+
+@click.command()
+@click.option("-f", "--filename", "files", multiple=True, required=True, help="YAML or JSON file, or - for stdin.")
+@click.option("-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format.")
+def place(files: tuple[str, ...], output: str) -> None:
+    """Where workloads would go, given MemberClusters with status.capacity, policies, quotas and PlacementDecisions."""
+    from federator.hub import offline
+
+    objs = load(files)
+    situation = offline.read(objs, as_of=time.time())
+    if not situation.snapshot.clusters:
+        common.fail("the files hold no MemberCluster, so there is nowhere to place anything")
+    if not situation.workloads:
+        common.fail("the files hold no workload (PinterestService, PinterestJobSet or Deployment)")
+    unreadable = [f"{key}: {found.problem}" for key, found in situation.workloads.items() if found.problem]
+    if unreadable:
+        common.fail("; ".join(unreadable))
+    decided = situation.decide_all()
+    click.echo(rendered(decided, output))
+    sys.exit(SHORTFALL_EXIT if any(decision.shortfall for _, decision in decided) else 0)
+
+
+def load(files: Sequence[str]) -> list[dict[str, Any]]:
+    """Every object of the files, checked against its schema. Ends the command at the first bad one, with its field."""
+    from federator.api import kinds, read
+    from federator.model.errors import FieldError
+
+    objs: list[dict[str, Any]] = []
+    for name in files:
+        try:
+            text = sys.stdin.read() if name == "-" else _text(name)
+            found = read.load_yaml(text)
+        except (OSError, UnicodeDecodeError) as bad:
+            common.fail(f"{name}: {bad}")
+        except FieldError as bad:
+            common.fail(f"{name}: {bad}")
+        for index, obj in enumerate(found):
+            for item in obj.get("items", ()) if obj.get("kind") == "List" else (obj,):
+                try:
+                    kind = kinds.kind_of(item)
+                    if kind is not None and kind.model is not None:
+                        read.load(item)
+                except read.InvalidObject as bad:
+                    common.fail(f"{name}, document {index + 1}: {bad}")
+                objs.append(dict(item))
+    return objs
+
+
+def _text(name: str) -> str:
+    with open(name, encoding="utf-8") as file:
+        return file.read()
+
+
+def rendered(decided: Sequence[tuple[Any, Any]], output: str) -> str:
+    """The decisions as a table, or as PlacementDecision objects."""
+    if output == "table":
+        return table(decided)
+    items = [as_object(ask, decision) for ask, decision in decided]
+    return common.dump({"apiVersion": "v1", "kind": "List", "items": items}, output)
+
+
+def as_object(ask: Any, decision: Any) -> dict[str, Any]:
+    """A decision as the hub would write it."""
+    from federator.api import kinds, placementdecision
+    from federator.model import names
+
+    kind = kinds.KINDS["PlacementDecision"]
+    short = kinds.KINDS[ask.key.kind].short_names[0]
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": names.decision_name(short, ask.key.name, ask.uid), "namespace": ask.key.namespace},
+        "spec": placementdecision.to_spec(decision, ("placed offline",), ask),
+    }
+
+
+def table(decided: Sequence[tuple[Any, Any]]) -> str:
+    """One row per share; what is short gets a row of its own with the reason."""
+    from federator.model import shards
+
+    rows: list[list[str]] = []
+    for ask, decision in decided:
+        name = f"{ask.key.kind}/{ask.key.name}"
+        for share in decision.shares:
+            given = shards.text(share.ranges) if share.ranges else str(share.count)
+            rows.append([ask.key.namespace, name, share.cluster, given, ""])
+        if decision.shortfall:
+            rows.append(
+                [ask.key.namespace, name, "-", f"short {decision.shortfall}", f"{decision.reason}: {decision.message}"]
+            )
+        elif not decision.shares:
+            rows.append([ask.key.namespace, name, "-", "0", decision.message])
+    return common.table(["NAMESPACE", "WORKLOAD", "CLUSTER", "SHARE", "REASON"], rows)

@@ -1,0 +1,136 @@
+"""The engine on objects instead of a live fleet: what `place` and `explain` run. The same code that the hub runs.
+
+Reads plain objects as an API server (or a file) holds them; PlacementDecisions are the present state.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from federator.api import federatedquota, kinds, membercluster
+from federator.hub import policying, records, workloads
+from federator.hub.records import Record
+from federator.hub.workloads import Workload
+from federator.model.ask import Ask
+from federator.model.decision import Decision
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.names import WorkloadKey
+from federator.placement import engine, ordering
+from federator.placement.books import Books, Commitment
+from federator.placement.policies import Rule
+
+
+@dataclass(slots=True)
+class Situation:
+    """Everything decisions depend on, from objects."""
+
+    snapshot: FleetSnapshot
+    rules: tuple[Rule, ...]
+    workloads: dict[WorkloadKey, Workload]
+    records: dict[WorkloadKey, Record]
+    books: Books = field(default_factory=Books)
+
+    def ask_of(self, workload: Workload) -> Ask | None:
+        """The workload's ask under the policy in force; None when it cannot be read."""
+        if workload.ask is None:
+            return None
+        policy = policying.in_force(workload.key, workload.labels, workload.ask.project, workload.placement, self.rules)
+        return dataclasses.replace(workload.ask, policy=policy)
+
+    def held(self, workload: Workload) -> tuple[Holding, ...]:
+        record = self.records.get(workload.key)
+        return records.holdings(record.shares) if record is not None else ()
+
+    def decide_all(self) -> list[tuple[Ask, Decision]]:
+        """Places every workload as one batch, in the order of the hub, and books the result."""
+        asks = {key: ask for key, workload in self.workloads.items() if (ask := self.ask_of(workload)) is not None}
+        ledger = self.books.open(self.snapshot)
+        seq = max((record.seq for record in self.records.values()), default=0)
+        decided: list[tuple[Ask, Decision]] = []
+        for ask in ordering.order(asks.values(), self.books):
+            seq += 1
+            workload = self.workloads[ask.key]
+            record = self.records.get(ask.key)
+            decision = engine.decide(
+                ask,
+                self.held(workload),
+                self.snapshot,
+                ledger,
+                seq=seq,
+                previous_hash=record.facts.inputs_hash if record is not None else "",
+                finished=workload.progress().done,
+            )
+            self.books.record(commitment(ask, records.holdings(decision.shares)))
+            decided.append((ask, decision))
+        return sorted(decided, key=lambda pair: pair[0].key)
+
+
+def commitment(ask: Ask, holdings: Sequence[Holding]) -> Commitment:
+    """What an ask's shares take from capacity and quota."""
+    return Commitment(
+        uid=ask.uid,
+        key=ask.key,
+        project=ask.project,
+        namespace=ask.key.namespace,
+        tier=ask.tier,
+        shape=ask.shape,
+        holdings=tuple(holdings),
+    )
+
+
+def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
+    """Sorts objects into a situation; kinds that placing does not read are left out."""
+    by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    for obj in objs:
+        found = kinds.kind_of(obj)
+        if found is not None:
+            by_kind.setdefault(found.kind, []).append(_with_uid(obj))
+    profiles = {obj["metadata"]["name"]: obj for obj in by_kind.get("RuntimeProfile", ())}
+    clusters = {
+        view.name: view for obj in by_kind.get("MemberCluster", ()) if (view := membercluster.to_view(obj, as_of))
+    }
+    rules = tuple(
+        policying.rule_of(kind, obj)
+        for kind in ("ClusterPlacementPolicy", "PlacementPolicy")
+        for obj in by_kind.get(kind, ())
+    )
+    found_workloads: dict[WorkloadKey, Workload] = {}
+    for kind in kinds.WORKLOADS.values():
+        for obj in by_kind.get(kind.kind, ()):
+            assert kind.verbs is not None
+            summary = workloads.summarise(kind.kind, obj, profiles.get(kind.verbs.profile(obj)))
+            found_workloads[summary.key] = summary
+    situation = Situation(
+        snapshot=FleetSnapshot(
+            as_of=as_of,
+            clusters=dict(sorted(clusters.items())),
+            quotas=tuple(federatedquota.to_account(obj) for obj in by_kind.get("FederatedQuota", ())),
+        ),
+        rules=rules,
+        workloads=found_workloads,
+        records={},
+    )
+    _book(situation, by_kind.get("PlacementDecision", ()))
+    return situation
+
+
+def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
+    """Files the decisions under their workloads and books them, also those of workloads that were not given."""
+    for obj in decisions:
+        record = records.summarise(obj)
+        workload = situation.workloads.get(record.key)
+        if workload is not None and (not record.workload_uid or record.workload_uid == workload.uid):
+            situation.records[record.key] = record
+            if workload.ask is not None:
+                situation.books.record(commitment(workload.ask, records.holdings(record.shares)))
+        elif (charged := record.commitment()) is not None:
+            situation.books.record(charged)
+
+
+def _with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Objects from files have no uid yet: their name stands in, so that ties break the same in every run."""
+    meta = obj["metadata"]
+    if meta.get("uid"):
+        return obj
+    return {**obj, "metadata": {**meta, "uid": f"{obj['kind']}/{meta.get('namespace', '')}/{meta['name']}"}}
