@@ -30,6 +30,18 @@ def fill_native(value: Any, node: Node) -> None:
     _native_filler(node)(value)
 
 
+def zero(node: Node) -> dict[str, Any]:
+    """The zero value of a builtin as its wire form shows it: structs present and empty, required scalars zero."""
+    value: dict[str, Any] = {}
+    for key, field in node.fields.items():
+        if field.default == {}:
+            value[key] = zero(field)
+        elif field.has_default and key not in node.omit:
+            value[key] = {"integer": 0, "number": 0, "boolean": False}.get(field.kind, "")
+    value.update(dict.fromkeys(node.nulls))
+    return value
+
+
 def _fill_custom(value: Any, node: Node) -> None:
     """Structural defaults: declared properties with a default that are absent (or null where null is not allowed)."""
     if type(value) is dict:

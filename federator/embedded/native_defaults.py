@@ -4,6 +4,7 @@ Rules write into the dict they get; struct-valued fields are already there. Fact
 their defaults. Zero values that the wire form leaves out (`false`, `0`, empty lists) are absent here too.
 """
 
+import base64
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -119,6 +120,7 @@ def _daemon_set(ds: Struct) -> None:
         rolling.setdefault("maxUnavailable", 1)
         rolling.setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
+    ds["metadata"].setdefault("annotations", {}).setdefault("deprecated.daemonset.template.generation", "0")
     _templated_host_network(ds)
 
 
@@ -194,6 +196,13 @@ def _service(service: Struct) -> None:
 def _endpoint_slice(endpoints: Struct) -> None:
     for port in endpoints.get("ports") or ():
         port.setdefault("name", "")
+
+
+def _secret(secret: Struct) -> None:
+    """`stringData` is write-only: it ends up encoded in `data`."""
+    secret.setdefault("type", "Opaque")
+    for key, value in (secret.pop("stringData", None) or {}).items():
+        secret.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
 
 
 def _namespace(namespace: Struct) -> None:
@@ -324,7 +333,7 @@ RULES: Final[Mapping[str, Callable[[Struct], None]]] = {
     "EndpointSlice": _endpoint_slice,
     "Namespace": _namespace,
     "NamespaceStatus": _setting(phase="Active"),
-    "Secret": _setting(type="Opaque"),
+    "Secret": _secret,
     "PersistentVolume": _persistent_volume,
     "PersistentVolumeClaimStatus": _setting(phase="Pending"),
     "PersistentVolumeClaimSpec": _setting(volumeMode="Filesystem"),

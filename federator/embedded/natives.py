@@ -4,7 +4,6 @@ All functions write into a fresh object. Status cannot be set on create, nor thr
 the status sub-resource. Builtins get what their strategy generates: a Job's selector, a Pod's phase and tolerations, and so on.
 """
 
-import base64
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -115,16 +114,6 @@ def _namespace(namespace: Object, uid: str) -> None:
     namespace["status"] = {"phase": "Active"}
 
 
-def _secret(secret: Object, uid: str) -> None:
-    _encode_strings(secret)
-
-
-def _encode_strings(secret: Object) -> None:
-    """`stringData` is write-only: it ends up encoded in `data`."""
-    for key, value in (secret.pop("stringData", None) or {}).items():
-        secret.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
-
-
 def _daemon_set(ds: Object, uid: str) -> None:
     ds["metadata"].setdefault("annotations", {})["deprecated.daemonset.template.generation"] = "1"
 
@@ -196,10 +185,6 @@ def _keep_node_ports(spec: Object, before: Object) -> None:
                 port.pop("nodePort", None)
 
 
-def _updated_secret(secret: Object, old: Object) -> None:
-    _encode_strings(secret)
-
-
 def _updated_daemon_set(ds: Object, old: Object) -> None:
     annotation = "deprecated.daemonset.template.generation"
     before = int(((old.get("metadata") or {}).get("annotations") or {}).get(annotation, "1"))
@@ -215,7 +200,6 @@ def _updated_namespace(namespace: Object, old: Object) -> None:
 _ON_CREATE: Final[dict[tuple[str, str], Callable[[Object, str], None]]] = {
     ("", "namespaces"): _namespace,
     ("", "pods"): _pod,
-    ("", "secrets"): _secret,
     ("apps", "daemonsets"): _daemon_set,
     ("batch", "jobs"): _job,
     ("scheduling.k8s.io", "priorityclasses"): _priority_class,
@@ -224,7 +208,6 @@ _ON_CREATE: Final[dict[tuple[str, str], Callable[[Object, str], None]]] = {
 
 _ON_UPDATE: Final[dict[tuple[str, str], Callable[[Object, Object], None]]] = {
     ("", "namespaces"): _updated_namespace,
-    ("", "secrets"): _updated_secret,
     ("", "services"): _updated_service,
     ("apps", "daemonsets"): _updated_daemon_set,
     ("batch", "jobs"): _updated_job,

@@ -1,0 +1,141 @@
+"""Merging an applied configuration into a live object by its schema: lists by their keys, atomic parts as a whole.
+
+The order of merged lists follows the configuration, with live items kept in between, as a real server does. Nothing is changed in
+place. Called by `ownership.apply` only.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from federator.embedded.fieldsets import ABSENT, FIELDS, FLAT, child_node, element, shape
+from federator.embedded.schema import Node
+
+
+def merged(live: Any, config: Any, node: Node | None) -> Any:
+    """`live` with everything `config` says. Null says null."""
+    if live is ABSENT or config is None:
+        return config
+    if config is ABSENT:
+        return live
+    kind = shape(config, node)
+    if kind == FLAT:
+        return config
+    if kind == FIELDS:
+        if type(config) is not dict or type(live) is not dict:
+            return config
+        result = dict(live)
+        for key, value in config.items():
+            result[key] = merged(live.get(key, ABSENT), value, child_node(node, key))
+        return result
+    if type(config) is not list or type(live) is not list or node is None:
+        return config
+    return _merged_items(live, config, kind, node)
+
+
+def _merged_items(live: list[Any], config: list[Any], kind: int, node: Node) -> list[Any]:
+    """Items of both lists: shared ones in the configuration's order, live ones before the shared item they stood before."""
+    live_names = [element(item, kind, node) for item in live]
+    names = [element(item, kind, node) for item in config]
+    old: dict[str, Any] = {}
+    for name, item in zip(live_names, live, strict=True):
+        # What comes twice in the live list is not merged with.
+        old[name] = ABSENT if name in old else item
+    wanted = dict(zip(names, config, strict=True))
+    shared = [name for name in names if name in old]
+    result: list[Any] = []
+    done: set[str] = set()
+    i = j = 0
+    while i < len(live) or j < len(names):
+        if i < len(live) and j < len(names):
+            name = live_names[i]
+            if name == names[j]:
+                done.add(name)
+                result.append(merged(old[name], wanted[name], node.items))
+                i, j, shared = i + 1, j + 1, shared[1:]
+                continue
+            if name in wanted and shared and shared[0] != name:
+                # Shared, but its turn comes later in the configuration's order.
+                i += 1
+                continue
+        if i < len(live):
+            name = live_names[i]
+            if name not in wanted:
+                result.append(live[i])
+                i += 1
+                continue
+            if name in done:
+                i += 1
+        if j < len(names):
+            name = names[j]
+            done.add(name)
+            result.append(merged(old.get(name, ABSENT), wanted[name], node.items))
+            j += 1
+            if shared and shared[0] == name:
+                shared = shared[1:]
+    return result
+
+
+_GO_KINDS = {dict: "map", list: "list", str: "string", bool: "boolean", int: "int", float: "float"}
+
+
+def mismatches(config: Any, node: Node | None, path: str = "") -> Iterator[str]:
+    """Why a configuration does not fit the schema, as the server words it: unknown fields, wrong types, duplicate keys."""
+    if node is None or config is None:
+        return
+    if node.kind == "object":
+        yield from _map_mismatches(config, node, path)
+    elif node.kind == "array":
+        yield from _list_mismatches(config, node, path)
+    elif node.kind and not _is_scalar(config, node):
+        wanted = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "boolean": "boolean"}
+        found = _GO_KINDS.get(type(config), "null")
+        yield f"{path}: expected {wanted.get(node.kind, 'string')}, got {found}"
+
+
+def _is_scalar(value: Any, node: Node) -> bool:
+    if node.kind in ("integer", "number"):
+        return type(value) in (int, float)
+    return type(value) is (bool if node.kind == "boolean" else str)
+
+
+def _map_mismatches(config: Any, node: Node, path: str) -> Iterator[str]:
+    if type(config) is not dict:
+        yield f"{path}: expected map, got &{{{_go_value(config)}}}"
+        return
+    open_ended = node.preserve or node.values is not None or node.raw.get("additionalProperties") is True
+    closed = bool(node.fields) and not open_ended
+    for key, value in config.items():
+        field = child_node(node, key)
+        if field is None and closed:
+            yield f"{path}.{key}: field not declared in schema"
+        elif field is not None:
+            yield from mismatches(value, field, f"{path}.{key}")
+
+
+def _list_mismatches(config: Any, node: Node, path: str) -> Iterator[str]:
+    if type(config) is not list:
+        yield f"{path}: expected list, got &{{{_go_value(config)}}}"
+        return
+    kind = shape(config, node)
+    seen: set[str] = set()
+    for index, item in enumerate(config):
+        at = f"{path}[{index}]"
+        if kind != FLAT:
+            name = element(item, kind, node)
+            printed = _printed_key(item, node) if name.startswith("k:") else f"[={name[2:]}]"
+            if name in seen:
+                yield f"{path}: duplicate entries for key {printed}"
+            seen.add(name)
+            at = f"{path}{printed}"
+        if node.items is not None:
+            yield from mismatches(item, node.items, at)
+
+
+def _printed_key(item: Any, node: Node) -> str:
+    from federator.embedded.fieldsets import paths
+
+    return next(iter(paths({element(item, 2, node): {}})))
+
+
+def _go_value(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
