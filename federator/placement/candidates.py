@@ -54,15 +54,17 @@ class Candidate:
     def score(self) -> int:
         return sum(points for _, points in self.terms)
 
-    def party(self, floor: int, *, fresh: bool) -> Party:
-        """As the division sees it. Avoided taints count like a later group."""
+    def party(self, floor: int, *, fresh: bool, holders_first: bool) -> Party:
+        """As the division sees it. Avoided taints count like a later group, and so does, when holders come first,
+        holding nothing."""
+        seats = 0 if fresh else min(self.held, self.cap)
         return Party(
             self.name,
             self.weight,
             self.cap,
             min(floor, self.cap),
-            0 if fresh else min(self.held, self.cap),
-            2 * self.place.level + bool(self.place.avoided),
+            seats,
+            4 * self.place.level + 2 * bool(self.place.avoided) + (holders_first and not seats),
             self.order,
             self.place.domains,
         )

@@ -44,12 +44,18 @@ def summarise(nodes: Iterable[NodeRow], limit: int = MAX_ROWS) -> tuple[NodeRow,
     error.
     """
     every = list(nodes)
-    rows = _group(every)
+    exact = rows = _group(every)
     digits = 8
     while len(rows) > limit and digits > 0:
         rows = _group(_rounded(row, digits) for row in every)
         digits -= 1
-    return tuple(sorted(sorted(rows, key=lambda row: (-row.count, _row_key(row)))[:limit], key=_row_key))
+    if len(rows) > limit:
+        rows = max((_largest(exact, limit), _largest(rows, limit)), key=lambda kept: sum(row.count for row in kept))
+    return tuple(sorted(rows, key=_row_key))
+
+
+def _largest(rows: Iterable[NodeRow], limit: int) -> list[NodeRow]:
+    return sorted(rows, key=lambda row: (-row.count, _row_key(row)))[:limit]
 
 
 def lost(nodes: Iterable[NodeRow], rows: Iterable[NodeRow]) -> Resources:

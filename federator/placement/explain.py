@@ -1,8 +1,8 @@
 """Why a workload is where it is, and the smallest changes that would place what is missing.
 
 Off the hot path: the decision is made again on a ledger of its own, then tried with one thing changed at a time (a
-cluster opened, a quota raised, a smaller request, a looser policy). Nothing is charged, nothing is written, and the number
-of trials is bounded.
+cluster opened, a quota raised, a smaller request, a looser policy). Nothing is charged, nothing is written, and the
+number of trials is bounded.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +21,7 @@ from federator.placement.books import Books
 
 MAX_TRIALS: Final = 96
 MAX_CLUSTERS_TRIED: Final = 16
+STEPS: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ def explain(
     finished: Ranges = (),
 ) -> Explanation:
     """Decides afresh and looks for remedies; the books stay as they are."""
-    trials = _Trials(ask, tuple(held), snapshot, books, previous_hash, finished)
+    trials = _Trials(ask, tuple(held), snapshot, books, previous_hash=previous_hash, finished=finished)
     decision = trials.decide(ask, snapshot)
     missing = trials.missing(ask, decision)
     rows = _rows(ask, held, snapshot, books, decision)
@@ -87,6 +88,7 @@ class _Trials:
         held: tuple[Holding, ...],
         snapshot: FleetSnapshot,
         books: Books,
+        *,
         previous_hash: str,
         finished: Ranges,
     ) -> None:
@@ -254,17 +256,20 @@ def _smaller_requests(trials: _Trials, missing: int) -> Iterator[Remedy]:
         if name == PODS:
             continue
 
-        def trial(value: int, name: str = name) -> int:
-            requests = Resources({**ask.shape.requests, name: value})
-            return trials.with_ask(replace(ask, shape=replace(ask.shape, requests=requests)))
+        def fits_all(step: int, name: str = name, amount: int = amount) -> bool:
+            requests = Resources({**ask.shape.requests, name: _reduced(amount, step)})
+            return trials.with_ask(replace(ask, shape=replace(ask.shape, requests=requests))) == 0
 
-        if amount <= 1 or trials.left < 12 or trial(max(amount // 16, 1)) > 0:
+        if amount <= 1 or trials.left < 12 or not fits_all(STEPS):
             continue
-        steps = 64
-        less = _least(1, steps, lambda step, amount=amount: trial(max(amount - amount * step // steps, 1)) == 0)  # type: ignore[misc]
-        smaller = max(amount - amount * less // steps, 1)
+        smaller = _reduced(amount, _least(1, STEPS, fits_all))
         old, new = (quantity.render_amount(name, value) for value in (amount, smaller))
         yield Remedy(f"requests.{name}", f"{name} request {old} -> {new} (+{missing})", missing)
+
+
+def _reduced(amount: int, step: int) -> int:
+    """The amount less `step` of STEPS parts; the last step leaves a sixteenth."""
+    return max(amount - amount * step * 15 // (16 * STEPS), 1)
 
 
 def _least(low: int, high: int, enough: Callable[[int], bool]) -> int:

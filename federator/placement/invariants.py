@@ -134,8 +134,8 @@ def check(case: Case) -> list[str]:
 
 
 def check_books(books: Books, snapshot: FleetSnapshot, before: Books | None = None) -> list[str]:
-    """Usage is never negative, equals the sum over commitments, and no account grew beyond its limits: whatever is above
-    a limit was there in `before` already (a lowered quota takes nothing back)."""
+    """Usage is never negative, equals the sum over commitments, and no account grew beyond its limits: whatever is
+    above a limit was there in `before` already (a lowered quota takes nothing back)."""
     breaches: list[str] = []
     audit = books.audit()
     for key in sorted({*audit, *((one.project, one.tier) for one in books)}):

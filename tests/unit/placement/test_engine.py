@@ -1,0 +1,311 @@
+"""What `decide` does with services: where copies go, what stays, what is refused and in which words."""
+
+import dataclasses
+
+import pytest
+
+from federator.model.ask import Division, Group, PodShape, Policy, Strategy, Tier, Weight
+from federator.model.decision import Reason
+from federator.model.fleet import Capacity, Holding, NodeRow
+from federator.model.resources import Resources
+from federator.model.selectors import LabelSelector
+from federator.model.taints import Taint, Toleration
+from tests.unit.placement.fleets import POD, books_with, cluster, commitment, counts, decide, fleet, held, jobs, service
+
+
+def policy(strategy: Strategy = Strategy.CAPACITY, **division: object) -> Policy:
+    return Policy(name="p", division=Division(strategy, **division))  # type: ignore[arg-type]
+
+
+def test_copies_follow_the_room_of_the_clusters() -> None:
+    assert counts(decide(service(6), fleet(cluster("a", 10), cluster("b", 20)))) == {"a": 2, "b": 4}
+
+
+def test_what_does_not_fit_is_a_shortfall_with_numbers() -> None:
+    decision = decide(service(50), fleet(cluster("a", 10), cluster("b", 20)))
+    assert counts(decision) == {"a": 10, "b": 20}
+    assert (decision.shortfall, decision.reason) == (20, Reason.INSUFFICIENT_CAPACITY)
+    assert "30 of 50 copies are placed, 20 are missing" in decision.message
+
+
+def test_nothing_is_left_to_say_when_all_is_placed() -> None:
+    decision = decide(service(3), fleet(cluster("a", 10)))
+    assert (decision.shortfall, decision.reason, decision.violations) == (0, Reason.CHOSEN, ())
+
+
+def test_held_copies_stay_when_another_cluster_has_more_room() -> None:
+    decision = decide(service(10), fleet(cluster("a", 2), cluster("b", 90)), held(a=10))
+    assert counts(decision) == {"a": 10}
+
+
+def test_growth_goes_where_room_is_without_moving_anybody() -> None:
+    decision = decide(service(16), fleet(cluster("a", 2), cluster("b", 90)), held(a=10))
+    assert counts(decision) == {"a": 10, "b": 6}
+
+
+def test_unchanged_shares_keep_their_seq_and_changed_ones_get_the_new_one() -> None:
+    decision = decide(service(16), fleet(cluster("a", 2), cluster("b", 90)), held(a=10), seq=7)
+    assert {share.cluster: share.seq for share in decision.shares} == {"a": 1, "b": 7}
+    assert decision.seq == 7
+
+
+def test_a_decision_that_changes_nothing_keeps_its_seq() -> None:
+    assert decide(service(10), fleet(cluster("a", 2)), held(a=10), seq=7).seq == 1
+
+
+def test_a_smaller_count_takes_back_from_the_heaviest() -> None:
+    decision = decide(service(6), fleet(cluster("a", 0), cluster("b", 0)), held(a=4, b=8))
+    assert counts(decision) == {"a": 2, "b": 4}
+
+
+@pytest.mark.parametrize(
+    ("closed", "reason"),
+    [
+        ({"cordoned": True}, Reason.CORDONED),
+        ({"taints": (Taint("gpu", "only", "NoSchedule"),)}, Reason.TAINTED),
+        ({"ready": False, "unready_reason": "no answer for 50 s"}, Reason.CLUSTER_UNHEALTHY),
+        ({"stale": True, "capacity_age_s": 400.0}, Reason.CLUSTER_STALE),
+        ({"capacity": None}, Reason.CLUSTER_STALE),
+        ({"apis": frozenset({"Deployment.apps"})}, Reason.API_NOT_AVAILABLE),
+        ({"tiers": frozenset({Tier.RESERVED})}, Reason.NOT_ALLOWED),
+        ({"projects": frozenset({"ads"})}, Reason.NOT_ALLOWED),
+    ],
+)
+def test_a_closed_cluster_takes_nothing_new_but_keeps_what_it_holds(closed: dict[str, object], reason: Reason) -> None:
+    snapshot = fleet(cluster("a", 10, **closed), cluster("b", 10))
+    fresh = decide(service(4), snapshot)
+    assert counts(fresh) == {"b": 4}
+    assert next(one.reason for one in fresh.verdicts if one.cluster == "a") is reason
+    grown = decide(service(8), snapshot, held(a=3))
+    assert counts(grown) == {"a": 3, "b": 5}
+
+
+@pytest.mark.parametrize(
+    ("gone", "under"),
+    [
+        ({"taints": (Taint("down", "", "NoExecute"),)}, Policy()),
+        ({"removing": True}, Policy()),
+        ({}, Policy(exclude=("a",))),
+        ({}, Policy(names=("b",))),
+        ({"labels": {"zone": "x"}}, Policy(selector=LabelSelector(match_labels=(("zone", "y"),)))),
+        ({}, policy(groups=(Group("g", names=("b",)),))),
+    ],
+)
+def test_a_cluster_that_may_not_hold_it_any_more_loses_its_share_and_nobody_else_moves(
+    gone: dict[str, object], under: Policy
+) -> None:
+    snapshot = fleet(
+        cluster("a", 10, **gone), cluster("b", 10, labels={"zone": "y"}), cluster("c", 0, labels={"zone": "y"})
+    )
+    decision = decide(service(10, policy=under), snapshot, held(a=5, b=5))
+    assert counts(decision) == {"b": 10}
+
+
+def test_a_cluster_that_left_the_fleet_loses_its_share() -> None:
+    assert counts(decide(service(10), fleet(cluster("b", 10)), held(a=5, b=5))) == {"b": 10}
+
+
+def test_tolerations_of_the_policy_open_tainted_clusters() -> None:
+    tolerant = Policy(tolerations=(Toleration("gpu", "Exists"),))
+    snapshot = fleet(cluster("a", 10, taints=(Taint("gpu", "only", "NoSchedule"),)))
+    assert counts(decide(service(4, policy=tolerant), snapshot)) == {"a": 4}
+
+
+def test_clusters_to_be_avoided_are_used_only_for_what_others_cannot_take() -> None:
+    snapshot = fleet(cluster("a", 50, taints=(Taint("spot", "", "PreferNoSchedule"),)), cluster("b", 5))
+    assert counts(decide(service(4), snapshot)) == {"b": 4}
+    assert counts(decide(service(9), snapshot)) == {"a": 4, "b": 5}
+
+
+def test_duplicate_gives_every_cluster_the_full_count_and_counts_what_lacks() -> None:
+    decision = decide(service(5, policy=policy(Strategy.DUPLICATE)), fleet(cluster("a", 10), cluster("b", 3)))
+    assert counts(decision) == {"a": 5, "b": 3}
+    assert (decision.wanted, decision.shortfall) == (10, 2)
+
+
+def test_weighted_follows_static_weights_and_drops_clusters_without_one() -> None:
+    weights = (Weight(3, names=("a",)), Weight(1, selector=LabelSelector(match_labels=(("zone", "y"),))))
+    snapshot = fleet(cluster("a", 100), cluster("b", 100, labels={"zone": "y"}), cluster("c", 100))
+    decision = decide(service(8, policy=policy(Strategy.WEIGHTED, weights=weights)), snapshot)
+    assert counts(decision) == {"a": 6, "b": 2}
+
+
+def test_pack_uses_the_fewest_clusters_and_fills_holders_first() -> None:
+    snapshot = fleet(cluster("a", 4), cluster("b", 20), cluster("c", 12))
+    packed = policy(Strategy.PACK)
+    assert counts(decide(service(18, policy=packed), snapshot)) == {"b": 18}
+    assert counts(decide(service(6, policy=packed), snapshot, held(a=3))) == {"a": 6}
+
+
+def test_pack_empties_the_smallest_holder_when_it_shrinks() -> None:
+    snapshot = fleet(cluster("a", 10), cluster("b", 10))
+    assert counts(decide(service(6, policy=policy(Strategy.PACK)), snapshot, held(a=4, b=8))) == {"b": 6}
+
+
+def test_spread_divides_evenly_whatever_the_room() -> None:
+    assert counts(decide(service(6, policy=policy(Strategy.SPREAD)), fleet(cluster("a", 10), cluster("b", 90)))) == {
+        "a": 3,
+        "b": 3,
+    }
+
+
+def test_groups_overflow_in_their_order() -> None:
+    ordered = policy(groups=(Group("first", names=("a",)), Group("then", names=("b", "c"))))
+    snapshot = fleet(cluster("a", 5), cluster("b", 30), cluster("c", 30), cluster("d", 30))
+    assert counts(decide(service(4, policy=ordered), snapshot)) == {"a": 4}
+    assert counts(decide(service(9, policy=ordered), snapshot)) == {"a": 5, "b": 2, "c": 2}
+    assert counts(decide(service(6, policy=ordered), snapshot, held(a=5, b=2, c=2))) == {"a": 5, "b": 1}
+
+
+def test_every_cluster_has_at_least_the_minimum_or_nothing() -> None:
+    snapshot = fleet(cluster("a", 50), cluster("b", 40), cluster("c", 30), cluster("d", 1))
+    decision = decide(service(5, policy=policy(min_per_cluster=2)), snapshot)
+    assert counts(decision) == {"a": 3, "b": 2}
+    reasons = {one.cluster: one.reason for one in decision.verdicts}
+    assert reasons["c"] is reasons["d"] is Reason.BELOW_MINIMUM
+
+
+def test_the_maximum_bounds_every_cluster_and_is_named_as_the_constraint() -> None:
+    decision = decide(service(9, policy=policy(max_per_cluster=3)), fleet(cluster("a", 50), cluster("b", 40)))
+    assert counts(decision) == {"a": 3, "b": 3}
+    assert decision.reason is Reason.AT_MAXIMUM
+    assert "maxPerCluster 3" in decision.message
+
+
+def test_a_bound_on_the_number_of_clusters_keeps_those_that_hold() -> None:
+    snapshot = fleet(cluster("a", 50), cluster("b", 5), cluster("c", 90))
+    decision = decide(service(6, policy=policy(max_clusters=2)), snapshot, held(b=2))
+    assert set(counts(decision)) == {"b", "c"}
+
+
+def test_require_all_places_nothing_new_unless_everything_fits() -> None:
+    whole = dataclasses.replace(Policy(), require_all=True)
+    snapshot = fleet(cluster("a", 4), cluster("b", 4))
+    refused = decide(service(9, policy=whole), snapshot)
+    assert counts(refused) == {}
+    assert (refused.shortfall, refused.reason) == (9, Reason.GANG_INCOMPLETE)
+    assert counts(decide(service(8, policy=whole), snapshot)) == {"a": 4, "b": 4}
+    assert counts(decide(service(99, policy=whole), snapshot, held(a=2, b=1))) == {"a": 2, "b": 1}
+
+
+def test_fresh_forgets_what_is_held_once_and_then_rests() -> None:
+    fresh = policy(Strategy.SPREAD, fresh=True)
+    snapshot = fleet(cluster("a", 10), cluster("b", 10))
+    first = decide(service(8, policy=fresh), snapshot, held(a=8))
+    assert counts(first) == {"a": 4, "b": 4}
+    again = decide(service(8, policy=fresh), snapshot, held(a=5, b=3), previous_hash=first.inputs_hash)
+    assert counts(again) == {"a": 5, "b": 3}
+
+
+def test_a_cluster_that_could_not_schedule_is_capped_and_the_rest_moves() -> None:
+    stuck = (Holding("a", 8, 8, 1, unschedulable_cap=5),)
+    decision = decide(service(8), fleet(cluster("a", 10), cluster("b", 10)), stuck)
+    assert counts(decision) == {"a": 5, "b": 3}
+
+
+@pytest.mark.parametrize(("count", "suspended"), [(0, False), (-4, False), (5, True)])
+def test_nothing_to_run_gives_no_shares_and_a_reason(count: int, suspended: bool) -> None:
+    decision = decide(service(count, suspended=suspended), fleet(cluster("a", 10)), held(a=2))
+    assert counts(decision) == {}
+    assert decision.reason is (Reason.SUSPENDED if suspended else Reason.CHOSEN)
+    assert decision.shortfall == decision.wanted == (5 if suspended else 0)
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        policy(min_per_cluster=5, max_per_cluster=2),
+        policy(min_per_cluster=-1),
+        policy(max_per_cluster=-1),
+        policy(max_clusters=0),
+        policy(Strategy.WEIGHTED, weights=(Weight(0, names=("a",)),)),
+        policy(weights=(Weight(-2, names=("a",)),)),
+        Policy(problem="there is no policy of that name"),
+    ],
+)
+def test_a_policy_that_contradicts_itself_moves_nothing_and_says_so(contradiction: Policy) -> None:
+    decision = decide(service(8, policy=contradiction), fleet(cluster("a", 10)), held(a=3))
+    assert counts(decision) == {"a": 3}
+    assert decision.reason is Reason.MISCONFIGURED
+    assert decision.shortfall == 5
+    assert counts(decide(service(8, policy=contradiction), fleet(cluster("a", 10)))) == {}
+
+
+def test_duplicating_shards_is_refused_as_a_contradiction() -> None:
+    decision = decide(jobs(5, 2, policy=policy(Strategy.DUPLICATE)), fleet(cluster("a", 10)))
+    assert (decision.reason, decision.shares) == (Reason.MISCONFIGURED, ())
+
+
+@pytest.mark.parametrize(
+    ("under", "reason"),
+    [
+        (Policy(names=("nobody",)), Reason.NO_MATCHING_CLUSTER),
+        (policy(max_per_cluster=0), Reason.AT_MAXIMUM),
+        (policy(Strategy.WEIGHTED, weights=(Weight(2, names=("nobody",)),)), Reason.NOT_SELECTED),
+        (policy(groups=(Group("g"),)), Reason.NO_MATCHING_CLUSTER),
+    ],
+)
+def test_policies_that_leave_no_cluster_give_a_reason(under: Policy, reason: Reason) -> None:
+    decision = decide(service(8, policy=under), fleet(cluster("a", 10)))
+    assert (counts(decision), decision.shortfall, decision.reason) == ({}, 8, reason)
+
+
+def test_an_empty_fleet_gives_a_reason() -> None:
+    assert decide(service(8), fleet()).reason is Reason.NO_MATCHING_CLUSTER
+
+
+def test_a_shape_only_the_member_can_judge_waits_for_its_answer() -> None:
+    shape = PodShape(Resources({"cpu": 1000, "pods": 1}), node_selector='{"disk":"ssd"}')
+    waiting = decide(service(4, shape=shape), fleet(cluster("a", 10)))
+    assert (counts(waiting), waiting.reason) == ({}, Reason.PENDING_EVALUATION)
+    room = Resources({"cpu": 10_000, "pods": 100})
+    known = Capacity(rows=(NodeRow(1, room, room),), copies={shape.id: 3})
+    answered = decide(service(4, shape=shape), fleet(cluster("a", 0, capacity=known)))
+    assert (counts(answered), answered.shortfall) == ({"a": 3}, 1)
+
+
+def test_exact_answers_are_lowered_by_what_was_placed_since() -> None:
+    shape = PodShape(Resources({"cpu": 1000, "pods": 1}), node_selector='{"disk":"ssd"}')
+    room = Resources({"cpu": 100_000, "pods": 100})
+    known = Capacity(rows=(NodeRow(1, room, room),), copies={shape.id: 10}, includes_seq=5)
+    snapshot = fleet(cluster("a", 0, capacity=known))
+    same = commitment(service(2, name="other", shape=shape), [Holding("a", 2, 2, 6)])
+    big = commitment(service(1, name="big"), [Holding("a", 1, 1, 7)])
+    included = commitment(service(5, name="old", shape=shape), [Holding("a", 5, 5, 4)])
+    assert books_with(same, included).open(snapshot).room("a", shape) == 8
+    assert books_with(same, big).open(snapshot).room("a", shape) == 7
+
+
+def test_usable_bounds_the_whole_cluster() -> None:
+    allocatable, free = Resources({"cpu": 10_000, "pods": 100}), Resources({"cpu": 6_000, "pods": 100})
+    view = cluster("a", 0, capacity=Capacity(rows=(NodeRow(1, allocatable, free),)), usable_permille=900)
+    assert counts(decide(service(9), fleet(view))) == {"a": 5}
+
+
+def test_one_copy_per_node_never_gives_more_copies_than_nodes() -> None:
+    shape = dataclasses.replace(POD, one_per_node=True)
+    decision = decide(service(9, shape=shape), fleet(cluster("a", 10, nodes=4)), held(a=1))
+    assert counts(decision) == {"a": 4}
+
+
+def test_ties_are_broken_by_workload_in_production_and_by_name_on_request() -> None:
+    snapshot = fleet(*(cluster(f"c{i}", 10) for i in range(8)))
+    assert counts(decide(service(1), snapshot)) == {"c0": 1}
+    ledger = books_with().open(snapshot)
+    firsts = {next(iter(counts(decide_in_production(service(1, name=f"w{i}"), snapshot, ledger)))) for i in range(40)}
+    assert len(firsts) > 4
+
+
+def decide_in_production(ask: object, snapshot: object, ledger: object) -> object:
+    from federator.placement import engine
+
+    return engine.decide(ask, (), snapshot, ledger, seq=1)  # type: ignore[arg-type]
+
+
+def test_every_cluster_has_a_verdict_that_is_a_sentence_with_its_name() -> None:
+    snapshot = fleet(cluster("a", 10), cluster("b", 0), cluster("c", 5, cordoned=True))
+    decision = decide(service(4), snapshot)
+    assert [one.cluster for one in decision.verdicts] == ["a", "b", "c"]
+    assert all(one.cluster in one.message for one in decision.verdicts)
+    assert all(one.score == sum(points for _, points in one.terms) for one in decision.verdicts)
+    assert "cpu 1" in decision.verdicts[1].message
