@@ -76,7 +76,9 @@ class Api:
         if target.subresource:
             handlers = subresources.HANDLERS.get(target.subresource)
             if handlers is None or target.subresource not in info.subresources:
-                raise refusals.no_such_path()
+                if info.is_builtin:
+                    raise refusals.no_such_path()
+                raise refusals.not_found(info.group, info.plural, target.name)
             if method not in handlers:
                 raise refusals.method_not_allowed()
             return handlers[method]

@@ -26,6 +26,8 @@ def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     info, media = target.info, bodies.media_type(request)
     accepted = (JSON_PATCH, MERGE, APPLY) + ((STRATEGIC,) if info.is_builtin else ())
     if media not in accepted:
+        if media == STRATEGIC:
+            raise refusals.unsupported_media(accepted)
         raise refusals.Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     opts = options.write_options(request, "PatchOptions", applies=media == APPLY)
     document = bodies.read_patch(request, media)

@@ -7,6 +7,8 @@ a fresh tree.
 
 from typing import Any
 
+import msgspec
+
 from federator.embedded import (
     bodies,
     crds,
@@ -162,9 +164,7 @@ def field_warnings(unknown: list[str], duplicates: list[str]) -> tuple[str, ...]
 def check_identity(given: JsonObject, target: Target) -> None:
     """apiVersion, kind, name and namespace of a body against what the path names. Raises `Refusal` 400."""
     info = target.info
-    api_version, kind = given.get("apiVersion") or info.api_version, given.get("kind") or info.kind
-    if kind != info.kind or api_version != info.api_version:
-        raise refusals.bad_request(_wrong_kind(info, api_version, kind))
+    _check_kind(given, info)
     metadata = given.get("metadata")
     if metadata is None:
         metadata = given["metadata"] = {}
@@ -207,13 +207,35 @@ def _strict(opts: WriteOptions) -> bool:
     return opts.field_validation != "Ignore"
 
 
+def _check_kind(given: JsonObject, info: ResourceInfo) -> None:
+    """apiVersion and kind. Builtins may leave both out; custom resources must name them."""
+    if info.is_builtin:
+        api_version, kind = given.get("apiVersion") or info.api_version, given.get("kind") or info.kind
+        if kind != info.kind or api_version != info.api_version:
+            raise refusals.bad_request(_wrong_kind(info, api_version, kind))
+        return
+    api_version, kind = given.get("apiVersion"), given.get("kind")
+    for field, value in (("Kind", kind), ("apiVersion", api_version)):
+        if not value:
+            why = f"Object '{field}' is missing in '{msgspec.json.encode(given).decode()}'"
+            raise refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why}")
+    if api_version != info.api_version:
+        why = (
+            f"the API version in the data ({api_version}) does not match the expected API version ({info.api_version})"
+        )
+        raise refusals.bad_request(why)
+    if kind != info.kind:
+        cause = {
+            "reason": "FieldValueInvalid",
+            "message": f'Invalid value: "{kind}": must be {info.kind}',
+            "field": "kind",
+        }
+        name = (given.get("metadata") or {}).get("name", "")
+        raise refusals.invalid(info.group, info.kind, name, [cause])
+
+
 def _wrong_kind(info: ResourceInfo, api_version: str, kind: str) -> str:
     version = api_version.rpartition("/")[2]
-    if not info.is_builtin:
-        if kind == info.kind:
-            expected = f"the API version in the data ({api_version}) does not match the expected API version"
-            return f"{expected} ({info.api_version})"
-        return f"{kind} in version {version!r} cannot be handled as a {info.kind}".replace("'", '"')
     head = f'{kind} in version "{version}" cannot be handled as a {info.kind}: '
     if api_version == info.api_version:
         package = info.group.partition(".")[0] or "core"
@@ -286,7 +308,10 @@ def _own(
     *,
     subresource: str = "",
 ) -> None:
-    """Writes down who set which field."""
+    """Writes down who set which field. An object that nobody owns anything of stays so until somebody applies."""
+    if old is not None and not old["metadata"].get("managedFields") and not fresh["metadata"].get("managedFields"):
+        fresh["metadata"].pop("managedFields", None)
+        return
     fields: list[Any] = ownership.track(old, fresh, opts.manager, "Update", info, ctx.clock.rfc3339(), subresource)
     if fields:
         fresh["metadata"]["managedFields"] = fields
