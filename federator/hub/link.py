@@ -36,6 +36,8 @@ MOVES: Mapping[tuple[Link, Sign], Link] = {
     (Link.NEW, Sign.GRACE_OVER): Link.LOST,
     (Link.NEW, Sign.REFUSES): Link.REFUSED,
     (Link.LIVE, Sign.SILENT): Link.SUSPECT,
+    # We were the ones asleep (a stopped process, a blocked loop): one failed probe is still only one.
+    (Link.LIVE, Sign.GRACE_OVER): Link.SUSPECT,
     (Link.LIVE, Sign.REFUSES): Link.REFUSED,
     (Link.SUSPECT, Sign.HEARD): Link.LIVE,
     (Link.SUSPECT, Sign.GRACE_OVER): Link.LOST,
@@ -74,8 +76,6 @@ def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) 
         if now_s - anchor >= grace_s:
             sign = Sign.GRACE_OVER
     link = MOVES.get((state.link, sign), state.link)
-    if sign is Sign.SILENT and state.link is Link.LIVE:
-        link = Link.SUSPECT
     since = now_s if link is not state.link else state.since_s
     heard = now_s if sign is Sign.HEARD else state.heard_at_s
     return replace(state, link=link, since_s=since, heard_at_s=heard, why=why)

@@ -1,0 +1,190 @@
+"""What is done next in each member: grow before shrinking, wait for the unheard, roll out in turn, keep what is not ours."""
+
+import dataclasses
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.hub import stepping
+from federator.hub.stepping import Action, Do, Held
+from federator.model.ask import Unit
+from federator.model.decision import Share
+
+
+def held(cluster: str, count: int = 0, ready: int | None = None, **facts: object) -> Held:
+    """A slice as it should be, unless said otherwise; count 0 without `exists` is an empty cluster."""
+    base = Held(
+        cluster,
+        known=True,
+        exists=count > 0,
+        current=False,
+        template_current=True,
+        count=count,
+        ready=count if ready is None else ready,
+        healthy=True,
+    )
+    return dataclasses.replace(base, **facts)  # type: ignore[arg-type]
+
+
+def plan(
+    shares: Mapping[str, int],
+    *slices: Held,
+    unit: Unit = Unit.REPLICAS,
+    max_unavailable: int = 0,
+    at_once: int | None = None,
+) -> dict[str, Action]:
+    actions = stepping.plan(
+        unit,
+        [Share(cluster, count, count, 1) for cluster, count in shares.items()],
+        {found.cluster: found for found in slices},
+        max_unavailable=max_unavailable,
+        max_clusters_at_once=at_once,
+    )
+    return {action.cluster: action for action in actions}
+
+
+def test_an_empty_cluster_with_a_share_gets_its_slice() -> None:
+    assert plan({"a": 3}, held("a"))["a"] == Action("a", Do.CREATE, count=3)
+
+
+def test_a_current_slice_is_left_alone() -> None:
+    assert plan({"a": 3}, held("a", 3, current=True))["a"].do is Do.NOTHING
+
+
+def test_nothing_is_done_in_a_cluster_that_is_not_heard() -> None:
+    actions = plan({"a": 3, "b": 2}, held("a", known=False), held("b", 2, known=False))
+
+    assert {action.do for action in actions.values()} == {Do.HOLD}
+
+
+def test_a_foreign_object_of_the_same_name_is_never_touched() -> None:
+    assert plan({"a": 3}, held("a", 3, ours=False))["a"].do is Do.NOTHING
+    assert plan({}, held("a", 3, ours=False))["a"].do is Do.NOTHING
+
+
+def test_the_slice_of_an_earlier_workload_is_waited_for() -> None:
+    assert plan({"a": 3}, held("a", 3, same_workload=False))["a"].do is Do.HOLD
+
+
+def test_a_move_grows_first_and_leaves_only_when_the_copies_elsewhere_are_ready() -> None:
+    before = plan({"b": 4}, held("a", 4), held("b"))
+    growing = plan({"b": 4}, held("a", 4), held("b", 4, ready=1, current=True))
+    done = plan({"b": 4}, held("a", 4), held("b", 4, current=True))
+
+    assert (before["a"].do, before["b"].do) == (Do.HOLD, Do.CREATE)
+    assert growing["a"] == Action("a", Do.UPDATE, count=3, keep_template=True)
+    assert done["a"].do is Do.DELETE
+
+
+def test_max_unavailable_lets_that_many_go_before_the_others_are_ready() -> None:
+    actions = plan({"b": 8}, held("a", 8), held("b"), max_unavailable=2)
+
+    assert actions["a"] == Action("a", Do.UPDATE, count=6, keep_template=True)
+
+
+def test_a_plain_scale_down_is_done_at_once() -> None:
+    actions = plan({"a": 1, "b": 1}, held("a", 5), held("b", 5))
+
+    assert [action.count for action in actions.values()] == [1, 1]
+    assert {action.do for action in actions.values()} == {Do.UPDATE}
+
+
+def test_scaling_to_nothing_removes_every_slice() -> None:
+    actions = plan({}, held("a", 5), held("b", 5))
+
+    assert {action.do for action in actions.values()} == {Do.DELETE}
+
+
+def test_a_changed_template_reaches_a_bounded_number_of_clusters_at_a_time() -> None:
+    old = [held(name, 3, template_current=False) for name in "abcd"]
+    first = plan(dict.fromkeys("abcd", 3), *old, at_once=2)
+    busy = [held("a", 3, healthy=False, current=True), held("b", 3, current=True), *old[2:]]
+    second = plan(dict.fromkeys("abcd", 3), *busy, at_once=2)
+
+    assert [first[name].do for name in "abcd"] == [Do.UPDATE, Do.UPDATE, Do.HOLD, Do.HOLD]
+    assert [second[name].do for name in "abcd"] == [Do.NOTHING, Do.NOTHING, Do.UPDATE, Do.HOLD]
+
+
+def test_a_share_change_does_not_wait_for_a_rollout() -> None:
+    slices = [held(name, 3, template_current=False, healthy=False) for name in "ab"]
+    actions = plan({"a": 3, "b": 5}, *slices, at_once=1)
+
+    assert actions["a"] == Action("a", Do.UPDATE, count=3)
+    assert actions["b"] == Action("b", Do.UPDATE, count=5, keep_template=True)
+
+
+def test_shards_leave_a_cluster_only_when_what_they_completed_is_safe() -> None:
+    unsafe = plan({}, held("a", 5, safe=False), unit=Unit.SHARDS)
+    safe = plan({}, held("a", 5), unit=Unit.SHARDS)
+
+    assert unsafe["a"].do is Do.HOLD
+    assert safe["a"].do is Do.DELETE
+
+
+SLICES = st.builds(
+    lambda cluster, count, lost, known, current: held(
+        cluster, count, ready=max(count - lost, 0), known=known, current=current
+    ),
+    st.sampled_from("abcde"),
+    st.integers(0, 20),
+    st.integers(0, 5),
+    st.booleans(),
+    st.just(False),
+)
+
+
+@given(
+    shares=st.dictionaries(st.sampled_from("abcde"), st.integers(1, 20), max_size=5),
+    found=st.lists(SLICES, max_size=5, unique_by=lambda one: one.cluster),
+    max_unavailable=st.integers(0, 5),
+)
+def test_a_move_never_takes_more_ready_copies_than_may_be_missing(
+    shares: dict[str, int], found: list[Held], max_unavailable: int
+) -> None:
+    """Unless nothing has to grow: then shrinking is what was asked for."""
+    slices = {one.cluster: one for one in found}
+    for cluster in shares:
+        slices.setdefault(cluster, held(cluster))
+    actions = plan(shares, *slices.values(), max_unavailable=max_unavailable)
+    ready = sum(one.ready for one in slices.values() if one.known)
+    taken = sum(
+        max(0, slices[name].ready - action.count)
+        for name, action in actions.items()
+        if action.do in (Do.UPDATE, Do.DELETE)
+    )
+    grows = any(slices[name].count < count for name, count in shares.items() if slices[name].known)
+
+    if grows:
+        assert taken <= max(0, ready - (sum(shares.values()) - max_unavailable))
+
+
+@given(
+    shares=st.dictionaries(st.sampled_from("abcde"), st.integers(1, 20), min_size=1, max_size=5),
+    start=st.dictionaries(st.sampled_from("abcde"), st.integers(1, 20), max_size=5),
+    at_once=st.sampled_from([None, 1, 2]),
+)
+@pytest.mark.parametrize("unit", list(Unit))
+def test_following_the_actions_always_arrives(
+    unit: Unit, shares: dict[str, int], start: dict[str, int], at_once: int | None
+) -> None:
+    """With members that do what they are told, the plan ends, and ends at the shares."""
+    slices = {name: held(name, count, template_current=False) for name, count in start.items()}
+    for _ in range(100):
+        for name in shares:
+            slices.setdefault(name, held(name))
+        actions = plan(shares, *slices.values(), unit=unit, at_once=at_once)
+        if all(action.do is Do.NOTHING for action in actions.values()):
+            break
+        for name, action in actions.items():
+            now = slices[name]
+            if action.do is Do.DELETE:
+                slices[name] = held(name)
+            elif action.do in (Do.CREATE, Do.UPDATE):
+                fresh = not action.keep_template or now.template_current
+                count = action.count
+                slices[name] = held(name, count, template_current=fresh, current=fresh and shares.get(name) == count)
+
+    assert {name: one.count for name, one in slices.items() if one.exists} == shares
+    assert all(one.current for one in slices.values() if one.exists)
