@@ -167,7 +167,8 @@ def _divide(
                 one.cap, one.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
     left_out = choosing.choose(found, total, ask.policy.division, fresh=fresh)
-    parties = [one.party(ask.policy.division.min_per_cluster, fresh=fresh) for one in found if one.name not in left_out]
+    floor = ask.policy.division.min_per_cluster
+    parties = [one.party(floor, fresh=fresh, holders_first=divider.fewest) for one in found if one.name not in left_out]
     before = [party.seats for party in parties]
     if divider.fewest and sum(before) > total:
         division.consolidate(parties, total)
