@@ -150,7 +150,8 @@ def _int_or_string(value: Any, schema: Schema, path: str) -> Iterator[FieldError
     if isinstance(value, str):
         yield from _string(value, schema, path)
     elif not _is(value, "integer"):
-        yield FieldError(path, f"must be an integer or a text, not {_named(value)}")
+        hint = ": put it in quotes" if isinstance(value, float) else ""
+        yield FieldError(path, f"must be an integer or a text, not {_named(value)}{hint}")
 
 
 def _number(value: float, schema: Schema, path: str) -> Iterator[FieldError]:
