@@ -194,6 +194,7 @@ class Client:
         field_selector: str = "",
         lifetime_s: int = 0,
         silence_s: float = SILENCE_S,
+        decoder: "msgspec.json.Decoder[decode.WatchEvent]" = decode.raw_event_decoder,
     ) -> WatchStream:
         """Opens a watch with bookmarks from `resource_version` on; "" begins with everything there is.
 
@@ -208,7 +209,7 @@ class Client:
         query += paths.selection(label_selector, field_selector)
         call = Call("watch", plural, "GET", paths.collection(api_version, plural, namespace), query)
         response = await self._exchange.open(call, silence_s=silence_s)
-        return WatchStream(response, silence_s=silence_s, what=self._exchange.what(call))
+        return WatchStream(response, silence_s=silence_s, what=self._exchange.what(call), decoder=decoder)
 
     async def watch(
         self,
@@ -231,9 +232,10 @@ class Client:
         )
         try:
             while (batch := await stream.batch()) is not None:
-                for event in batch:
+                for row in batch:
+                    event = stream.event(row)
                     if event.type == "ERROR":
-                        raise decode.event_error(bytes(event.object))
+                        raise decode.event_error(event.object)
                     yield Event(event.type, decode.obj(bytes(event.object), "watch"))
         finally:
             await stream.close()

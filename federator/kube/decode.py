@@ -49,10 +49,14 @@ class Page(msgspec.Struct):
     items: list[msgspec.Raw] | None = None
 
 
-class RawEvent(msgspec.Struct):
-    """One watch event; `object` is the object's own bytes."""
+class WatchEvent(msgspec.Struct):
+    """One watch event; `object` is what its decoder makes of it, the object's own bytes (msgspec.Raw) by default."""
 
     type: str
+    object: Any
+
+
+class _RawEvent(WatchEvent):
     object: msgspec.Raw
 
 
@@ -73,9 +77,16 @@ class Named(msgspec.Struct):
 
 _status_decoder = msgspec.json.Decoder(_Status)
 _page_decoder = msgspec.json.Decoder(Page)
-event_decoder = msgspec.json.Decoder(RawEvent)
+raw_event_decoder: msgspec.json.Decoder[WatchEvent] = msgspec.json.Decoder(_RawEvent)
 named_decoder = msgspec.json.Decoder(Named)
 any_decoder = msgspec.json.Decoder()
+
+
+def event_decoder_of(object_type: Any) -> msgspec.json.Decoder[WatchEvent]:
+    """A decoder of watch events that makes `object_type` of their objects: a Struct, dict[str, Any] or msgspec.Raw."""
+    made = msgspec.defstruct("TypedEvent", [("object", object_type)], bases=(WatchEvent,))
+    return msgspec.json.Decoder(made)
+
 
 _BY_REASON: Mapping[str, type[errors.ApiError]] = {
     "AlreadyExists": errors.AlreadyExists,
@@ -147,8 +158,9 @@ def _is_foreign(status: int, headers: Mapping[str, str], body: bytes) -> bool:
     return status < 500 and "html" in headers.get("content-type", "").lower()
 
 
-def event_error(raw: bytes) -> errors.ApiError:
+def event_error(obj: Any) -> errors.ApiError:
     """The error inside a watch's ERROR event; one without a code is trouble of the server's."""
+    raw = bytes(obj) if isinstance(obj, msgspec.Raw) else msgspec.json.encode(obj)
     said = _decoded_status(raw)
     if said is None:
         return errors.Malformed("The watch ended with an ERROR event that carries no Status.")

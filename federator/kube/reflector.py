@@ -12,10 +12,13 @@ import random
 from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
+import msgspec
+
 from federator.kube import backoff, decode, errors, reading
 from federator.kube.client import SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Store, Version, version_number
+from federator.kube.watchstream import WatchStream
 
 T = TypeVar("T")
 
@@ -58,8 +61,9 @@ class Reflector(Generic[T]):
         plural: str,
         store: Store[T],
         *,
-        project: Callable[[dict[str, Any]], T | None] | None = None,
+        project: Callable[[Any], T | None] | None = None,
         project_raw: Callable[[bytes], T | None] | None = None,
+        shape: type[msgspec.Struct] | None = None,
         namespace: str = "",
         label_selector: str = "",
         field_selector: str = "",
@@ -80,7 +84,7 @@ class Reflector(Generic[T]):
         """What went wrong last; None while all is well."""
         self.troubles: collections.Counter[str] = collections.Counter()
         """What went wrong so far, by kind."""
-        self._reader = reading.ObjectReader(api_version, project, project_raw)
+        self._reader = reading.ObjectReader(api_version, project, project_raw, shape)
         self._namespace = namespace
         self._label_selector = label_selector
         self._field_selector = field_selector
@@ -93,6 +97,7 @@ class Reflector(Generic[T]):
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
         self._instant_ends = 0
         self._rewinds = 0
+        self._number = version_number(store.resource_version)
         self._stale = True  # the next thing to do is a list
         self._dropped: collections.OrderedDict[Key, int] = collections.OrderedDict()
 
@@ -163,7 +168,8 @@ class Reflector(Generic[T]):
 
     def _read_row(self, raw: Any, kind: str, rows: dict[Key, tuple[Version, T | None]]) -> None:
         try:
-            identity, project = self._reader.read(raw, kind)
+            obj = self._reader.item(raw, kind)
+            identity = self._reader.identify(obj)
         except errors.Malformed as exc:
             self._count("bad object", exc)
             return
@@ -172,14 +178,14 @@ class Reflector(Generic[T]):
             rows[key] = (version, self.store.get(key))
             return
         try:
-            rows[key] = (version, project())
+            rows[key] = (version, self._reader.project(obj))
         except Exception as exc:  # a projection that breaks on one object must not cost the others (F21)
             self._count("bad object", exc)
             rows[key] = (version, self.store.get(key))
 
     def _is_rewind(self, version: str) -> bool:
-        known, now = version_number(self.store.resource_version), version_number(version)
-        if now < 0 or now >= known:
+        now = version_number(version)
+        if now < 0 or now >= self._number:
             self._rewinds = 0
             return False
         self._rewinds += 1
@@ -194,6 +200,7 @@ class Reflector(Generic[T]):
             self._dropped.clear()
             self.store.rewinds += 1
         self.store.resource_version = version
+        self._number = version_number(version)
         for key in self.store:
             if key not in rows:
                 self._remove(key, version_number(version))
@@ -217,6 +224,7 @@ class Reflector(Generic[T]):
             resource_version=self.store.resource_version,
             lifetime_s=self._rng.randrange(300, 600),
             silence_s=self._silence_s,
+            decoder=self._reader.event_decoder,
             label_selector=self._label_selector,
             field_selector=self._field_selector,
         )
@@ -224,7 +232,7 @@ class Reflector(Generic[T]):
         healthy = asyncio.get_running_loop().call_later(HEALTHY_S, self._recovered)
         try:
             while (batch := await stream.batch()) is not None:
-                await self._take_in(batch)
+                await self._take_in(stream, batch)
         except errors.ApiError:
             self._judge(begun)
             raise
@@ -254,34 +262,35 @@ class Reflector(Generic[T]):
         self.watch_failing = False
         self.trouble = None
 
-    async def _take_in(self, batch: list[decode.RawEvent]) -> None:
+    async def _take_in(self, stream: WatchStream, batch: list[bytes]) -> None:
         if self._metrics is not None:
             self._metrics.watch_events(self.client.cluster, self.plural, len(batch))
         for start in range(0, len(batch), SLICE):
-            for event in batch[start : start + SLICE]:
-                self._handle(event)
+            for line in batch[start : start + SLICE]:
+                self._handle(stream.event(line))
             self._heard()
             if start + SLICE < len(batch):
                 await asyncio.sleep(0)
 
-    def _handle(self, event: decode.RawEvent) -> None:
+    def _handle(self, event: decode.WatchEvent) -> None:
         kind = event.type
         if kind == "BOOKMARK":
-            self._advance(reading.bookmark_version(event.object))
+            version = reading.bookmark_version(event.object)
+            self._advance(version_number(version), version)
             return
         if kind == "ERROR":
-            raise decode.event_error(bytes(event.object))
+            raise decode.event_error(event.object)
         if kind not in ("ADDED", "MODIFIED", "DELETED"):
             raise errors.Malformed(f"{self.client.cluster}: the watch of {self.plural} sent an event {kind[:40]!r}.")
-        identity, project = self._reader.read(event.object)
-        self._advance(identity.resource_version)
+        identity = self._reader.identify(event.object)
+        self._advance(identity.version.number, identity.resource_version)
         if self._is_old(identity):
             return
         if kind == "DELETED":
             self._remove(identity.key, identity.version.number)
             return
         try:
-            row = project()
+            row = self._reader.project(event.object)
         except Exception as exc:  # what we knew stays; listing again could not read it either
             self._count("bad object", exc)
             return
@@ -297,9 +306,10 @@ class Reflector(Generic[T]):
             return number <= self._dropped.get(identity.key, -1)
         return number < known.number
 
-    def _advance(self, version: str) -> None:
-        known, now = version_number(self.store.resource_version), version_number(version)
-        if version and (now < 0 or now > known):
+    def _advance(self, number: int, version: str) -> None:
+        """Moves on to a newer version; `number` is -1 where versions are no numbers and the last one told is newest."""
+        if version and (number < 0 or number > self._number):
+            self._number = number
             self.store.resource_version = version
 
     # -- changes -------------------------------------------------------------------------------------------------

@@ -1,11 +1,12 @@
 """One open watch: bytes cut into lines, lines decoded into events, silence ended by a deadline.
 
-Opened by `Client.open_watch`, read by the reflector and by `Client.watch`. A broken last line is dropped (F14); what
-came before a bad line is still delivered before the error.
+Opened by `Client.open_watch`, read by the reflector and by `Client.watch`. A broken last line is dropped (F14).
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
+
+import msgspec
 
 from federator.kube import decode, errors
 from federator.kube.transport import Response
@@ -15,38 +16,55 @@ LINE_LIMIT = 32 * 1024 * 1024
 
 
 class WatchStream:
-    """Events of one watch, a list per chunk of the connection. Not re-entrant; close it when done."""
+    """The lines of one watch, and what they say. Not re-entrant; close it when done."""
 
-    __slots__ = ("_chunks", "_part_bytes", "_parts", "_pending", "_response", "_silence_s", "_what")
+    __slots__ = ("_chunks", "_decoder", "_part_bytes", "_parts", "_response", "_silence_s", "_what")
 
-    def __init__(self, response: Response, *, silence_s: float, what: str) -> None:
+    def __init__(
+        self,
+        response: Response,
+        *,
+        silence_s: float,
+        what: str,
+        decoder: "msgspec.json.Decoder[decode.WatchEvent]" = decode.raw_event_decoder,
+    ) -> None:
         self._response = response
         self._chunks: AsyncIterator[bytes] = response.chunks()
         self._silence_s = silence_s
+        self._decoder = decoder
         self._what = what
         self._parts: list[bytes] = []
         self._part_bytes = 0
-        self._pending: errors.ApiError | None = None
 
-    async def batch(self) -> list[decode.RawEvent] | None:
-        """The next events (at least one), or None at the end of the stream.
+    async def batch(self) -> list[bytes] | None:
+        """The next whole lines (at least one), each for `event`, or None at the end of the stream.
 
         Raises `errors.Unreachable` when the connection broke or stayed silent for `silence_s`, and `errors.Malformed`
-        for a line that is no event.
+        for a line beyond all bounds.
         """
         try:
-            # Whole events count, not bytes: a server that drips one byte a minute is silent.
+            # Whole lines count, not bytes: a server that drips one byte a minute is silent.
             async with asyncio.timeout(self._silence_s):
                 while True:
-                    if self._pending is not None:
-                        raise self._pending
-                    events = self._events_of(await anext(self._chunks))
-                    if events:
-                        return events
+                    lines = self._lines_of(await anext(self._chunks))
+                    if lines:
+                        return lines
         except StopAsyncIteration:
             return None
         except TimeoutError as exc:
             raise errors.Unreachable(f"{self._what}: nothing was heard for {self._silence_s:g} s.") from exc
+
+    def event(self, line: bytes) -> decode.WatchEvent:
+        """A line as an event. Called for one line after the other, so that no more than one object is held decoded.
+
+        Raises `errors.Malformed` for what is no event.
+        """
+        try:
+            return self._decoder.decode(line)
+        except msgspec.ValidationError:
+            return self._unexpected(line)
+        except decode.BROKEN as exc:
+            raise errors.Malformed(f"{self._what}: a line is no event ({exc}).") from exc
 
     async def close(self) -> None:
         """Gives the connection up."""
@@ -54,7 +72,14 @@ class WatchStream:
             await self._chunks.aclose()
         await self._response.close()
 
-    def _events_of(self, chunk: bytes) -> list[decode.RawEvent]:
+    def _unexpected(self, line: bytes) -> decode.WatchEvent:
+        """A bookmark, an ERROR, or an object of another shape than the decoder's."""
+        try:
+            return decode.raw_event_decoder.decode(line)
+        except decode.BROKEN as exc:
+            raise errors.Malformed(f"{self._what}: a line is no event ({exc}).") from exc
+
+    def _lines_of(self, chunk: bytes) -> list[bytes]:
         lines = chunk.split(b"\n")
         if len(lines) == 1:
             self._keep(chunk)
@@ -64,22 +89,13 @@ class WatchStream:
             self._parts.clear()
             self._part_bytes = 0
         rest = lines.pop()
-        events: list[decode.RawEvent] = []
-        read = decode.event_decoder.decode
-        try:
-            for line in lines:
-                if line and not line.isspace():
-                    events.append(read(line))
-        except decode.BROKEN as exc:
-            self._pending = errors.Malformed(f"{self._what}: a line is no event ({exc}).")
-            return events
         if rest:
             self._keep(rest)
-        return events
+        return [line for line in lines if line and not line.isspace()]
 
     def _keep(self, part: bytes) -> None:
         self._parts.append(part)
         self._part_bytes += len(part)
         if self._part_bytes > LINE_LIMIT:
             self._parts.clear()
-            self._pending = errors.Malformed(f"{self._what}: one event is longer than {LINE_LIMIT} bytes.")
+            raise errors.Malformed(f"{self._what}: one event is longer than {LINE_LIMIT} bytes.")

@@ -181,7 +181,7 @@ def test_a_silent_watch_ends_by_its_silence(run):
             stream = await client.open_watch("v1", "configmaps", silence_s=0.3)
             batch = await stream.batch()
             assert batch is not None
-            assert batch[0].type == "ADDED"
+            assert stream.event(batch[0]).type == "ADDED"
             await _timed(stream.batch(), 2.0)
             await stream.close()
 
