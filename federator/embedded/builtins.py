@@ -72,6 +72,11 @@ def kubernetes_version() -> str:
     return str(_data()["kubernetes"])
 
 
+def definition_as_published(name: str) -> JSON:
+    """One builtin schema by name, for OpenAPI documents. Raises KeyError."""
+    return definitions()[name]
+
+
 @functools.cache
 def definition(name: str) -> JSON:
     """One builtin schema by name, with `x-omit` and `x-null` (see `Node.omit`) added. Raises KeyError."""
@@ -86,6 +91,7 @@ def node(name: str) -> Node:
     return Node(definition(name), definition, name.rpartition(".")[2])
 
 
+@functools.cache
 def schema_names() -> Mapping[tuple[str, str, str], str]:
     """(group, version, kind) of each builtin resource -> the name of its schema."""
     return {(r["group"], r["version"], r["kind"]): r["schema"] for r in _data()["resources"]}
