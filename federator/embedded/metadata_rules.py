@@ -201,6 +201,17 @@ def _always(meta: Mapping[str, Any]) -> Iterator[FieldError]:
             yield invalid("metadata.finalizers", finalizer, text)
 
 
+_STANDARD_FINALIZERS: Final = ("orphan", "foregroundDeletion", "kubernetes")
+
+
+def builtin_finalizers(meta: Mapping[str, Any]) -> Iterator[FieldError]:
+    """Complaints about finalizers that builtin kinds do not take; custom resources take them with a warning."""
+    for index, name in enumerate(meta.get("finalizers") or ()):
+        if "/" not in name and name not in _STANDARD_FINALIZERS:
+            text = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid(f"metadata.finalizers[{index}]", name, text)
+
+
 _FIXED: Final = (
     "name",
     "namespace",
@@ -234,7 +245,7 @@ def finalizer_warnings(meta: Mapping[str, Any], old: Mapping[str, Any] | None) -
     before = set((old or {}).get("finalizers") or ())
     warnings = []
     for name in sorted(set(meta.get("finalizers") or ()) - before):
-        if "/" in name or name in ("orphan", "foregroundDeletion", "kubernetes"):
+        if "/" in name or name in _STANDARD_FINALIZERS:
             continue
         path = "including a path (/) " if "." in name else ""
         warnings.append(

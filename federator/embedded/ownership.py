@@ -73,6 +73,8 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
         entries = live
     else:
         entries = sent
+    if old is not None and not entries:
+        return []  # an object that nobody owns stays so until it is applied
     changed, removed = _differences(_zero(info) if old is None else old, new, info, subresource)
     if changed is None and removed is None:
         return list(entries)

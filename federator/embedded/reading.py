@@ -78,7 +78,7 @@ def _versions(store: Store, request: ApiRequest, target: Target) -> tuple[int, t
         try:
             return number, None, store.items_at(target.info, target.namespace, number)
         except refusals.Refusal as error:
-            raise refusals.expired(f"The provided resource version {number} is too old.") from error
+            raise refusals.expired("The resourceVersion for the provided list is too old.") from error
     return store.revision, None, _current(store, request, target)
 
 

@@ -2,37 +2,83 @@
 
 import itertools
 import os
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
 
 import pytest
 
 pytest.register_assert_rewrite("tests.contract.speaking")  # before it is imported: its assertions are what tests show
 
+from federator.embedded import http as embedded_http  # noqa: E402
+from federator.embedded.server import EmbeddedCluster  # noqa: E402
+from federator.kube import http, tls  # noqa: E402
+from federator.kube.clock import RealClock  # noqa: E402
+from federator.kube.transport import Transport  # noqa: E402
 from tests.contract.crds import install_widgets  # noqa: E402
 from tests.contract.speaking import Speaker  # noqa: E402
 from tests.controlplane.plane import ControlPlane  # noqa: E402
 
+BACKENDS = [
+    "embedded",
+    pytest.param("embedded-http", marks=pytest.mark.e2e),
+    pytest.param("real", marks=[pytest.mark.real, pytest.mark.e2e]),
+]
+
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=[pytest.param("real", marks=[pytest.mark.real, pytest.mark.e2e])])
+@pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> str:
     """Which server the test speaks to."""
     return str(request.param)
 
 
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A way to a server, as administrator, and what the suite can do to it from outside."""
+
+    transport: Transport
+    forget: Callable[[], object]
+    """Makes it forget all versions before now; blocks."""
+
+
 @pytest.fixture
-async def api(backend: str, request: pytest.FixtureRequest) -> AsyncIterator[Speaker]:
-    """A speaker with an empty namespace of its own."""
-    plane: ControlPlane = request.getfixturevalue("control_plane")
-    transport = plane.cluster("contract").transport()
-    try:
-        worker = os.environ.get("PYTEST_XDIST_WORKER", "w")
-        speaker = Speaker(transport, f"c{worker}-{next(_numbers)}")
-        (await speaker.post("/api/v1/namespaces", {"metadata": {"name": speaker.namespace}})).object(201)
-        yield speaker
-    finally:
+async def server(backend: str, request: pytest.FixtureRequest) -> AsyncIterator[Server]:
+    """An embedded server is new for each test, the real one shared by all."""
+    if backend == "real":
+        plane: ControlPlane = request.getfixturevalue("control_plane")
+        real = plane.cluster("contract")
+        transport = real.transport()
+        yield Server(transport, lambda: plane.forget(real))
         await transport.close()
+        return
+    cluster = EmbeddedCluster("contract", clock=RealClock(), rng=random.Random(1), controllers=False)
+    if backend == "embedded":
+        yield Server(cluster.transport(), cluster.store.compact)
+        return
+    listening = await embedded_http.serve(cluster)
+    context = tls.client_context(ca_pem=listening.ca_pem)
+    credentials = http.StaticToken(cluster.token)
+    over_http = http.HttpTransport(http.Endpoint(listening.url, tls=context, credentials=credentials))
+    yield Server(over_http, cluster.store.compact)
+    await over_http.close()
+    await listening.close()
+
+
+@pytest.fixture
+async def api(server: Server) -> Speaker:
+    """A speaker with an empty namespace of its own."""
+    worker = os.environ.get("PYTEST_XDIST_WORKER", "w")
+    speaker = Speaker(server.transport, f"c{worker}-{next(_numbers)}")
+    (await speaker.post("/api/v1/namespaces", {"metadata": {"name": speaker.namespace}})).object(201)
+    return speaker
+
+
+@pytest.fixture
+def forget(server: Server) -> Callable[[], object]:
+    """Makes the server forget all versions before now, so that asking for them is too late."""
+    return server.forget
 
 
 @pytest.fixture

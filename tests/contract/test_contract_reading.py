@@ -1,5 +1,9 @@
 """Lists: order, versions, chunks, selectors and tables."""
 
+import base64
+import json
+from collections.abc import Callable
+
 import pytest
 
 from tests.contract.crds import widget
@@ -106,6 +110,22 @@ async def test_a_chunk_says_how_many_remain_unless_it_selects(api: Speaker) -> N
     assert page["metadata"]["remainingItemCount"] == 1
     whole = (await api.get(api.url("secrets"), limit=3)).object()
     assert whole["metadata"].keys() == {"resourceVersion"}
+
+
+async def test_a_chunk_that_comes_too_late_has_expired(api: Speaker, forget: Callable[[], object]) -> None:
+    await api.configmap("a")
+    forget()
+    # A continue token as servers make it, for a version that is forgotten.
+    body = json.dumps({"v": "meta.k8s.io/v1", "rv": 2, "start": "/a\u0000"}).encode()
+    token = base64.urlsafe_b64encode(body).decode().rstrip("=")
+    answer = await api.get(api.url("configmaps"), limit=1, **{"continue": token})
+    assert (answer.status, answer.json["reason"], answer.json["code"]) == (410, "Expired", 410)
+    assert answer.json["message"].startswith(
+        "The provided continue parameter is too old to display a consistent list result. You can start a new list "
+        "without the continue parameter"
+    )
+    answer = await api.get(api.url("configmaps"), resourceVersion=2, resourceVersionMatch="Exact")
+    answer.refused(410, "Expired", "The resourceVersion for the provided list is too old.")
 
 
 async def test_bad_list_options_are_refused(api: Speaker) -> None:

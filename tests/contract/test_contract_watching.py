@@ -1,5 +1,6 @@
 """Watches: what comes, in which order, from which version on, and when it is too late."""
 
+from collections.abc import Callable
 from typing import Any
 
 from tests.contract.crds import widget
@@ -122,7 +123,8 @@ async def test_a_streaming_list_needs_its_version_match(api: Speaker) -> None:
     )
 
 
-async def test_a_version_that_is_too_old_is_an_expired_event(widgets: Speaker) -> None:
+async def test_a_version_that_is_too_old_is_an_expired_event(widgets: Speaker, forget: Callable[[], object]) -> None:
+    forget()
     async with widgets.watching(widgets.url("widgets"), resourceVersion=1) as watch:
         assert watch.status == 200
         event = await watch.next()
