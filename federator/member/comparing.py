@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.member import rows
+from federator.member import jobs, rows
 from federator.member.caches import native_ref
 from federator.member.options import MemberOptions
 from federator.member.rows import NativeKey, NativeRow
@@ -151,10 +151,18 @@ def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene:
     for row in owned:
         if row.key in names or not row.managed or row.deleting:
             continue
+        if row.key[0] == "Job" and not jobs.stopping(row):
+            # Stopped first: while it runs, what it completes could not be recorded as fast as it happens.
+            found.work.append(
+                Work(row.key, Patch(native_ref(row.key), {"spec": {"suspend": True}}, uid=row.uid), "", {})
+            )
+            continue
         if not scene.removable(row):
             found.unrecorded.append(row.key)
             continue
-        found.work.append(Work(row.key, Delete(native_ref(row.key), row.uid), "", {}))
+        # A Job is removed only in the state that was looked at: it may have completed more since.
+        seen = row.resource_version if row.key[0] == "Job" else ""
+        found.work.append(Work(row.key, Delete(native_ref(row.key), row.uid, resource_version=seen), "", {}))
     return found
 
 

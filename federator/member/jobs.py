@@ -3,13 +3,13 @@
 Pure. A completed shard is never run again by us: when a Job has to be made anew, it is made only for what is left.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from federator.api import raw, verbs
 from federator.api.raw import Obj
 from federator.member.rows import NativeRow
 from federator.model import shards
-from federator.model.shards import Ranges
+from federator.model.shards import Range, Ranges
 from federator.status import conditions
 
 
@@ -27,8 +27,16 @@ def failed(job: NativeRow) -> Ranges:
     return shards.minus(found, completed(job))
 
 
+def stopping(job: NativeRow) -> bool:
+    """Whether the Job has been told to stop, or has nothing left to run."""
+    ended = any(conditions.is_true(raw.items(job.status, "conditions"), kind) for kind in ("Complete", "Failed"))
+    return ended or raw.flag(job.spec, "suspend")
+
+
 def recorded(job: NativeRow, status: Obj) -> bool:
-    """Whether the slice's status holds all that the Job has to tell; only then may it be deleted."""
+    """Whether the Job runs nothing more and the slice's status holds all it has to tell; only then may it be deleted."""
+    if raw.integer(job.status, "active"):
+        return False
     done = shards.union(_recorded(status, "completedIndexes"), _recorded(status, "failedIndexes"))
     return not shards.minus(shards.union(completed(job), failed(job)), done)
 
@@ -38,15 +46,16 @@ def done(status: Obj) -> Ranges:
     return shards.union(_recorded(status, "completedIndexes"), _recorded(status, "failedIndexes"))
 
 
-def ranges_to_run(wanted: Ranges, jobs: Iterable[NativeRow], finished: Ranges) -> Ranges:
-    """The pieces that need a Job: those that have one as they are, and of the others what is not finished yet."""
-    have = {job.shards for job in jobs if job.shards is not None and not job.deleting}
-    pieces: list[shards.Range] = []
+def ranges_to_run(wanted: Ranges, jobs: Sequence[NativeRow], finished: Ranges) -> Ranges:
+    """The pieces that need a Job: those that have one as they are, and of the others what is neither finished nor still
+    in the hands of a Job that has to go first (it may complete more until it is gone)."""
+    taken = [job.shards for job in jobs if job.shards is not None]
+    pieces: list[Range] = []
+    for job in jobs:
+        finished = shards.union(finished, shards.union(completed(job), failed(job)))
     for piece in wanted:
-        kept = sorted(one for one in have if piece[0] <= one[0] and one[1] <= piece[1])
-        pieces.extend(kept)
-        left = shards.minus(shards.minus((piece,), shards.normal(kept)), finished)
-        pieces.extend(left)
+        pieces.extend(one for one in taken if piece[0] <= one[0] and one[1] <= piece[1])
+        pieces.extend(shards.minus(shards.minus((piece,), shards.normal(taken)), finished))
     return tuple(sorted(pieces))
 
 

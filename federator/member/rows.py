@@ -93,6 +93,7 @@ class NativeRow:
 
     key: NativeKey
     uid: str
+    resource_version: str
     owner_uid: str
     """Uid of the controlling owner, "" for none."""
     fleet: str
@@ -129,6 +130,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
     return NativeRow(
         key=(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
         uid=raw.text(meta, "uid"),
+        resource_version=raw.text(meta, "resourceVersion"),
         owner_uid=controller_uid(meta),
         fleet=raw.text(labels, names.FLEET_LABEL),
         managed=raw.text(labels, MANAGED_BY_LABEL) == MANAGED_BY,

@@ -5,7 +5,7 @@ import asyncio
 import functools
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from federator.api import crds, kinds
@@ -32,8 +32,12 @@ class Counting:
         self.inner = inner
         self.writes: Counter[str] = Counter()
         self.log: list[str] = []
+        self.watch_delays: dict[str, float] = {}
+        """Seconds by which events arrive late, by the end of the watched path."""
 
     async def request(self, request: Request) -> Response:
+        if ("watch", "true") in request.query:
+            return Late(self, request.path, await self.inner.request(request))
         if request.method != "GET" and "/leases" not in request.path:
             self.writes[f"{request.method} {request.path}"] += 1
             self.log.append(f"{request.method} {request.path}")
@@ -41,6 +45,30 @@ class Counting:
 
     async def close(self) -> None:
         await self.inner.close()
+
+
+class Late:
+    """A watch whose events arrive late when the test says so."""
+
+    def __init__(self, counting: Counting, path: str, inner: Response) -> None:
+        self._counting = counting
+        self._path = path
+        self._inner = inner
+        self.status = inner.status
+        self.headers = inner.headers
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner.chunks():
+            for end, delay_s in self._counting.watch_delays.items():
+                if self._path.endswith(end):
+                    await asyncio.sleep(delay_s)
+            yield chunk
+
+    async def read(self, limit: int) -> bytes:
+        return await self._inner.read(limit)
+
+    async def close(self) -> None:
+        await self._inner.close()
 
 
 class MemberWorld:
@@ -86,6 +114,12 @@ class MemberWorld:
         await asyncio.wait([task])
         self.process = self._process()
         self.tasks.append(asyncio.get_running_loop().create_task(self.process.run(), name="member"))
+
+    async def stop_controllers(self) -> None:
+        """From now on nobody acts on native objects."""
+        task = self.tasks.pop(0)
+        task.cancel()
+        await asyncio.wait([task])
 
     async def stop(self) -> None:
         for task in self.tasks:

@@ -103,8 +103,20 @@ def test_what_somebody_else_hung_under_the_slice_is_not_removed() -> None:
     assert planned([], [live(native("ConfigMap", "notes", {}, labels={}))]).work == []
 
 
+def test_a_job_that_has_to_go_is_stopped_first() -> None:
+    step = planned([], [live(native("Job", "crunch-0-9", {}))]).work[0].step
+    assert isinstance(step, Patch)
+    assert step.body == {"spec": {"suspend": True}}
+
+
+def test_a_stopped_job_is_removed_in_the_state_that_was_looked_at() -> None:
+    step = planned([], [live(native("Job", "crunch-0-9", {"suspend": True}))]).work[0].step
+    assert isinstance(step, Delete)
+    assert (step.uid, step.resource_version) == ("uid-crunch-0-9", "7")
+
+
 def test_a_job_whose_shards_are_not_recorded_stays() -> None:
-    plan = planned([], [live(native("Job", "crunch-0-9", {}))], removable=False)
+    plan = planned([], [live(native("Job", "crunch-0-9", {"suspend": True}))], removable=False)
     assert (plan.work, plan.unrecorded) == ([], [("Job", "feed", "crunch-0-9")])
     assert not plan.quiet
 

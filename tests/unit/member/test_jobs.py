@@ -37,6 +37,7 @@ def test_a_job_may_go_only_when_all_it_knows_is_recorded() -> None:
     assert not jobs.recorded(done, {"completedIndexes": "0-2"})
     assert jobs.recorded(done, {"completedIndexes": "0-2", "failedIndexes": "3"})
     assert jobs.recorded(job(0, 4), {})
+    assert not jobs.recorded(job(0, 4, active=1), {})
 
 
 def test_a_piece_with_a_job_keeps_it_and_finished_shards_get_none() -> None:
@@ -45,9 +46,14 @@ def test_a_piece_with_a_job_keeps_it_and_finished_shards_get_none() -> None:
     assert jobs.ranges_to_run(((0, 9),), [], ((0, 9),)) == ()
 
 
-def test_a_cut_piece_gets_a_new_job_for_what_is_left_of_it() -> None:
-    assert jobs.ranges_to_run(((0, 4),), [job(0, 9)], ((0, 1),)) == ((2, 4),)
-    assert jobs.ranges_to_run(((0, 4),), [job(0, 9), job(2, 4)], ((0, 1),)) == ((2, 4),)
+def test_a_job_that_has_to_go_keeps_its_shards_until_it_is_gone() -> None:
+    assert jobs.ranges_to_run(((0, 4),), [job(0, 9)], ((0, 1),)) == ()
+    assert jobs.ranges_to_run(((0, 4),), [], ((0, 1),)) == ((2, 4),)
+    assert jobs.ranges_to_run(((0, 12),), [job(5, 20)], ()) == ((0, 4),)
+
+
+def test_what_a_job_has_completed_counts_before_it_is_recorded() -> None:
+    assert jobs.ranges_to_run(((0, 4),), [job(2, 9, completedIndexes="0-1")], ()) == ((0, 1),)
 
 
 def test_neighbouring_pieces_stay_apart() -> None:
