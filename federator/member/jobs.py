@@ -34,7 +34,8 @@ def stopping(job: NativeRow) -> bool:
 
 
 def recorded(job: NativeRow, status: Obj) -> bool:
-    """Whether the Job runs nothing more and the slice's status holds all it has to tell; only then may it be deleted."""
+    """Whether the Job runs nothing more and the slice's status holds all it has to tell; only then may it be
+    deleted."""
     if raw.integer(job.status, "active"):
         return False
     done = shards.union(_recorded(status, "completedIndexes"), _recorded(status, "failedIndexes"))
