@@ -31,6 +31,8 @@ class Shape:
     wanted: Amounts
     node_selector: Mapping[str, str]
     node_terms: tuple[Mapping[str, Any], ...] | None
+    named: tuple[str, ...] | None
+    """The only nodes that its terms name (pods of DaemonSets), or None when any node may match."""
     tolerations: tuple[Toleration, ...]
     apart: tuple[Term, ...]
     together: tuple[Term, ...]
@@ -47,10 +49,12 @@ def shape_of(pod: Mapping[str, Any], wanted: Amounts, kept: tuple[Any, ...]) -> 
     spec = pod["spec"]
     affinity = spec.get("affinity") or {}
     required = (affinity.get("nodeAffinity") or {}).get("requiredDuringSchedulingIgnoredDuringExecution")
+    terms = None if required is None else tuple(required.get("nodeSelectorTerms") or ())
     return Shape(
         wanted=wanted,
         node_selector=spec.get("nodeSelector") or {},
-        node_terms=None if required is None else tuple(required.get("nodeSelectorTerms") or ()),
+        node_terms=terms,
+        named=_named(terms),
         tolerations=tuple(taints.toleration_from_dict(entry) for entry in spec.get("tolerations") or ()),
         apart=terms_of(pod, affinity.get("podAntiAffinity")),
         together=terms_of(pod, affinity.get("podAffinity")),
@@ -108,6 +112,16 @@ def node_matches(spec: Mapping[str, Any], node: Node) -> bool:
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     return required is None or any(_term_matches(term, node) for term in required.get("nodeSelectorTerms") or ())
+
+
+def _named(terms: Sequence[Mapping[str, Any]] | None) -> tuple[str, ...] | None:
+    names: list[str] = []
+    for term in terms or ():
+        fields = [entry for entry in term.get("matchFields") or () if entry["operator"] == "In"]
+        if not fields:
+            return None
+        names += fields[0]["values"]
+    return tuple(sorted(set(names))) if names else None
 
 
 def _term_matches(term: Mapping[str, Any], node: Node) -> bool:

@@ -13,6 +13,7 @@ from typing import Final
 from federator.embedded import builtins
 from federator.embedded.controllers.agenda import Agenda
 from federator.embedded.controllers.behaviour import Defaults
+from federator.embedded.controllers.daemonsets import DaemonSets
 from federator.embedded.controllers.deployments import Deployments
 from federator.embedded.controllers.garbage import Garbage
 from federator.embedded.controllers.jobs import Jobs
@@ -24,6 +25,7 @@ from federator.embedded.controllers.pods import PodIndex
 from federator.embedded.controllers.replicasets import ReplicaSets
 from federator.embedded.controllers.scheduler import Scheduler
 from federator.embedded.controllers.services import Ingresses, Services
+from federator.embedded.controllers.statefulsets import Claims, StatefulSets
 from federator.embedded.controllers.world import Controller, World
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.revisions import ADDED, Event
@@ -84,18 +86,24 @@ class Controllers:
         jobs = Jobs(world, pods)
         scheduler = Scheduler(world, pods, fleet, neighbours)
         kubelet = Kubelet(world, pods, fleet, defaults)
+        stateful, claims = StatefulSets(world, pods), Claims(world)
+        daemons = DaemonSets(world, pods, fleet)
         services, ingresses = Services(world, pods), Ingresses(world)
         self._routes = {
-            kinds.nodes.key: [fleet.notice],
+            kinds.nodes.key: [fleet.notice, daemons.notice],
             kinds.pods.key: [pods.notice],
             kinds.replicasets.key: [deployments.notice, sets.notice],
             kinds.deployments.key: [deployments.notice],
             kinds.jobs.key: [jobs.notice],
+            kinds.statefulsets.key: [stateful.notice],
+            kinds.daemonsets.key: [daemons.notice],
+            kinds.claims.key: [claims.notice],
             kinds.services.key: [services.notice],
             kinds.endpointslices.key: [services.notice],
             kinds.ingresses.key: [ingresses.notice],
         }
-        self._controllers += [deployments, sets, jobs, scheduler, kubelet, services, ingresses]
+        self._controllers += [deployments, sets, jobs, stateful, daemons]
+        self._controllers += [scheduler, kubelet, services, ingresses, claims]
 
     async def run(self) -> None:
         """Works until cancelled. Raises what a controller raises: a stand-in's error is a bug, not weather."""

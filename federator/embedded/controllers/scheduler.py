@@ -157,10 +157,9 @@ class Scheduler:
         if lane.epoch == self._fleet.freed:
             return lane.domains
         lane.epoch = self._fleet.freed
-        shape, open_nodes = lane.shape, []
-        for node in self._fleet.by_name.values():
-            if fit.refusal(shape, node) is None:
-                open_nodes.append(node)
+        shape, by_name = lane.shape, self._fleet.by_name
+        nodes = by_name.values() if shape.named is None else [by_name[n] for n in shape.named if n in by_name]
+        open_nodes = [node for node in nodes if fit.refusal(shape, node) is None]
         lane.heap = [_score(node) for node in open_nodes if fit.fits(shape, node)]
         heapq.heapify(lane.heap)
         keys = {rule.term.topology_key for rule in shape.spread}

@@ -30,6 +30,7 @@ RESOURCES: dict[str, ResourceInfo] = {
     "Deployment": builtins.info("apps", "deployments"),
     "ReplicaSet": builtins.info("apps", "replicasets"),
     "StatefulSet": builtins.info("apps", "statefulsets"),
+    "PersistentVolumeClaim": builtins.info("", "persistentvolumeclaims"),
     "DaemonSet": builtins.info("apps", "daemonsets"),
     "Job": builtins.info("batch", "jobs"),
     "Ingress": builtins.info("networking.k8s.io", "ingresses"),
