@@ -11,7 +11,7 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import aiohttp
 from yarl import URL
@@ -236,11 +236,6 @@ def target(request: Request) -> str:
         return request.path
     query = "&".join(f"{quote(name, safe='')}={quote(value, safe='')}" for name, value in request.query)
     return f"{request.path}?{query}"
-
-
-def host_of(server: str) -> str:
-    """The host part of a server's URL."""
-    return urlsplit(server).hostname or ""
 
 
 @contextlib.contextmanager
