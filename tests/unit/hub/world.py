@@ -1,0 +1,176 @@
+"""A small federation on virtual time, with a user's hands and a ledger of every write. Used by the scenarios beside it."""
+
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from federator.api import kinds
+from federator.embedded import virtualtime
+from federator.embedded.federation import Federation
+from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
+from federator.hub.options import HubOptions
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.transport import Request, Response, Transport
+from federator.model.steps import ObjectRef
+
+EPOCH_S = 1_790_000_000.0
+WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
+
+
+class Tap:
+    """A transport that counts writes by (process, cluster, method, resource) and can be cut."""
+
+    def __init__(self, world: "World", process: str, cluster: str, inner: Transport) -> None:
+        self.world = world
+        self.process = process
+        self.cluster = cluster
+        self.inner = inner
+
+    async def request(self, request: Request) -> Response:
+        if (self.process, self.cluster) in self.world.cut:
+            raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
+        if request.method in WRITES and "/leases" not in request.path:
+            self.world.writes[self.process, self.cluster, request.method, resource_of(request.path)] += 1
+        return await self.inner.request(request)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def resource_of(path: str) -> str:
+    """`pinterestservices/status` of `/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status`."""
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    return parts[0] + (f"/{parts[2]}" if len(parts) > 2 else "")
+
+
+class World:
+    """One federation; everything a scenario does or looks at."""
+
+    def __init__(self, fleet: FleetSpec, options: HubOptions, seed: int) -> None:
+        self.writes: Counter[tuple[str, str, str, str]] = Counter()
+        self.cut: set[tuple[str, str]] = set()
+        self.federation = Federation(
+            fleet=fleet,
+            clock=Clock(EPOCH_S),
+            rng=random.Random(seed),
+            hub_options=options,
+            wrap=lambda process, cluster, inner: Tap(self, process, cluster, inner),
+        )
+        self.host = Client(self.federation.host.transport(), "host")
+
+    def member(self, name: str) -> Client:
+        return Client(self.federation.members[name].transport(), name)
+
+    async def settle(self, within_s: float = 120.0) -> None:
+        await self.federation.until_settled(within_s)
+
+    def count(self, process: str = "hub", *, but: str = "events") -> int:
+        """Writes of one process so far, leaving Events out."""
+        return sum(number for key, number in self.writes.items() if key[0] == process and not key[3].startswith(but))
+
+    async def create(self, kind: str, namespace: str, name: str, spec: Mapping[str, Any], **meta: Any) -> None:
+        await self.namespace(namespace)
+        found = kinds.KINDS[kind]
+        body = {
+            "apiVersion": found.api_version,
+            "kind": kind,
+            "metadata": {"name": name, **({"namespace": namespace} if namespace else {}), **meta},
+            "spec": dict(spec),
+        }
+        await self.host.create(found.ref(namespace, name), body)
+
+    async def namespace(self, name: str) -> None:
+        if not name:
+            return
+        ref = ObjectRef("v1", "namespaces", "", name, "Namespace")
+        try:
+            await self.host.create(ref, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        except errors.AlreadyExists:
+            return
+
+    async def patch(self, kind: str, namespace: str, name: str, body: Mapping[str, Any], *, at: str = "host") -> None:
+        client = self.host if at == "host" else self.member(at)
+        await client.patch(kinds.KINDS[kind].ref(namespace, name), body)
+
+    async def get(self, kind: str, namespace: str, name: str, *, at: str = "host") -> dict[str, Any] | None:
+        client = self.host if at == "host" else self.member(at)
+        try:
+            return await client.get(kinds.KINDS[kind].ref(namespace, name))
+        except errors.NotFound:
+            return None
+
+    async def delete(self, kind: str, namespace: str, name: str) -> None:
+        found = await self.get(kind, namespace, name)
+        assert found is not None
+        await self.host.delete(kinds.KINDS[kind].ref(namespace, name), uid=found["metadata"]["uid"])
+
+    async def decisions(self) -> list[dict[str, Any]]:
+        kind = kinds.KINDS["PlacementDecision"]
+        return list((await self.host.list(kind.api_version, kind.plural)).items)
+
+    async def shares(self, namespace: str, name: str) -> dict[str, int]:
+        """Replicas by cluster, of the decision that is not being deleted."""
+        for obj in await self.decisions():
+            meta, spec = obj["metadata"], obj["spec"]
+            if meta["namespace"] == namespace and spec["workload"]["name"] == name and "deletionTimestamp" not in meta:
+                return {share["cluster"]: share.get("replicas", 0) for share in spec["shares"]}
+        return {}
+
+    async def condition(self, kind: str, namespace: str, name: str, which: str) -> dict[str, Any]:
+        found = await self.get(kind, namespace, name)
+        assert found is not None
+        conditions = (found.get("status") or {}).get("conditions") or []
+        return next((one for one in conditions if one["type"] == which), {})
+
+
+def service(replicas: int, cpu: str = "500m", **more: Any) -> dict[str, Any]:
+    """The spec of a PinterestService."""
+    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": cpu, "memory": "256Mi"}}}
+    return {"replicas": replicas, "template": {"spec": {"containers": [container]}}, **more}
+
+
+def jobset(
+    shards: int, parallelism: int, cpu: str = "500m", annotations: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The spec of a PinterestJobSet whose shards run for two seconds."""
+    container = {"name": "shard", "image": "shard:1", "resources": {"requests": {"cpu": cpu}}}
+    metadata = {"annotations": {"embedded.federator/run-seconds": "2", **(annotations or {})}}
+    template = {"metadata": metadata, "spec": {"restartPolicy": "Never", "containers": [container]}}
+    return {"shards": shards, "parallelism": parallelism, "template": template}
+
+
+def small_fleet(count: int = 3, nodes: int = 4) -> FleetSpec:
+    """Members a, b, c, ... in zones of their own, each with nodes of 8 cpus."""
+    return FleetSpec(
+        members=[
+            MemberSpec(name=name, labels={"zone": f"z-{name}"}, nodes=[Pool(count=nodes, cpu="8", memory="32Gi")])
+            for name in "abcdefghij"[:count]
+        ]
+    )
+
+
+def play(
+    scenario: Callable[[World], Awaitable[None]],
+    *,
+    fleet: FleetSpec | None = None,
+    options: HubOptions | None = None,
+    seed: int = 1,
+) -> None:
+    """Runs a scenario on a started federation, in virtual time, and takes everything down."""
+
+    async def main() -> None:
+        world = World(fleet or small_fleet(), options or HubOptions(), seed)
+        try:
+            await world.federation.start()
+            await scenario(world)
+            world.federation.check()
+        finally:
+            await world.federation.stop()
+
+    virtualtime.run(main())
