@@ -16,8 +16,11 @@ _NO_HELP: Final = "Preemption is not helpful for scheduling"
 _NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 
 
-def explain(shape: Shape, rules: Rules | None, fleet: Fleet, spec: Mapping[str, Any]) -> str:
-    """The message of the PodScheduled condition: counts per reason over all nodes, then what preemption could do."""
+def explain(shape: Shape, rules: Rules | None, fleet: Fleet, spec: Mapping[str, Any], *, preempted: bool) -> str:
+    """The message of the PodScheduled condition: counts per reason over all nodes, then what preemption could do.
+
+    `preempted`: it did help, others make way; then nothing is said about it.
+    """
     nodes = fleet.by_name.values()
     if not nodes:
         return "no nodes available to schedule pods"
@@ -40,6 +43,8 @@ def explain(shape: Shape, rules: Rules | None, fleet: Fleet, spec: Mapping[str, 
             hopeless = refused[0] == neighbours.NOT_TOGETHER or refused[0].endswith("(missing required label)")
             preemption[_NO_HELP if hopeless else _NO_VICTIMS] += 1
     head = f"0/{len(nodes)} nodes are available:"
+    if preempted:
+        return f"{head} {_listed(reasons)}."
     if spec.get("preemptionPolicy") == "Never":
         return f"{head} {_listed(reasons)}. preemption: not eligible due to preemptionPolicy=Never."
     return f"{head} {_listed(reasons)}. preemption: {head} {_listed(preemption)}."

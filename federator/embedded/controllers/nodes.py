@@ -4,6 +4,7 @@
 else in base units.
 """
 
+import collections
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -112,6 +113,8 @@ class Fleet:
         self.freed = 0
         self.placed = 0
         """Grows with every pod bound, for those that want to be near others."""
+        self._priorities: dict[Key, int] = {}
+        self._by_priority: collections.Counter[int] = collections.Counter()
         self._waiting: dict[str, dict[Key, Amounts]] = {}
         self._sizes = requests.Sizes()
 
@@ -138,6 +141,8 @@ class Fleet:
             return
         if holds and new is not None:
             self.placed += 1
+            priority = self._priorities[new.key] = int(new.obj["spec"].get("priority") or 0)
+            self._by_priority[priority] += 1
             wanted = self._sizes.of(new.obj)
             node = self.by_name.get(new.node)
             if node is None:
@@ -145,9 +150,14 @@ class Fleet:
             else:
                 node.charge(new.key, wanted)
         elif old is not None:
+            self._by_priority[self._priorities.pop(old.key, 0)] -= 1
             node = self.by_name.get(old.node)
             if node is not None and node.release(old.key):
                 self.freed += 1
+
+    def has_below(self, priority: int) -> bool:
+        """Whether any bound pod is less important."""
+        return any(count > 0 and level < priority for level, count in self._by_priority.items())
 
     def annotations(self, name: str) -> Mapping[str, str]:
         node = self.by_name.get(name)

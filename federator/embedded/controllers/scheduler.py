@@ -16,6 +16,7 @@ from federator.embedded.controllers.kubelet import bound_status
 from federator.embedded.controllers.neighbours import Neighbours, Rules
 from federator.embedded.controllers.nodes import Fleet, Node
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
+from federator.embedded.controllers.preemption import Preemption
 from federator.embedded.controllers.requests import Sizes
 from federator.embedded.controllers.world import World, condition
 from federator.embedded.revisions import Event
@@ -24,18 +25,19 @@ _COMPONENT: Final = "default-scheduler"
 _RETELL_S: Final = 5.0
 """A waiting pod's message is not rewritten more often."""
 
-_Entry = tuple[int, int, Key, str]
-"""(-priority, arrival, key, uid) of a pod in a queue."""
+_Entry = tuple[int, int, Key, str, "Lane | None"]
+"""(-priority, arrival, key, uid, lane) of a pod in a queue; new pods have no lane yet."""
 
 
 class Lane:
     """The pending pods of one shape, and the nodes that could take them."""
 
-    __slots__ = ("domains", "epoch", "heap", "shape", "told", "told_at", "waiting")
+    __slots__ = ("domains", "epoch", "heap", "hopeless_at", "shape", "told", "told_at", "waiting")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
         self.epoch = -1
+        self.hopeless_at = -1
         self.heap: list[tuple[int, int, str, int]] = []
         self.domains: dict[str, frozenset[str]] = {}
         self.waiting: list[_Entry] = []
@@ -54,9 +56,9 @@ class Scheduler:
         self._sizes = Sizes()
         self._queue: list[_Entry] = []
         self._lanes: dict[tuple[Any, ...], Lane] = {}
-        self._lane_of: dict[Key, Lane] = {}
         self._arrivals = 0
         self._tried_at = (-1, -1)
+        self._preemption = Preemption(world, pods, fleet)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
@@ -65,7 +67,7 @@ class Scheduler:
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if new is None or new.node or not new.active:
             if old is not None and not old.node:
-                self._lane_of.pop(old.key, None)
+                self._preemption.forget(old.key)
             return
         if old is None or old.obj["spec"] is not new.obj["spec"]:
             self._enqueue(new)
@@ -78,8 +80,7 @@ class Scheduler:
         if priority is None:
             priority = templates.priority_of(self._world, spec)[1]
         self._arrivals += 1
-        self._lane_of.pop(pod.key, None)
-        heapq.heappush(self._queue, (-priority, self._arrivals, pod.key, pod.uid))
+        heapq.heappush(self._queue, (-priority, self._arrivals, pod.key, pod.uid, None))
 
     def steps(self) -> Iterator[None]:
         now, before = (self._fleet.freed, self._fleet.placed), self._tried_at
@@ -94,7 +95,7 @@ class Scheduler:
             entry = heapq.heappop(self._queue)
             pod = self._pods.by_key.get(entry[2])
             if pod is None or pod.uid != entry[3] or pod.node or not pod.active:
-                self._advance(self._lane_of.get(entry[2]))
+                self._advance(entry[4])
                 continue
             self._schedule(pod, entry)
             yield
@@ -112,25 +113,39 @@ class Scheduler:
             self._refuse(pod, "SchedulingGated", text)
             return
         lane = self._lane(pod)
+        entry = (*entry[:4], lane)
         if lane.epoch == self._fleet.freed and not lane.heap and lane.told:
             # Nothing was freed since this shape was refused; there is no need to look at the nodes again.
             heapq.heappush(lane.waiting, entry)
-            if condition(pod.status.get("conditions"), "PodScheduled") is None:
-                self._refuse(pod, "Unschedulable", lane.told)
+            nominated = self._make_way(lane, pod, entry)
+            if nominated or condition(pod.status.get("conditions"), "PodScheduled") is None:
+                self._refuse(pod, "Unschedulable", lane.told, nominated)
             return
         rules = self._neighbours.rules(pod, lane.shape, self._domains(lane))
-        node = self._pick(lane, rules)
+        node = self._pick(lane, rules, entry)
         if node is not None:
             self._bind(pod, node)
             self._advance(lane)
             return
         heapq.heappush(lane.waiting, entry)
+        nominated = self._make_way(lane, pod, entry)
         now = self._world.clock.monotonic()
-        if lane.told and now - lane.told_at < _RETELL_S and condition(pod.status.get("conditions"), "PodScheduled"):
+        fresh = lane.told and now - lane.told_at < _RETELL_S
+        if fresh and not nominated and condition(pod.status.get("conditions"), "PodScheduled"):
             return
-        lane.told = explain(lane.shape, rules, self._fleet, pod.obj["spec"])
+        lane.told = explain(lane.shape, rules, self._fleet, pod.obj["spec"], preempted=bool(nominated))
         lane.told_at = now
-        self._refuse(pod, "Unschedulable", lane.told)
+        self._refuse(pod, "Unschedulable", lane.told, nominated)
+
+    def _make_way(self, lane: Lane, pod: Pod, entry: _Entry) -> str:
+        """The node that others leave for this pod, or "". Tried again only after something was freed."""
+        if lane.hopeless_at == self._fleet.freed or not self._fleet.has_below(-entry[0]):
+            return ""
+        rules = self._neighbours.rules(pod, lane.shape, lane.domains)
+        nominated = self._preemption.make_way(pod, lane.shape, rules, -entry[0])
+        if nominated is None:
+            lane.hopeless_at = self._fleet.freed
+        return nominated or ""
 
     def _lane(self, pod: Pod) -> Lane:
         spec = pod.obj["spec"]
@@ -149,7 +164,6 @@ class Scheduler:
         lane = self._lanes.get(key)
         if lane is None:
             lane = self._lanes[key] = Lane(fit.shape_of(pod.obj, self._sizes.of(pod.obj), kept))
-        self._lane_of[pod.key] = lane
         return lane
 
     def _domains(self, lane: Lane) -> dict[str, frozenset[str]]:
@@ -168,7 +182,7 @@ class Scheduler:
         }
         return lane.domains
 
-    def _pick(self, lane: Lane, rules: Rules | None) -> Node | None:
+    def _pick(self, lane: Lane, rules: Rules | None, entry: _Entry) -> Node | None:
         """The emptiest node that fits. Nodes that can only get worse leave the heap until room is freed."""
         heap, shape = lane.heap, lane.shape
         put_back: list[tuple[int, int, str, int]] = []
@@ -182,14 +196,16 @@ class Scheduler:
                 heapq.heappush(heap, _score(node))
                 continue
             refused = rules.refusal(node) if rules is not None else None
+            if refused is None and not self._preemption.allows(shape, node, -entry[0], entry[2]):
+                refused = ("", False)
             if refused is None:
                 found = node
                 put_back.append(best)
                 break
             if not refused[1]:
                 put_back.append(best)
-        for entry in put_back:
-            heapq.heappush(heap, entry)
+        for scored in put_back:
+            heapq.heappush(heap, scored)
         return found
 
     def _bind(self, pod: Pod, node: Node) -> None:
@@ -204,10 +220,11 @@ class Scheduler:
         text = f"Successfully assigned {pod.key[0]}/{pod.name} to {node.name}"
         world.events.emit(obj, "Scheduled", text, _COMPONENT)
 
-    def _refuse(self, pod: Pod, reason: str, message: str) -> None:
+    def _refuse(self, pod: Pod, reason: str, message: str, nominated: str = "") -> None:
         status = dict(pod.status)
         have = condition(status.get("conditions"), "PodScheduled")
-        if have is not None and have["reason"] == reason and have["message"] == message:
+        told = (have["reason"], have["message"]) if have is not None else ("", "")
+        if told == (reason, message) and status.get("nominatedNodeName", "") == nominated:
             return
         since = self._world.now()
         if have is not None and have["status"] == "False":
@@ -223,6 +240,10 @@ class Scheduler:
         }
         others = [other for other in status.get("conditions") or () if other["type"] != "PodScheduled"]
         status["conditions"] = [*others, entry]
+        if nominated:
+            status["nominatedNodeName"] = nominated
+        else:
+            status.pop("nominatedNodeName", None)
         self._world.set_status(self._world.kinds.pods, pod.obj, status)
         if reason == "Unschedulable":
             self._world.events.emit(pod.obj, "FailedScheduling", message, _COMPONENT, warning=True)

@@ -83,11 +83,11 @@ def test_pod_slots_limit_and_are_named() -> None:
 
 def test_waiting_pods_are_bound_when_room_is_freed_highest_priority_first() -> None:
     async def story(cluster: Cluster) -> None:
-        cluster.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000})
+        cluster.create("PriorityClass", {"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "Never"})
         cluster.create("Pod", pod("holder", cpu="3"))
         await cluster.pass_s(2)
         cluster.create("Pod", pod("low", cpu="3"))
-        cluster.create("Pod", pod("high", cpu="3", priorityClassName="high"))
+        cluster.create("Pod", pod("high", cpu="3", priorityClassName="high", preemptionPolicy="Never"))
         await cluster.pass_s(2)
         cluster.delete("Pod", "holder")
         await cluster.pass_s(3)
@@ -297,5 +297,75 @@ def test_init_containers_and_sidecars_count_as_the_scheduler_counts_them() -> No
         cluster.store.update(RESOURCES["Node"], {**node, "status": room})
         await cluster.pass_s(1)
         assert cluster.get("Pod", "heavy")["spec"]["nodeName"] == "node-0"
+
+    play(story, [NodePool(1, SMALL)])
+
+
+def test_a_more_important_pod_takes_the_room_of_the_least_important_ones() -> None:
+    async def story(cluster: Cluster) -> None:
+        for name, value in (("low", 1), ("middle", 5), ("high", 9)):
+            cluster.create("PriorityClass", {"metadata": {"name": name}, "value": value})
+            if name != "high":
+                spec = template(name, cpu="1", priorityClassName=name)
+                cluster.create("Deployment", deployment(name, 4 if name == "low" else 8, spec))
+        await cluster.pass_s(5)
+        assert len(cluster.pods("Running")) == 12
+        cluster.create("Deployment", deployment("high", 2, template("high", cpu="2", priorityClassName="high")))
+        await cluster.pass_s(0.5)
+        first = next(one for one in cluster.pods() if one["metadata"]["labels"]["app"] == "high")
+        assert first["status"]["nominatedNodeName"].startswith("node-")
+        victims = [one for one in cluster.pods() if "deletionTimestamp" in one["metadata"]]
+        # One node holds two low pods, the next best one of each; the successor of that one takes the last low pod's.
+        assert sorted(one["metadata"]["labels"]["app"] for one in victims) == ["low"] * 4 + ["middle"]
+        assert victims[0]["status"]["conditions"][-1]["reason"] == "PreemptionByScheduler"
+        await cluster.pass_s(20)
+        running = [one["metadata"]["labels"]["app"] for one in cluster.pods("Running")]
+        assert (running.count("high"), running.count("middle"), running.count("low")) == (2, 8, 0)
+        before = cluster.writes.copy()
+        await cluster.pass_s(600)
+        assert cluster.writes == before
+
+    play(story, [NodePool(3, SMALL)])
+
+
+def test_a_pod_that_may_not_preempt_waits() -> None:
+    async def story(cluster: Cluster) -> None:
+        never = {"metadata": {"name": "polite"}, "value": 9, "preemptionPolicy": "Never"}
+        cluster.create("PriorityClass", never)
+        cluster.create("Deployment", deployment(replicas=4, pod=template(cpu="1")))
+        await cluster.pass_s(5)
+        cluster.create("Deployment", deployment("p", 1, template("p", cpu="2", priorityClassName="polite")))
+        await cluster.pass_s(5)
+        assert len(cluster.pods("Running")) == 4
+        waiting = cluster.pods("Pending")[0]["metadata"]["name"]
+        assert message(cluster, waiting).endswith("preemption: not eligible due to preemptionPolicy=Never.")
+
+    play(story, [NodePool(1, SMALL)])
+
+
+def test_the_room_that_was_made_is_not_taken_by_less_important_pods() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.create("PriorityClass", {"metadata": {"name": "high"}, "value": 9})
+        slow = template(cpu="1", annotations={"stop-seconds": "1-20"})
+        cluster.create("Deployment", deployment(replicas=4, pod=slow))
+        await cluster.pass_s(5)
+        cluster.create("Pod", pod("big", cpu="3", priorityClassName="high"))
+        await cluster.pass_s(40)
+        assert cluster.get("Pod", "big")["status"]["phase"] == "Running"
+        assert len(cluster.pods("Running")) == 2
+
+    play(story, [NodePool(1, SMALL)])
+
+
+def test_pods_of_a_shape_keep_their_turn_when_one_that_waits_is_deleted() -> None:
+    async def story(cluster: Cluster) -> None:
+        cluster.create("Pod", pod("holder", cpu="4"))
+        await cluster.pass_s(2)
+        cluster.create("Deployment", deployment(replicas=4, pod=template(cpu="2")))
+        await cluster.pass_s(2)
+        cluster.edit("Deployment", "web", replicas=2)
+        cluster.delete("Pod", "holder")
+        await cluster.pass_s(5)
+        assert len(cluster.pods("Running")) == 2
 
     play(story, [NodePool(1, SMALL)])
