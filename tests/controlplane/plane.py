@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from tests.controlplane import certs, processes
 from tests.controlplane.cluster import ADMIN, Cluster
@@ -21,6 +21,8 @@ from tests.controlplane.cluster import ADMIN, Cluster
 READY_S = 90.0
 ATTEMPTS = 3
 """A free port can be taken by another process before our child binds it; then the child is started anew."""
+
+FIRST_WRITES = 5
 
 MANAGER = "system:kube-controller-manager"
 SCHEDULER = "system:kube-scheduler"
@@ -76,17 +78,22 @@ class ControlPlane:
     def forget(self, cluster: Cluster) -> None:
         """Makes etcd forget all versions before now, as it does by itself every five minutes."""
         version = int(cluster.ask("/api/v1/namespaces")[1]["metadata"]["resourceVersion"])
-        context = ssl.create_default_context(cafile=str(self._files.ca))
-        context.load_cert_chain(self._files.certificate, self._files.key)
-        connection = http.client.HTTPSConnection(self._etcd_url.removeprefix("https://"), timeout=30, context=context)
-        try:
-            connection.request("POST", "/v3/kv/compaction", json.dumps({"revision": version, "physical": True}))
-            answer = connection.getresponse().read().decode()
-        finally:
-            connection.close()
+        answer = self._ask_etcd(self._etcd_url, "compaction", {"revision": version, "physical": True})
         # Somebody else may have compacted to a later version meanwhile, which is as good.
         if "header" not in answer and "compacted" not in answer:
             raise RuntimeError(f"etcd did not compact: {answer}")
+
+    def _ask_etcd(self, url: str, what: str, body: Mapping[str, Any]) -> str:
+        context = ssl.create_default_context(cafile=str(self._files.ca))
+        context.load_cert_chain(self._files.certificate, self._files.key)
+        connection = http.client.HTTPSConnection(url.removeprefix("https://"), timeout=30, context=context)
+        try:
+            connection.request("POST", f"/v3/kv/{what}", json.dumps(body))
+            return connection.getresponse().read().decode()
+        except OSError as error:
+            return str(error)
+        finally:
+            connection.close()
 
     def _retrying(self, start: Callable[[], T]) -> T:
         for _ in range(ATTEMPTS - 1):
@@ -120,8 +127,10 @@ class ControlPlane:
                 "--log-level=warn",
             ],
         )
-        port = int(url.rsplit(":", 1)[1])
-        self.family.wait_until(lambda: _accepts(port), "etcd", READY_S)
+        # Writes before any API server begins, so that the first versions are older than what its caches hold.
+        write = {"key": "Zmlyc3Q=", "value": ""}
+        for _ in range(FIRST_WRITES):
+            self.family.wait_until(lambda: "header" in self._ask_etcd(url, "put", write), "etcd", READY_S)
         return url
 
     def _start_api_server(self, name: str, *, controllers: bool) -> Cluster:
@@ -198,14 +207,6 @@ def _free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _accepts(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 def _is_ready(cluster: Cluster) -> bool:
