@@ -82,7 +82,11 @@ def definition(name: str) -> JSON:
     """One builtin schema by name, with `x-omit` and `x-null` (see `Node.omit`) added. Raises KeyError."""
     zero = _data()["zero"].get(name)
     schema = definitions()[name]
-    return schema if zero is None else {**schema, "x-omit": zero.get("omit", ()), "x-null": zero.get("null", ())}
+    if zero is None:
+        return schema
+    # An empty list of managed fields is a request (forget all owners) and must survive decoding.
+    omit = [field for field in zero.get("omit", ()) if field != "managedFields"]
+    return {**schema, "x-omit": omit, "x-null": zero.get("null", ())}
 
 
 @functools.cache

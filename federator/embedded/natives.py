@@ -159,15 +159,25 @@ def _updated_service(service: Object, old: Object) -> None:
     spec, before = service["spec"], old.get("spec", {})
     if spec.get("type") == "ExternalName" or before.get("type") == "ExternalName":
         return
+    _follow_cluster_ip(spec, before)
     if not spec.get("clusterIP") and "clusterIPs" not in spec:
         for key in GENERATED_SERVICE_FIELDS:
             if key in before and key not in spec:
                 spec[key] = copy_json(before[key])
-    elif "clusterIP" in spec and spec.get("clusterIP") == before.get("clusterIP"):
+    elif spec.get("clusterIP") == before.get("clusterIP"):
         for key in GENERATED_SERVICE_FIELDS[1:]:
             if key in before and key not in spec:
                 spec[key] = copy_json(before[key])
     _keep_node_ports(spec, before)
+
+
+def _follow_cluster_ip(spec: Object, before: Object) -> None:
+    """`clusterIP` and `clusterIPs` say the same; an update of one of them moves the other along."""
+    one, many = spec.get("clusterIP", ""), spec.get("clusterIPs")
+    if one and one != before.get("clusterIP", "") and many == before.get("clusterIPs"):
+        spec["clusterIPs"] = [one]
+    elif many and many != before.get("clusterIPs") and one == before.get("clusterIP", ""):
+        spec["clusterIP"] = many[0]
 
 
 def _keep_node_ports(spec: Object, before: Object) -> None:

@@ -68,8 +68,9 @@ _PATCH_TYPES: Final = (
     "application/apply-patch+yaml",
     "application/json-patch+json",
     "application/merge-patch+json",
-    "application/strategic-merge-patch+json",
 )
+_STRATEGIC: Final = "application/strategic-merge-patch+json"
+"""Builtins only: kubectl sends it wherever a document lists it."""
 
 
 def path_of(group: str, version: str) -> str:
@@ -203,10 +204,6 @@ def _published(schema: JSON) -> Json:
             "metadata": {"description": _OBJECT_META, "allOf": [{"$ref": f"{_REF}{_META}ObjectMeta"}]},
         }
         result["properties"] = {**described, **(result.get("properties") or {})}
-    if schema.get("x-kubernetes-list-type") == "map":
-        # Clients that patch strategically learn the merge key from the list's keys.
-        result.setdefault("x-kubernetes-patch-strategy", "merge")
-        result.setdefault("x-kubernetes-patch-merge-key", (schema.get("x-kubernetes-list-map-keys") or [""])[0])
     return result
 
 
@@ -296,7 +293,8 @@ def _operation(verb: str, schema: str, gvk: Json) -> Json:
         operation["requestBody"] = {"required": True, "content": body}
     elif verb == "patch":
         patch = {"schema": {"$ref": f"{_REF}{_META}Patch"}}
-        operation["requestBody"] = {"required": True, "content": dict.fromkeys(_PATCH_TYPES, patch)}
+        kinds = (*_PATCH_TYPES, _STRATEGIC) if schema.startswith("io.k8s.") else _PATCH_TYPES
+        operation["requestBody"] = {"required": True, "content": dict.fromkeys(kinds, patch)}
     elif verb == "delete":
         options = {"*/*": {"schema": {"$ref": f"{_REF}{_META}DeleteOptions"}}}
         operation["requestBody"] = {"content": options}

@@ -66,8 +66,8 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
     """
     sent = (new.get("metadata") or {}).get("managedFields")
     live = ((old or {}).get("metadata") or {}).get("managedFields") or []
-    reset = sent is not None and not subresource and (sent in ([], [{}]))
-    if reset:
+    if not subresource and sent in ([], [{}]):
+        # How a client asks that all owners be forgotten.
         entries: list[Entry] = []
     elif subresource or not sent or not all(managers.is_sound(entry) for entry in sent):
         entries = live
@@ -75,6 +75,9 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
         entries = sent
     if old is not None and not entries:
         return []  # an object that nobody owns stays so until it is applied
+    if old is not None and not entries:
+        # An object without owners stays so until somebody applies: it costs nothing to those who never do.
+        return []
     changed, removed = _differences(_zero(info) if old is None else old, new, info, subresource)
     if changed is None and removed is None:
         return list(entries)
@@ -153,6 +156,8 @@ def apply(  # noqa: PLR0917 - as `track`
     writer = managers.identity(manager, "Apply", info, subresource)
     base: Object = live if live is not None else {"apiVersion": info.api_version, "kind": info.kind, "metadata": {}}
     entries: list[Entry] = (base.get("metadata") or {}).get("managedFields") or []
+    if live is not None and not entries:
+        entries = track(None, live, "before-first-apply", "Update", info, now)
     before = next((entry for entry in entries if managers.is_by(entry, writer)), None)
     others = [entry for entry in entries if entry is not before]
     config = _configured(applied, info, subresource)
