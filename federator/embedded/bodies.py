@@ -1,4 +1,4 @@
-"""Reading request bodies: JSON, YAML or protobuf objects, patches and delete options, with a real server's words for nonsense.
+"""Reading request bodies: JSON, YAML or protobuf, patches and delete options, with a real server's words for nonsense.
 
 Nothing here knows schemas; what comes out is a plain tree that belongs to the caller.
 """

@@ -45,9 +45,11 @@ def patched_tree(old: JsonObject, document: Any, media: str, info: ResourceInfo)
     """The stored object with the patch applied; shares what the patch left alone. Raises `Refusal` 400 or 422."""
     try:
         if media == MERGE:
-            return patches.merge(old, document)
+            merged: JsonObject = patches.merge(old, document)
+            return merged
         if media == JSON_PATCH:
-            return patches.json_patch(old, document)
+            edited: JsonObject = patches.json_patch(old, document)
+            return edited
         return patches.strategic(old, document, info.node)
     except patches.BadPatch as error:
         raise refusals.Refusal(error.status, error.reason, str(error), {}) from None

@@ -135,7 +135,8 @@ class Store:
         if shelf.get(key) is not None:
             raise refusals.already_exists(resource.group, resource.plural, key[1])
         metadata = dict(given)
-        metadata.setdefault("uid", self.new_uid())
+        if not metadata.get("uid"):
+            metadata["uid"] = self.new_uid()
         metadata["creationTimestamp"] = self.clock.rfc3339()
         if resource.key not in _WITHOUT_GENERATION:
             metadata["generation"] = 1
