@@ -249,12 +249,12 @@ class WorkQueue(Generic[K]):
             if not self._alarm.cancelled() and self._alarm.when() <= due:
                 return
             self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_at(due, self._ring)
+        self._alarm = asyncio.get_running_loop().call_at(due, self._ring, due)
 
-    def _ring(self) -> None:
+    def _ring(self, due_now: float) -> None:
         self._alarm = None
-        # A loop may ring a hair early; what is due by then is taken at once rather than slept on again.
-        now = asyncio.get_running_loop().time() + 0.000_002
+        # A loop may ring a hair early by its own clock; what the alarm was set for is due all the same.
+        now = max(asyncio.get_running_loop().time(), due_now)
         while self._timers and self._timers[0][0] <= now:
             due, _, key = heapq.heappop(self._timers)
             if self._due.get(key) == due:

@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from federator.kube import backoff, decode, errors, reading
+from federator.kube import backoff, decode, errors, gates, reading
 from federator.kube.client import SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Store, Version, version_number
@@ -129,7 +129,7 @@ class Reflector(Generic[T]):
     # -- listing -------------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        async with self._gate if self._gate is not None else contextlib.nullcontext():
+        async with gates.place_in(self._gate):
             rows, version = await self._read_list()
         if self._is_rewind(version):
             raise errors.ServerTrouble(

@@ -128,6 +128,34 @@ async def test_a_credential_plugin_of_ones_own_kubeconfig_runs_and_runs_again_af
         assert [asked.headers["authorization"] for asked in server.requests] == ["Bearer token-1", "Bearer token-2"]
 
 
+async def test_a_client_certificate_that_is_replaced_on_disk_is_shown_on_the_next_connection(tmp_path, monkeypatch):
+    monkeypatch.setattr(connect, "REREAD_S", 0.0)
+    (tmp_path / "new").mkdir()
+    files, renewed = certs.write(tmp_path), certs.write(tmp_path / "new")
+    context = server_tls(files)
+    context.load_verify_locations(renewed.ca)
+    shown: list[str] = []
+
+    async def handler(_asked: Asked, writer: asyncio.StreamWriter) -> None:
+        shown.append(writer.get_extra_info("peercert")["serialNumber"])
+        writer.write(answer(OBJECT, "200 OK", "Connection: close"))
+        writer.close()
+
+    async with serving(handler, context) as server:
+        user = {"client-certificate": files.certificate.name, "client-key": files.key.name}
+        path = tmp_path / "config"
+        path.write_text(json.dumps(config(server, {"certificate-authority": files.ca.name}, user)))
+        client = Client(await connect.from_kubeconfig(str(path)))
+        await client.get(REF)
+        await client.get(REF)
+        for old, new in ((files.certificate, renewed.certificate), (files.key, renewed.key)):
+            os.utime(new, (1, 1))
+            os.replace(new, old)
+        await client.get(REF)
+        await client.close()
+    assert shown[0] == shown[1] != shown[2]
+
+
 @pytest.mark.parametrize(
     "text",
     ["", "[]", "a: b", "{", "contexts: 7", json.dumps({"current-context": "x", "contexts": [], "clusters": []})],

@@ -3,6 +3,7 @@
 import random
 
 import pytest
+import uvloop
 
 from federator.embedded import http
 from federator.embedded.server import EmbeddedCluster
@@ -15,6 +16,14 @@ pytestmark = pytest.mark.e2e
 
 
 async def test_the_same_stories_over_http():
+    await tell_both()
+
+
+def test_the_same_stories_over_http_on_uvloop():
+    uvloop.run(tell_both())
+
+
+async def tell_both() -> None:
     clock = RealClock()
     cluster = EmbeddedCluster("m1", clock=clock, rng=random.Random(1), controllers=False)
     server = await http.serve(cluster)

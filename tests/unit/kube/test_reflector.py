@@ -423,6 +423,18 @@ async def test_a_gate_bounds_how_many_lists_run_at_once():
 
 
 @on_virtual_time
+async def test_hung_servers_do_not_keep_others_from_listing():
+    gate = asyncio.Semaphore(2)
+    hung = [World(Script(after=stream(FOREVER)), gate=gate) for _ in range(6)]
+    healthy = World(Script(listing(5), quiet()), gate=gate)
+    running = [asyncio.create_task(world.runs(40)) for world in (*hung, healthy)]
+    await asyncio.sleep(20)
+    assert healthy.store.synced
+    await asyncio.gather(*running)
+    assert gate._value <= 2
+
+
+@on_virtual_time
 async def test_ten_thousand_events_in_one_chunk_let_others_run_in_between():
     """F20."""
     chunk = b"".join(line("MODIFIED", thing("a", 10 + i, value=i)) for i in range(10_000))

@@ -1,0 +1,34 @@
+"""A bound on how much of one thing happens at once in the whole process, which hung servers cannot use up.
+
+Reflectors list behind one (F37): fifty members that reconnect in one second are not read all at the same time.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+GATE_S = 5.0
+"""A place is held for this long at most, in seconds."""
+
+
+@contextlib.asynccontextmanager
+async def place_in(gate: asyncio.Semaphore | None) -> AsyncIterator[None]:
+    """Holds a place of `gate`, if there is one, and gives it up after `GATE_S` even if the body goes on."""
+    if gate is None:
+        yield
+        return
+    await gate.acquire()
+    held = True
+
+    def give_up() -> None:
+        nonlocal held
+        if held:
+            held = False
+            gate.release()
+
+    timer = asyncio.get_running_loop().call_later(GATE_S, give_up)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        give_up()
