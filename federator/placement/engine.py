@@ -67,7 +67,7 @@ def decide(
     fresh = ask.policy.division.fresh and previous_hash != hashed
     problem = contradiction(ask)
     if ask.suspended or wanted <= 0:
-        outcome = _nothing(ask, wanted, admission)
+        outcome = _nothing(ask, wanted, unfinished, admission)
     elif problem:
         outcome = _unchanged(found, wanted, problem, admission)
     else:
@@ -135,9 +135,12 @@ def _wanted(ask: Ask, unfinished: int) -> int:
     return max(min(ask.slots, unfinished) if ask.unit is Unit.SHARDS else ask.count, 0)
 
 
-def _nothing(ask: Ask, wanted: int, admission: Admission) -> _Outcome:
+def _nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> _Outcome:
     if ask.suspended:
         message = "the workload is suspended (spec.suspend)"
+        return _Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
+    if ask.unit is Unit.SHARDS and ask.slots <= 0 < unfinished:
+        message = f"spec.parallelism is {ask.slots}: none of the {unfinished} unfinished shards may run"
         return _Outcome({}, wanted, 0, admission, reason=Reason.SUSPENDED, message=message)
     return _Outcome({}, 0, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
 

@@ -10,6 +10,8 @@ from federator.model.fleet import Capacity, Holding, NodeRow
 from federator.model.resources import Resources
 from federator.model.selectors import LabelSelector
 from federator.model.taints import Taint, Toleration
+from federator.placement import engine
+from federator.placement.books import Books
 from tests.unit.placement.fleets import POD, books_with, cluster, commitment, counts, decide, fleet, held, jobs, service
 
 
@@ -291,8 +293,10 @@ def test_one_copy_per_node_never_gives_more_copies_than_nodes() -> None:
 def test_ties_are_broken_by_workload_in_production_and_by_name_on_request() -> None:
     snapshot = fleet(*(cluster(f"c{i}", 10) for i in range(8)))
     assert counts(decide(service(1), snapshot)) == {"c0": 1}
-    ledger = books_with().open(snapshot)
-    firsts = {next(iter(counts(decide_in_production(service(1, name=f"w{i}"), snapshot, ledger)))) for i in range(40)}
+    decisions = [
+        engine.decide(service(1, name=f"w{i}"), (), snapshot, Books().open(snapshot), seq=1) for i in range(40)
+    ]
+    firsts = {decision.shares[0].cluster for decision in decisions}
     assert len(firsts) > 4
 
 

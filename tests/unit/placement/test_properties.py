@@ -1,0 +1,257 @@
+"""The invariants that any decision must keep, on random fleets; and Webster's method against exact fractions."""
+
+import dataclasses
+from fractions import Fraction
+
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from federator.model import shards
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Decision, Reason
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.shards import Ranges
+from federator.placement import division, engine, invariants
+from federator.placement.books import Books, Commitment, copies_of
+from federator.placement.division import Party
+from federator.placement.invariants import Case
+from tests.unit.placement import worlds
+
+
+def booked(ask: Ask, held: tuple[Holding, ...]) -> Books:
+    books = Books()
+    if held:
+        books.record(Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, held))
+    return books
+
+
+def decided(ask: Ask, held: tuple[Holding, ...], snapshot: FleetSnapshot, finished: Ranges = ()) -> Case:
+    books = booked(ask, held)
+    before = books.open(snapshot)
+    room = {name: before.room(name, ask.shape) for name in snapshot.clusters}
+    decision = engine.decide(ask, held, snapshot, books.open(snapshot), seq=50, finished=finished)
+    return Case(ask, held, snapshot, decision, room, finished)
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, plain: bool = False) -> tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges]:
+    ask = draw(worlds.asks(plain=plain))
+    done = shards.normal(draw(worlds.finished)) if ask.unit is Unit.SHARDS else ()
+    return ask, draw(worlds.holdings(ask)), draw(worlds.snapshots()), done
+
+
+@given(cases())
+def test_every_invariant_holds_of_every_decision(
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges],
+) -> None:
+    ask, held, snapshot, done = given_
+    case = decided(ask, held, snapshot, done)
+    assert invariants.check(case) == []
+    assert all(verdict.message for verdict in case.decision.verdicts)
+    assert len(case.decision.verdicts) == len(snapshot.clusters)
+
+
+@given(cases(), st.randoms(use_true_random=False))
+def test_the_order_of_the_input_does_not_matter(
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges], random: object
+) -> None:
+    ask, held, snapshot, done = given_
+    turned = FleetSnapshot(
+        snapshot.as_of,
+        {name: snapshot.clusters[name] for name in reversed(snapshot.clusters)},
+        tuple(reversed(snapshot.quotas)),
+    )
+    assert decided(ask, held, snapshot, done).decision == decided(ask, held[::-1], turned, done).decision
+
+
+def replayed(case: Case) -> Decision:
+    held = tuple(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in case.decision.shares)
+    caps = {one.cluster: one.unschedulable_cap for one in case.held}
+    held = tuple(dataclasses.replace(one, unschedulable_cap=caps.get(one.cluster)) for one in held)
+    return engine.decide(
+        case.ask,
+        held,
+        case.snapshot,
+        booked(case.ask, held).open(case.snapshot),
+        seq=60,
+        previous_hash=case.decision.inputs_hash,
+        finished=case.finished,
+    )
+
+
+@given(cases())
+def test_asking_again_with_unchanged_inputs_moves_nothing(
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges],
+) -> None:
+    """More may be placed (a gang's first members, say), but nobody who has something loses it."""
+    ask, held, snapshot, done = given_
+    assume(not ask.suspended)
+    case = decided(ask, held, snapshot, done)
+    again = replayed(case)
+    for share in case.decision.shares:
+        now = again.share_of(share.cluster)
+        assert now is not None
+        assert now.count >= share.count
+        assert not shards.minus(share.ranges, now.ranges)
+
+
+@given(cases(plain=True), st.sampled_from(worlds.NAMES))
+def test_losing_a_cluster_moves_only_its_share(
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges], lost: str
+) -> None:
+    ask, _, snapshot, done = given_
+    first = decided(ask, (), snapshot, done)
+    held = tuple(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in first.decision.shares)
+    left = FleetSnapshot(
+        snapshot.as_of, {name: view for name, view in snapshot.clusters.items() if name != lost}, snapshot.quotas
+    )
+    after = engine.decide(ask, held, left, booked(ask, held).open(left), seq=60, finished=done)
+    for share in first.decision.shares:
+        now = after.share_of(share.cluster)
+        if share.cluster != lost:
+            assert now is not None
+            assert not shards.minus(share.ranges, now.ranges)
+            assert now.count >= share.count
+
+
+@given(cases(plain=True), st.sampled_from(worlds.NAMES), st.integers(1, 3))
+def test_more_room_never_places_fewer(
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges], name: str, nodes: int
+) -> None:
+    ask, _, snapshot, done = given_
+    view = snapshot.clusters.get(name)
+    assume(view is not None and view.capacity is not None and view.capacity.rows)
+    assert view is not None
+    assert view.capacity is not None
+    row = view.capacity.rows[0]
+    extra = dataclasses.replace(row, count=nodes, free=row.allocatable)
+    more = dataclasses.replace(view.capacity, rows=(*view.capacity.rows, extra), copies={})
+    small = dataclasses.replace(view, capacity=dataclasses.replace(view.capacity, copies={}))
+    smaller = dataclasses.replace(snapshot, clusters={**snapshot.clusters, name: small})
+    larger = dataclasses.replace(
+        snapshot, clusters={**snapshot.clusters, name: dataclasses.replace(view, capacity=more)}
+    )
+    before, after = decided(ask, (), smaller, done).decision, decided(ask, (), larger, done).decision
+    assert sum(share.slots for share in after.shares) >= sum(share.slots for share in before.shares)
+    assert after.shortfall <= before.shortfall
+
+
+@given(st.lists(st.tuples(worlds.asks(), st.booleans()), max_size=6), worlds.snapshots())
+def test_a_batch_never_exceeds_quota_or_room_and_the_books_always_add_up(
+    batch: list[tuple[Ask, bool]], snapshot: FleetSnapshot
+) -> None:
+    books = Books()
+    ledger = books.open(snapshot)
+    for index, (plan, deleted) in enumerate(batch):
+        ask = dataclasses.replace(plan, uid=f"uid-{index}")
+        room = {name: ledger.room(name, ask.shape) for name in snapshot.clusters}
+        decision = engine.decide(ask, (), snapshot, ledger, seq=10 + index)
+        assert invariants.check(Case(ask, (), snapshot, decision, room)) == []
+        held = tuple(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in decision.shares)
+        books.record(Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, held))
+        for project in ("feed", "ads", "free"):
+            assert ledger.usage(project, ask.tier) == books.usage(project, ask.tier)
+        assert invariants.check_books(books, snapshot) == []
+        if deleted:
+            books.forget(ask.uid)
+            books.forget(ask.uid)
+            assert invariants.check_books(books, snapshot) == []
+
+
+@given(cases(), cases())
+def test_what_is_rolled_back_was_never_given(
+    first: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges],
+    second: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges],
+) -> None:
+    ask, held, snapshot, done = first
+    other = dataclasses.replace(second[0], uid="uid-other")
+    books = booked(ask, held)
+    untouched = engine.decide(other, (), snapshot, books.open(snapshot), seq=60)
+    ledger = books.open(snapshot)
+    mark = ledger.mark()
+    engine.decide(ask, held, snapshot, ledger, seq=50, finished=done)
+    ledger.rollback(mark)
+    assert engine.decide(other, (), snapshot, ledger, seq=60) == untouched
+
+
+parties = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 40), st.integers(0, 5)), min_size=1, max_size=7)
+
+
+def built(given_: list[tuple[int, int, int]]) -> list[Party]:
+    return [Party(f"c{i}", weight, cap, floor) for i, (weight, cap, floor) in enumerate(given_)]
+
+
+def by_fractions(given_: list[tuple[int, int, int]], total: int) -> list[int]:
+    """Webster's method said plainly, one seat at a time."""
+    built_ = built(given_)
+    seats = [0] * len(built_)
+    left = total
+    for i in sorted(range(len(built_)), key=lambda i: (-built_[i].weight, built_[i].name)):
+        seats[i] = min(built_[i].floor, built_[i].cap, left)
+        left -= seats[i]
+    while left:
+        able = [i for i, party in enumerate(built_) if seats[i] < party.cap and party.weight]
+        if not able:
+            break
+        best = min(able, key=lambda i: (-Fraction(built_[i].weight, 2 * seats[i] + 1), seats[i], built_[i].name))
+        seats[best] += 1
+        left -= 1
+    return seats
+
+
+@given(parties, st.integers(0, 150))
+def test_division_is_websters_method_in_exact_fractions(given_: list[tuple[int, int, int]], total: int) -> None:
+    divided = built(given_)
+    missing = division.divide(divided, total)
+    assert [party.seats for party in divided] == by_fractions(given_, total)
+    assert sum(party.seats for party in divided) + missing == total
+
+
+@given(parties, st.integers(0, 150))
+def test_one_copy_more_takes_none_from_anybody(given_: list[tuple[int, int, int]], total: int) -> None:
+    fewer, more = built(given_), built(given_)
+    division.divide(fewer, total)
+    division.divide(more, total + 1)
+    assert all(one.seats <= other.seats for one, other in zip(fewer, more, strict=True))
+
+
+@given(parties, st.integers(0, 100), st.integers(0, 100))
+def test_growing_and_shrinking_pass_through_the_same_divisions(
+    given_: list[tuple[int, int, int]], low: int, more: int
+) -> None:
+    direct, there_and_back = built(given_), built(given_)
+    division.divide(direct, low)
+    if division.divide(there_and_back, low + more) == 0:
+        floors = sum(min(party.floor, party.cap) for party in direct)
+        assume(low >= floors)
+        division.divide(there_and_back, low)
+        assert [one.seats for one in there_and_back] == [one.seats for one in direct]
+
+
+@given(st.lists(st.tuples(st.integers(1, 10**6), st.integers(0, 10**6)), min_size=1, max_size=6), st.integers(0, 10**6))
+def test_large_divisions_give_every_seat_that_fits(given_: list[tuple[int, int]], total: int) -> None:
+    divided = [Party(f"c{i}", weight, cap) for i, (weight, cap) in enumerate(given_)]
+    missing = division.divide(divided, total)
+    assert missing == max(total - sum(cap for _, cap in given_), 0)
+    assert sum(party.seats for party in divided) == total - missing
+
+
+@given(cases())
+def test_a_decision_with_nothing_missing_says_so_and_every_other_names_its_constraint(
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges],
+) -> None:
+    ask, held, snapshot, done = given_
+    decision = decided(ask, held, snapshot, done).decision
+    if decision.shortfall:
+        assert decision.reason is not Reason.CHOSEN
+    assert decision.message
+
+
+@given(cases())
+def test_holdings_count_what_may_run_at_once(
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges],
+) -> None:
+    ask, held, snapshot, done = given_
+    decision = decided(ask, held, snapshot, done).decision
+    running = sum(copies_of(Holding(one.cluster, one.count, one.slots, 0, one.ranges)) for one in decision.shares)
+    assert running == sum(min(one.slots, one.count) for one in decision.shares)

@@ -1,0 +1,152 @@
+"""Flat quotas: who is admitted, how far, and whose limit the refusal names."""
+
+import pytest
+
+from federator.model.ask import Tier
+from federator.model.decision import Reason
+from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.resources import Resources
+from tests.unit.placement.fleets import books_with, cluster, commitment, counts, decide, fleet, held, jobs, service
+
+
+def account(cpu: int = 10, **more: object) -> QuotaAccount:
+    given: dict[str, object] = {
+        "projects": frozenset({"feed"}),
+        "tiers": {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": cpu * 1000}))},
+        "generation": 4,
+        **more,
+    }
+    return QuotaAccount("feed-quota", **given)  # type: ignore[arg-type]
+
+
+def test_services_are_admitted_in_part_and_the_refusal_names_quota_field_have_and_need() -> None:
+    decision = decide(service(15), fleet(cluster("a", 50), quotas=[account()]))
+    assert counts(decision) == {"a": 10}
+    assert (decision.shortfall, decision.reason) == (5, Reason.EXCEEDS_MAX_QUOTA)
+    for part in ("FederatedQuota feed-quota", "spec.tiers.OnDemand.max.cpu", "allows 10 cpu", "need 15"):
+        assert part in decision.message
+    assert decision.quota_generations == {"feed-quota": 4}
+    assert not decision.unlimited_quota
+
+
+def test_what_others_hold_is_taken_off_and_own_use_is_not() -> None:
+    other = commitment(service(4, name="other"), held(b=4))
+    mine = commitment(service(5), held(a=5))
+    snapshot = fleet(cluster("a", 50), cluster("b", 50), quotas=[account()])
+    ledger = books_with(other, mine).open(snapshot)
+    decision = decide(service(9), snapshot, held(a=5), ledger=ledger)
+    assert sum(counts(decision).values()) == 6
+    assert decision.reason is Reason.QUOTA_EXCEEDED
+    assert "others hold 4" in decision.message
+
+
+def test_jobs_are_admitted_whole_or_not_at_all() -> None:
+    snapshot = fleet(cluster("a", 50), quotas=[account()])
+    assert decide(jobs(100, 11), snapshot).shares == ()
+    assert decide(jobs(100, 10), snapshot).shares[0].slots == 10
+
+
+def test_a_lowered_quota_takes_nothing_back_and_admits_nothing_new() -> None:
+    snapshot = fleet(cluster("a", 50), quotas=[account(cpu=3)])
+    assert counts(decide(service(8), snapshot, held(a=6))) == {"a": 6}
+
+
+def test_two_workloads_of_one_batch_do_not_get_the_same_unit_twice() -> None:
+    snapshot = fleet(cluster("a", 50), quotas=[account(cpu=1)])
+    ledger = books_with().open(snapshot)
+    first = decide(service(1, name="first"), snapshot, ledger=ledger)
+    second = decide(service(1, name="second"), snapshot, ledger=ledger)
+    assert (first.shortfall, second.shortfall) == (0, 1)
+    assert second.reason is Reason.QUOTA_EXCEEDED
+
+
+def test_recording_a_decision_while_the_batch_runs_counts_it_once() -> None:
+    snapshot = fleet(cluster("a", 50), quotas=[account(cpu=10)])
+    books = books_with()
+    ledger = books.open(snapshot)
+    for i in range(5):
+        ask = service(2, name=f"w{i}")
+        decision = decide(ask, snapshot, ledger=ledger)
+        books.record(commitment(ask, held(a=decision.shares[0].count)))
+    assert ledger.usage("feed", Tier.ON_DEMAND)["cpu"] == 10_000
+    assert decide(service(1, name="late"), snapshot, ledger=ledger).shortfall == 1
+
+
+def test_priority_beyond_the_maximum_is_refused_with_both_numbers() -> None:
+    decision = decide(service(3, priority=200), fleet(cluster("a", 9), quotas=[account(max_priority=100)]))
+    assert (counts(decision), decision.reason) == ({}, Reason.PRIORITY_EXCEEDS_MAX)
+    assert "up to 100 (spec.maxPriority)" in decision.message
+    assert "200" in decision.message
+
+
+def test_no_more_workloads_at_a_time_than_allowed_but_those_that_run_go_on() -> None:
+    snapshot = fleet(cluster("a", 50), quotas=[account(max_concurrent=1, tiers={})])
+    running = commitment(service(2, name="running"), held(a=2))
+    refused = decide(service(2), snapshot, ledger=books_with(running).open(snapshot))
+    assert refused.reason is Reason.QUOTA_EXCEEDED
+    assert "spec.maxConcurrentWorkloads" in refused.message
+    grown = decide(service(5, name="running"), snapshot, held(a=2), ledger=books_with(running).open(snapshot))
+    assert counts(grown) == {"a": 5}
+
+
+@pytest.mark.parametrize(
+    ("project", "namespace", "bound"),
+    [
+        ("other", "feed", "namespace feed is bound to FederatedQuota feed-quota"),
+        ("feed", "elsewhere", "project feed belongs to FederatedQuota feed-quota"),
+    ],
+)
+def test_a_namespace_uses_the_projects_it_is_bound_to_and_a_project_its_namespaces(
+    project: str, namespace: str, bound: str
+) -> None:
+    snapshot = fleet(cluster("a", 50), quotas=[account(namespaces=frozenset({"feed"}))])
+    decision = decide(service(2, project=project, namespace=namespace), snapshot)
+    assert (counts(decision), decision.reason) == ({}, Reason.NOT_ALLOWED)
+    assert bound in decision.message
+
+
+def test_a_project_without_a_quota_is_unlimited_and_says_so() -> None:
+    decision = decide(service(40, project="other"), fleet(cluster("a", 50), quotas=[account()]))
+    assert counts(decision) == {"a": 40}
+    assert decision.unlimited_quota
+
+
+def test_tiers_that_a_quota_does_not_name_are_not_limited_by_it() -> None:
+    decision = decide(service(40, tier=Tier.PREEMPTIBLE), fleet(cluster("a", 50), quotas=[account()]))
+    assert counts(decision) == {"a": 40}
+
+
+def test_guaranteed_limits_what_max_does_not_name() -> None:
+    tiers = {Tier.ON_DEMAND: TierQuota(guaranteed=Resources({"cpu": 7000}))}
+    decision = decide(service(9), fleet(cluster("a", 50), quotas=[account(tiers=tiers)]))
+    assert counts(decision) == {"a": 7}
+    assert "spec.tiers.OnDemand.guaranteed.cpu" in decision.message
+
+
+def test_a_limit_of_zero_admits_nothing() -> None:
+    tiers = {Tier.ON_DEMAND: TierQuota(maximum=Resources(), barred=frozenset({"cpu"}))}
+    assert counts(decide(service(9), fleet(cluster("a", 50), quotas=[account(tiers=tiers)]))) == {}
+
+
+def test_every_quota_that_speaks_for_a_project_limits_it() -> None:
+    second = QuotaAccount(
+        "second",
+        projects=frozenset({"feed"}),
+        tiers={Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 3000}))},
+    )
+    decision = decide(service(9), fleet(cluster("a", 50), quotas=[account(), second]))
+    assert counts(decision) == {"a": 3}
+    assert "FederatedQuota second" in decision.message
+
+
+def test_moved_copies_need_no_second_admission() -> None:
+    snapshot = fleet(cluster("a", 50, removing=True), cluster("b", 50), quotas=[account(cpu=4)])
+    assert counts(decide(service(6), snapshot, held(a=6))) == {"b": 6}
+
+
+def test_advice_on_quota_room_agrees_with_admission() -> None:
+    other = commitment(service(4, name="other"), held(a=4))
+    ledger = books_with(other).open(fleet(cluster("a", 50), quotas=[account()]))
+    room, speaking = ledger.quota_room("feed", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))
+    assert (room, [one.name for one in speaking]) == (6, ["feed-quota"])
+    assert ledger.quota_room("other", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))[0] is None
