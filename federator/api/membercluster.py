@@ -114,7 +114,7 @@ class MemberCluster(Model):
     """MemberCluster."""
     metadata: Metadata
     """Standard metadata; labels such as region and zone are what policies select and spread by."""
-    spec: Spec | None = None
+    spec: Spec
     """What operators say about the cluster."""
     status: Status | None = None
     """What the hub sees."""

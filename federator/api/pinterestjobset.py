@@ -36,6 +36,9 @@ MAX_SHARDS: Final = 100_000
 """Above this, a Job with a limit per index needs other settings; one Job may hold all shards."""
 
 ShardCount = Annotated[int, Field(ge=1, le=MAX_SHARDS, json_schema_extra={"format": "int32"})]
+FIXED_SHARDS = rules(
+    ("self == oldSelf", "the number of shards is fixed: shards that ran were cut for it; make a new job set")
+)
 EXCLUSIVE = (
     "execution Exclusive is not offered yet: it needs the fence between clusters, which comes later; use MayOverlap"
 )
@@ -78,7 +81,7 @@ class Spec(WorkloadSpec):
         )
     )
 
-    shards: ShardCount = 1
+    shards: Annotated[ShardCount, Field(json_schema_extra=FIXED_SHARDS)] = 1
     """Parts that the work is cut into, numbered from 0; on a slice still the whole number."""
     parallelism: Annotated[int, Field(ge=0, le=MAX_SHARDS, json_schema_extra={"format": "int32"})] | None = None
     """Shards that may run at once over all clusters (on a slice, in this cluster); all of them when left out."""

@@ -1,8 +1,8 @@
 """Makes `federator/api/data/podtemplate.json.gz` from a checkout of Kubernetes (its `api/openapi-spec/v3` folder).
 
-Run as `python tests/controlplane/trim_podtemplate.py PATH_TO_KUBERNETES VERSION`. Kept is what a pod template and a Deployment
-refer to, without descriptions: a CRD with every pod field described is 750 KB. The data are the published API description of Kubernetes
-(Apache-2.0); nothing of its code is taken. The result is the same for the same input.
+Run as `python tests/controlplane/trim_podtemplate.py PATH_TO_KUBERNETES VERSION`. Kept is what a pod template and a
+Deployment refer to, without descriptions: a CRD with every pod field described is 750 KB. The data are the published
+API description of Kubernetes (Apache-2.0); nothing of its code is taken. The result is the same for the same input.
 """
 
 import gzip

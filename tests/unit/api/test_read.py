@@ -94,7 +94,8 @@ def test_a_text_that_is_too_long_is_not_even_parsed() -> None:
 
 
 def test_plain_scalars_are_those_of_yaml_1_2_but_for_octal_modes() -> None:
-    text = "{a: no, b: 2026-01-02, c: '1', d: 1:30, e: 0644, f: 0x1F, g: 1e3, h: ~, i: 1_000, j: true, k: -7, l: 0o17, m: 12e}"
+    text = "{a: no, b: 2026-01-02, c: '1', d: 1:30, e: 0644, f: 0x1F, "
+    text += "g: 1e3, h: ~, i: 1_000, j: true, k: -7, l: 0o17, m: 12e}"
     (found,) = read.load_yaml(text)
     assert found == {
         "a": "no",

@@ -1,0 +1,250 @@
+"""The native objects of a slice, compared with goldens, and what stays the same while things change.
+
+Goldens are rewritten with FEDERATOR_WRITE_GOLDEN=1; the change is then read in the diff.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from federator.api import kinds, read
+from federator.api.verbs import SliceMark
+from federator.expand import jobsets, labels, natives, parts
+from federator.model import names
+from federator.model.decision import Share
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[2]
+SERVICE = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestService
+metadata: {name: homefeed, namespace: feed, uid: host-uid, labels: {app: homefeed, app.kubernetes.io/name: feed-app}}
+spec:
+  project: homefeed
+  tier: Reserved
+  replicas: 30
+  iamRole: role-homefeed
+  service: {ports: [{name: http, port: 80, targetPort: 8080}, {port: 81}]}
+  loadBalancers: [{port: 80, host: a.example}, {port: 81, host: b.example}, {port: 81, host: a.example, path: /admin}]
+  config: {app.properties: "x=1"}
+  sidecars: {traffic: {deps: [user-service, ads]}, logs: {level: debug}}
+  updateStrategy: {maxSurge: 10%, maxUnavailable: 0, minReadySeconds: 5}
+  placement: {policyRef: zonal}
+  template:
+    metadata: {labels: {app: homefeed}, creationTimestamp: null}
+    spec:
+      initContainers: [{name: warm, image: "warm:1"}]
+      containers:
+      - {name: app, image: "app:1", resources: {requests: {cpu: 500m, memory: 1Gi}}, env: [{name: MODE, value: live}]}
+"""
+PLAIN_SERVICE = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestService
+metadata: {name: plain, namespace: feed, uid: host-uid}
+spec:
+  service: {ports: [{port: 80}], headless: true}
+  template:
+    spec: {serviceAccountName: shared, priorityClassName: own, containers: [{name: app, image: "app:1"}]}
+"""
+JOBS = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestJobSet
+metadata: {name: train, namespace: ads, uid: host-uid}
+spec:
+  project: ads
+  tier: Preemptible
+  shards: 400
+  parallelism: 100
+  backoffLimitPerShard: 2
+  config: {job.conf: "a"}
+  volumeClaimTemplates:
+  - metadata: {name: scratch, labels: {a: b}}
+    spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 10Gi}}}
+  template:
+    spec:
+      containers:
+      - name: work
+        image: "work:1"
+        env: [{name: SHARD_BASE, value: "-1"}]
+        volumeMounts: [{name: scratch, mountPath: /scratch}]
+"""
+CASES = {
+    "service": (SERVICE, Share("east", 12, 12, 9), True),
+    "service-plain": (PLAIN_SERVICE, Share("east", 2, 2, 9), False),
+    "jobset": (JOBS, Share("east", 120, 50, 9, ((100, 149), (150, 199), (300, 319))), True),
+}
+
+
+def profile() -> dict[str, Any]:
+    return read.load_yaml((ROOT / "config" / "runtimeprofile.yaml").read_text(encoding="utf-8"))[0]
+
+
+def slice_of(text: str, share: Share) -> dict[str, Any]:
+    (obj,) = read.load_yaml(text)
+    read.check(obj)
+    mark = SliceMark("fleet-1", "host-uid", 1, share.cluster, share.seq, share.ranges, "default", "abc")
+    rendered = kinds.verbs_of(obj["kind"]).render_slice(obj, share, mark)
+    rendered["metadata"]["uid"] = "slice-uid"
+    return rendered
+
+
+def expand(obj: dict[str, Any], with_profile: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
+    return natives.EXPANDERS[obj["kind"]](obj, with_profile)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_natives_of_a_slice_are_those_of_the_golden(case: str) -> None:
+    text, share, with_profile = CASES[case]
+    made = expand(slice_of(text, share), profile() if with_profile else None)
+    golden = HERE / "golden" / f"{case}.yaml"
+    if os.environ.get("FEDERATOR_WRITE_GOLDEN") == "1":
+        golden.write_text(yaml.safe_dump_all(made, sort_keys=True, width=120), encoding="utf-8")
+    assert list(yaml.safe_load_all(golden.read_text(encoding="utf-8"))) == list(made)
+
+
+def _only(made: tuple[dict[str, Any], ...], kind: str) -> dict[str, Any]:
+    (found,) = (obj for obj in made if obj["kind"] == kind)
+    return found
+
+
+def test_every_native_is_marked_and_owned_but_for_a_service_account_that_may_be_shared() -> None:
+    for text, share, _ in CASES.values():
+        for obj in expand(slice_of(text, share), None):
+            meta = obj["metadata"]
+            assert meta["labels"][labels.MANAGED_BY_LABEL] == "federator"
+            assert meta["labels"][names.FLEET_LABEL] == "fleet-1"
+            if meta["name"] == "shared":
+                assert "ownerReferences" not in meta
+                assert names.WORKLOAD_UID_LABEL not in meta["labels"]
+            else:
+                assert meta["labels"][names.WORKLOAD_UID_LABEL] == "host-uid"
+                (owner,) = meta["ownerReferences"]
+                assert (owner["uid"], owner["controller"]) == ("slice-uid", True)
+
+
+def test_the_selector_of_a_service_depends_on_its_name_alone() -> None:
+    one = _only(expand(slice_of(SERVICE, CASES["service"][1]), profile()), "Deployment")
+    changed = SERVICE.replace("app: homefeed", "app: other").replace("project: homefeed", "project: else")
+    two = _only(expand(slice_of(changed, CASES["service"][1]), None), "Deployment")
+    assert one["spec"]["selector"] == two["spec"]["selector"] == {"matchLabels": {"pinterest.com/service": "homefeed"}}
+    for deployment in (one, two):
+        pod_labels = deployment["spec"]["template"]["metadata"]["labels"]
+        assert pod_labels["pinterest.com/service"] == "homefeed"
+
+
+def test_a_changed_config_map_changes_the_pods_of_a_service_and_nothing_else_does() -> None:
+    def template(text: str) -> Any:
+        return _only(expand(slice_of(text, CASES["service"][1]), profile()), "Deployment")["spec"]["template"]
+
+    assert template(SERVICE) == template(SERVICE.replace("replicas: 30", "replicas: 31"))
+    assert template(SERVICE) == template(SERVICE.replace("zonal", "other"))
+    one, two = template(SERVICE), template(SERVICE.replace("x=1", "x=2"))
+    assert one["spec"] == two["spec"]
+    annotation = labels.CONFIG_HASH_ANNOTATION
+    assert one["metadata"]["annotations"][annotation] != two["metadata"]["annotations"][annotation]
+
+
+def test_the_config_is_mounted_in_the_workloads_own_containers_only() -> None:
+    pod = _only(expand(slice_of(SERVICE, CASES["service"][1]), profile()), "Deployment")["spec"]["template"]["spec"]
+    everything = [*pod["initContainers"], *pod["containers"]]
+    mounted = {c["name"] for c in everything for m in c.get("volumeMounts", ()) if m["name"] == parts.CONFIG_VOLUME}
+    assert mounted == {"warm", "app"}
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        {"volumes": [{"name": "mine", "configMap": {"name": "homefeed-config"}}]},
+        {"volumes": [{"name": "mine", "projected": {"sources": [{"configMap": {"name": "homefeed-config"}}]}}]},
+        {"containers": [{"name": "app", "envFrom": [{"configMapRef": {"name": "homefeed-config"}}]}]},
+    ],
+)
+def test_a_template_that_uses_its_config_map_itself_is_left_alone(use: dict[str, Any]) -> None:
+    obj = slice_of(SERVICE, CASES["service"][1])
+    pod = {**obj["spec"]["template"]["spec"], **use}
+    obj["spec"]["template"] = {**obj["spec"]["template"], "spec": pod}
+    made = _only(expand(obj, None), "Deployment")["spec"]["template"]["spec"]
+    assert parts.CONFIG_VOLUME not in {volume["name"] for volume in made.get("volumes", ())}
+
+
+def test_jobs_cover_the_ranges_exactly_and_number_their_shards() -> None:
+    obj = slice_of(JOBS, CASES["jobset"][1])
+    jobs = [native for native in expand(obj, profile()) if native["kind"] == "Job"]
+    covered = []
+    for job in jobs:
+        env = {e["name"]: e["value"] for e in job["spec"]["template"]["spec"]["containers"][0]["env"] if "value" in e}
+        base = int(env["SHARD_BASE"])
+        covered.append((base, base + job["spec"]["completions"] - 1))
+        assert env["SHARD_COUNT"] == "400"
+        assert jobsets.piece_of(job["metadata"]["annotations"]) == covered[-1]
+        assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+    assert tuple(covered) == CASES["jobset"][1].ranges
+    assert len({job["metadata"]["name"] for job in jobs}) == 3
+
+
+def test_parallelism_flows_to_later_jobs_as_earlier_ones_run_dry() -> None:
+    obj = slice_of(JOBS, Share("east", 120, 60, 9, ((0, 49), (50, 99), (100, 119))))
+    steps = {
+        "": [50, 10, 0],
+        "0-29": [50, 40, 0],
+        "0-49": [50, 50, 10],
+        "0-49,50-94": [50, 50, 20],
+    }
+    for completed, expected in steps.items():
+        found = jobsets.parallelism({**obj, "status": {"completedIndexes": completed}})
+        assert list(found.values()) == expected, completed
+
+
+def test_a_job_set_without_a_federation_runs_all_its_shards() -> None:
+    (obj,) = read.load_yaml(JOBS)
+    (job,) = (native for native in expand(obj, None) if native["kind"] == "Job")
+    assert (job["spec"]["completions"], job["spec"]["parallelism"]) == (400, 100)
+    assert names.FLEET_LABEL not in job["metadata"]["labels"]
+
+
+@pytest.mark.parametrize("name", ["a", "train", "w" * 52, "w" * 40 + "-" * 11 + "w"])
+@pytest.mark.parametrize("piece", [(0, 0), (0, 99), (99_000, 99_999), (0, 99_999)])
+def test_the_names_of_a_jobs_pods_are_valid_host_names(name: str, piece: tuple[int, int]) -> None:
+    job = jobsets.job_name(name, piece)
+    assert len(f"{job}-{piece[1] - piece[0]}") <= 63
+    assert job[0].isalnum()
+    assert job[-1].isalnum()
+
+
+def test_names_of_jobs_differ_between_ranges_and_workloads() -> None:
+    made = {jobsets.job_name("w" * 51 + last, (low, low + 10_000)) for last in "ab" for low in range(0, 90_000, 9)}
+    assert len(made) == 2 * 10_000
+
+
+def test_of_a_job_that_exists_only_the_parallelism_can_change() -> None:
+    wanted = next(n for n in expand(slice_of(JOBS, CASES["jobset"][1]), None) if n["kind"] == "Job")
+    live = {**wanted, "spec": {**wanted["spec"], "parallelism": 7, "template": {"spec": {"containers": ["old"]}}}}
+    asked = natives.onto(wanted, live)
+    assert asked["spec"]["parallelism"] == wanted["spec"]["parallelism"]
+    assert asked["spec"]["template"] == {"spec": {"containers": ["old"]}}
+    deployment = _only(expand(slice_of(SERVICE, CASES["service"][1]), None), "Deployment")
+    assert natives.onto(deployment, {"spec": {}}) == deployment
+
+
+def test_a_job_whose_shards_are_all_done_need_not_be_made_again() -> None:
+    obj = slice_of(JOBS, CASES["jobset"][1])
+    obj["status"] = {"completedIndexes": "100-140", "failedIndexes": "141-149"}
+    made = expand(obj, None)
+    assert [natives.needless(obj, native) for native in made if native["kind"] == "Job"] == [True, False, False]
+    assert not any(natives.needless(obj, native) for native in made if native["kind"] != "Job")
+
+
+def test_each_tier_has_a_priority_class_that_pods_name_unless_they_name_their_own() -> None:
+    classes = {body["metadata"]["name"]: body["value"] for body in natives.PRIORITY_CLASSES}
+    assert classes["federator-reserved"] > classes["federator-ondemand"] > 0 > classes["federator-preemptible"]
+    named = {case: expand(slice_of(text, share), None) for case, (text, share, _) in CASES.items()}
+    pods = {
+        case: next(n["spec"]["template"]["spec"] for n in made if n["kind"] in ("Deployment", "Job"))
+        for case, made in named.items()
+    }
+    assert pods["service"]["priorityClassName"] == "federator-reserved"
+    assert pods["jobset"]["priorityClassName"] == "federator-preemptible"
+    assert pods["service-plain"]["priorityClassName"] == "own"
