@@ -54,8 +54,9 @@ class Applier:
         except errors.Invalid as exc:
             return Outcome(step, error=_another_object(step, exc) or exc)
         except errors.NotFound as exc:
-            # Gone is what a Delete asks for.
-            return Outcome(step) if isinstance(step, Delete) else Outcome(step, error=exc)
+            # Gone is what a Delete asks for; a kind that is not served (any more) proves nothing about its objects.
+            gone = isinstance(step, Delete) and not isinstance(exc, errors.NotServed)
+            return Outcome(step) if gone else Outcome(step, error=exc)
         except errors.ApiError as exc:
             return Outcome(step, error=exc)
 

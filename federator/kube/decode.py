@@ -23,6 +23,7 @@ _GC_PAUSE_BYTES = 256 * 1024
 
 
 class _Details(msgspec.Struct):
+    name: str | None = None
     retryAfterSeconds: int | float | None = None
     causes: list[dict[str, Any]] | None = None
 
@@ -130,7 +131,7 @@ def error(status: int, headers: Mapping[str, str], body: bytes, what: str) -> er
     """The error that an answer other than 2xx means. `what` names the request in the message.
 
     The reason of a Status body decides before the number does: 409 is Conflict or AlreadyExists only by its reason.
-    A 404 counts as NotFound only when Kubernetes itself said so: a captive portal's page must not mean "deleted".
+    A 404 says that an object is absent only when a Status names it: another program's page must not mean "deleted".
     """
     said = _decoded_status(body)
     if said is None and _is_foreign(status, headers, body):
@@ -144,6 +145,8 @@ def error(status: int, headers: Mapping[str, str], body: bytes, what: str) -> er
     made = _BY_REASON.get(reason) or _BY_STATUS.get(status) or errors.ServerTrouble
     if made is errors.ServerTrouble and status == 503 and retry_after_s is not None:
         made = errors.Throttled
+    if made is errors.NotFound and (said.details is None or not said.details.name):
+        made = errors.NotServed
     message = said.message or f"answered {status}"
     causes = said.details.causes if said.details is not None and said.details.causes else ()
     return made(f"{what}: {message}", status=status, reason=reason, retry_after_s=retry_after_s, causes=causes)
@@ -154,7 +157,7 @@ def _is_foreign(status: int, headers: Mapping[str, str], body: bytes) -> bool:
     if 300 <= status < 400:
         return True
     if status == 404:
-        return not body.lstrip().startswith(b"404 page not found") and body.strip() != b""
+        return not body.lstrip().startswith(b"404 page not found")
     return status < 500 and "html" in headers.get("content-type", "").lower()
 
 

@@ -69,7 +69,11 @@ class AlreadyExists(ApiError):
 
 
 class NotFound(ApiError):
-    """404 for an object (or for a kind that is not served)."""
+    """404 for an object (or, as `NotServed`, for a whole kind)."""
+
+
+class NotServed(NotFound):
+    """404 that names no object: the kind is not served there, or a proxy answered. Proves no object's absence."""
 
 
 class Expired(ApiError):

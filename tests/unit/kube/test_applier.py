@@ -66,8 +66,10 @@ def test_each_step_is_one_request(step, method, path, query, body):
 
 @on_virtual_time
 async def test_deleting_what_is_gone_is_success_and_another_uid_is_not():
-    one = applier(Script(status(404, "NotFound"), status(409, "Conflict")))
+    gone = status(404, "NotFound", details={"name": "web"})
+    one = applier(Script(gone, status(404, "NotFound"), status(409, "Conflict")))
     assert (await one.apply(Delete(REF, "u"))).ok
+    assert not (await one.apply(Delete(REF, "u"))).ok  # the kind is not served: nothing is known of its objects
     outcome = await one.apply(Delete(REF, "u"))
     assert isinstance(outcome.error, errors.Conflict)
 

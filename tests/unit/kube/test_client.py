@@ -36,7 +36,7 @@ def client(script: Script) -> Client:
         (409, "AlreadyExists", errors.AlreadyExists),
         (409, "Conflict", errors.Conflict),
         (409, "", errors.Conflict),
-        (404, "NotFound", errors.NotFound),
+        (404, "NotFound", errors.NotServed),
         (410, "Expired", errors.Expired),
         (410, "Gone", errors.Expired),
         (422, "Invalid", errors.Invalid),
@@ -187,8 +187,21 @@ def test_what_is_no_kubernetes_answer_is_malformed_and_never_absence(answer):
 @on_virtual_time
 async def test_a_path_that_is_not_served_is_not_found():
     answer = Answer(404, (b"404 page not found\n",), {"content-type": "text/plain"})
-    with pytest.raises(errors.NotFound):
+    with pytest.raises(errors.NotServed):
         await client(Script(answer)).list("no.such/v1", "things")
+
+
+@on_virtual_time
+async def test_an_object_is_absent_only_when_a_status_names_it():
+    named = status(404, "NotFound", details={"name": "web", "kind": "deployments"})
+    with pytest.raises(errors.NotFound) as caught:
+        await client(Script(named)).get(REF)
+    assert type(caught.value) is errors.NotFound
+    for answer in (status(404, "NotFound"), Answer(404, (b"404 page not found",))):
+        with pytest.raises(errors.NotServed):
+            await client(Script(answer)).get(REF)
+    with pytest.raises(errors.Malformed):
+        await client(Script(Answer(404))).get(REF)
 
 
 class Refreshing(Script):
