@@ -51,8 +51,6 @@ class Applier:
         try:
             async with self.lane.slot((ref.namespace, ref.name) if key is None else key):
                 return Outcome(step, obj=await self._send(step))
-        except errors.Invalid as exc:
-            return Outcome(step, error=_another_object(step, exc) or exc)
         except errors.NotFound as exc:
             # Gone is what a Delete asks for; a kind that is not served (any more) proves nothing about its objects.
             gone = isinstance(step, Delete) and not isinstance(exc, errors.NotServed)
@@ -84,15 +82,6 @@ class Applier:
                 return await self.teller.tell(step)
             case _:
                 assert_never(step)
-
-
-def _another_object(step: Step, exc: errors.Invalid) -> errors.Conflict | None:
-    """API servers answer a patch with another object's uid by 422, "metadata.uid is immutable": a conflict in truth."""
-    if not isinstance(step, Patch) or not step.uid:
-        return None
-    if not any(cause.get("field") == "metadata.uid" for cause in exc.causes):
-        return None
-    return errors.Conflict(str(exc), status=exc.status, reason=exc.reason, causes=exc.causes)
 
 
 def _conditioned(step: Patch) -> Mapping[str, Any]:

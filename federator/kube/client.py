@@ -282,7 +282,13 @@ class Client:
             options += (("force", "true" if force else "false"),)
         path = paths.single(ref, subresource)
         verb = "apply" if kind == "apply" else "patch"
-        return await self._write(verb, "PATCH", ref, path, body, options=options, content_type=PATCH_TYPES[kind])
+        try:
+            return await self._write(verb, "PATCH", ref, path, body, options=options, content_type=PATCH_TYPES[kind])
+        except errors.Invalid as exc:
+            # API servers refuse another object's uid with 422, "metadata.uid is immutable"; in truth it is a conflict.
+            if any(cause.get("field") == "metadata.uid" for cause in exc.causes):
+                raise errors.Conflict(str(exc), status=exc.status, reason=exc.reason, causes=exc.causes) from exc
+            raise
 
     async def delete(
         self,
