@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from federator.embedded.controllers import fit, rolling
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.deployments import template_hash
+from federator.embedded.controllers.history import template_hash
 from federator.embedded.controllers.nodes import Fleet, Node
 from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.replicasets import available_pods

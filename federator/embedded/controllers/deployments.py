@@ -4,32 +4,30 @@ Follows the Kubernetes deployment controller 1.36: revisions and history limit, 
 progress deadline. It writes ReplicaSets and Deployment status, never pods.
 """
 
-import hashlib
 from collections.abc import Iterator
 from typing import Any, Final
 
-import msgspec
-
 from federator.embedded.controllers import rolling, rollouts
 from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.history import (
+    DESIRED,
+    HASH_LABEL,
+    HISTORY,
+    MAX_REPLICAS,
+    REVISION,
+    copied,
+    revision_of,
+    split,
+    template_hash,
+    view,
+)
 from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.replicasets import wanted_replicas
-from federator.embedded.controllers.rolling import SetView
 from federator.embedded.controllers.world import Key, World, controller_of, owner_reference
 from federator.embedded.revisions import DELETED, Event, JsonObject
 from federator.model import selectors
 
-REVISION: Final = "deployment.kubernetes.io/revision"
-HISTORY: Final = "deployment.kubernetes.io/revision-history"
-DESIRED: Final = "deployment.kubernetes.io/desired-replicas"
-MAX_REPLICAS: Final = "deployment.kubernetes.io/max-replicas"
-HASH_LABEL: Final = "pod-template-hash"
-_NOT_COPIED: Final = frozenset(
-    {"kubectl.kubernetes.io/last-applied-configuration", REVISION, HISTORY, DESIRED, MAX_REPLICAS}
-)
-_HASH_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _COMPONENT: Final = "deployment-controller"
-_canonical = msgspec.json.Encoder(order="sorted").encode
 
 
 class Deployments:
@@ -87,8 +85,12 @@ class Deployments:
         if new is None and old is not None and old.owner is not None and old.owner[0] == "ReplicaSet" and old.owner_key:
             owner = self._world.get(self._sets, old.owner_key)
             reference = controller_of(owner) if owner else None
-            if reference is not None and reference["kind"] == "Deployment":
-                self._dirty.add((old.key[0], reference["name"]))
+            if reference is None or reference["kind"] != "Deployment":
+                return
+            key = (old.key[0], reference["name"])
+            deployment = self._world.get(self._resource, key)
+            if deployment is not None and _recreates(deployment):
+                self._dirty.add(key)
 
     def _sync(self, key: Key) -> Iterator[None]:
         deployment = self._world.get(self._resource, key)
@@ -106,7 +108,7 @@ class Deployments:
             self._scale_all(deployment)
             self._report(key, deployment, self._owned_sets(deployment), rollout=False)
         else:
-            if (deployment["spec"].get("strategy") or {}).get("type") == "Recreate":
+            if _recreates(deployment):
                 self._recreate(deployment, new, old)
             else:
                 self._roll(deployment, new, old)
@@ -195,7 +197,7 @@ class Deployments:
                     if one is not new:
                         self._scale(deployment, one, 0)
                 return
-        if (deployment["spec"].get("strategy") or {}).get("type") != "Recreate":
+        if not _recreates(deployment):
             sizes = rolling.proportional(
                 [view(one) for one in active], wanted, rolling.limits(deployment["spec"], wanted)[0]
             )
@@ -224,7 +226,7 @@ class Deployments:
     def _annotate(self, deployment: JsonObject, new: JsonObject, old: list[JsonObject]) -> None:
         """The new set carries the deployment's annotations and the newest revision."""
         have = new["metadata"].get("annotations") or {}
-        wanted = {**have, **_copied(deployment)}
+        wanted = {**have, **copied(deployment)}
         newest = max((revision_of(one) for one in old), default=0) + 1
         current = revision_of(new)
         if current < newest:
@@ -253,7 +255,7 @@ class Deployments:
         labels = {**(template_metadata.get("labels") or {}), HASH_LABEL: digest}
         selector = spec.get("selector") or {}
         revision = max((revision_of(one) for one in old), default=0) + 1
-        annotations = {**_copied(deployment), **self._sizes(deployment), REVISION: str(revision)}
+        annotations = {**copied(deployment), **self._sizes(deployment), REVISION: str(revision)}
         obj: dict[str, Any] = {
             "apiVersion": "apps/v1",
             "kind": "ReplicaSet",
@@ -326,65 +328,8 @@ class Deployments:
         self._dirty.add(key)
 
 
-def split(deployment: JsonObject, sets: list[JsonObject]) -> tuple[JsonObject | None, list[JsonObject]]:
-    """(the set with the deployment's template, all others oldest first)."""
-    for one in sets:
-        if same_template(deployment["spec"]["template"], one["spec"]["template"]):
-            return one, [other for other in sets if other is not one]
-    return None, sets
-
-
-def same_template(wanted: JsonObject, have: JsonObject) -> bool:
-    """Equal but for the hash label."""
-    for field in wanted.keys() | have.keys():
-        if field != "metadata" and wanted.get(field) != have.get(field):
-            return False
-    ours, theirs = wanted.get("metadata") or {}, have.get("metadata") or {}
-    labels = {name: value for name, value in (theirs.get("labels") or {}).items() if name != HASH_LABEL}
-    same_labels = {name: value for name, value in (ours.get("labels") or {}).items() if name != HASH_LABEL} == labels
-    return same_labels and all(
-        ours.get(field) == theirs.get(field) for field in ours.keys() | theirs.keys() if field != "labels"
-    )
-
-
-def template_hash(template: JsonObject, collisions: int = 0) -> str:
-    """Ten characters that depend on the template only, in the alphabet of generated names."""
-    number = int.from_bytes(hashlib.sha256(_canonical([template, collisions])).digest()[:8], "big")
-    digits = []
-    for _ in range(10):
-        number, digit = divmod(number, len(_HASH_ALPHABET))
-        digits.append(_HASH_ALPHABET[digit])
-    return "".join(digits)
-
-
-def view(one: JsonObject) -> SetView:
-    """A ReplicaSet as `rolling` sees it. No more available than asked for: status lags behind scaling."""
-    annotations = one["metadata"].get("annotations") or {}
-    replicas = wanted_replicas(one)
-
-    def number(name: str) -> int | None:
-        text = annotations.get(name, "")
-        return int(text) if text.isdecimal() else None
-
-    return SetView(
-        name=one["metadata"]["name"],
-        created=one["metadata"]["creationTimestamp"],
-        replicas=replicas,
-        available=min(replicas, (one.get("status") or {}).get("availableReplicas", 0)),
-        desired=number(DESIRED),
-        max_replicas=number(MAX_REPLICAS),
-    )
-
-
-def revision_of(one: JsonObject) -> int:
-    """The revision a set was last current at, or 0."""
-    text = (one["metadata"].get("annotations") or {}).get(REVISION, "")
-    return int(text) if text.isdecimal() else 0
-
-
-def _copied(deployment: JsonObject) -> dict[str, str]:
-    annotations = deployment["metadata"].get("annotations") or {}
-    return {name: value for name, value in annotations.items() if name not in _NOT_COPIED}
+def _recreates(deployment: JsonObject) -> bool:
+    return (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
 
 
 def _selects(deployment: JsonObject, one: JsonObject) -> bool:

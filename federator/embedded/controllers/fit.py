@@ -94,16 +94,6 @@ def fits(shape: Shape, node: Node) -> bool:
     return all(used.get(name, 0) + amount <= have.get(name, 0) for name, amount in shape.wanted)
 
 
-def emptiness(node: Node) -> int:
-    """The score: thousandths of cpu and memory still free, added up."""
-    total = 0
-    for name in ("cpu", "memory"):
-        have = node.allocatable.get(name, 0)
-        if have > 0:
-            total += (have - node.used.get(name, 0)) * 1000 // have
-    return total - 10_000 * len(node.soft_taints)
-
-
 def node_matches(spec: Mapping[str, Any], node: Node) -> bool:
     """Whether nodeSelector and required node affinity of a pod spec allow the node (for DaemonSets)."""
     for name, value in (spec.get("nodeSelector") or {}).items():

@@ -39,6 +39,7 @@ class Node:
     """One node and what is bound to it."""
 
     __slots__ = (
+        "_emptiness",
         "address",
         "allocatable",
         "annotations",
@@ -67,9 +68,11 @@ class Node:
         self.address = ""
         self.version = 0
         """Grows with every change of what is used, so that remembered scores can be told from true ones."""
+        self._emptiness = (-1, 0)
 
     def describe(self, obj: JsonObject) -> None:
         """Takes over what the Node object says."""
+        self.version += 1
         spec, status = obj.get("spec") or {}, obj.get("status") or {}
         metadata = obj["metadata"]
         self.labels = metadata.get("labels") or {}
@@ -85,6 +88,17 @@ class Node:
         self.address = next(
             (entry["address"] for entry in status.get("addresses") or () if entry["type"] == "InternalIP"), ""
         )
+
+    def emptiness(self) -> int:
+        """The score: thousandths of cpu and memory still free, added up; soft taints count against the node."""
+        if self._emptiness[0] != self.version:
+            total = -10_000 * len(self.soft_taints)
+            for name in ("cpu", "memory"):
+                have = self.allocatable.get(name, 0)
+                if have > 0:
+                    total += (have - self.used.get(name, 0)) * 1000 // have
+            self._emptiness = (self.version, total)
+        return self._emptiness[1]
 
     def charge(self, key: Key, wanted: Amounts) -> None:
         self.version += 1

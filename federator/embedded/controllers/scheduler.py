@@ -250,4 +250,4 @@ class Scheduler:
 
 
 def _score(node: Node) -> tuple[int, int, str, int]:
-    return (-fit.emptiness(node), len(node.pods), node.name, node.version)
+    return (-node.emptiness(), len(node.pods), node.name, node.version)

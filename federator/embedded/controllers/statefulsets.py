@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.deployments import template_hash
+from federator.embedded.controllers.history import template_hash
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.replicasets import available_pods, wanted_replicas
 from federator.embedded.controllers.templates import Moulds
