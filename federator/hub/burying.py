@@ -70,6 +70,8 @@ class Burying:
         kind = kinds.KINDS[record.key.kind]
         try:
             found = await self.host.get(kind.ref(record.key.namespace, record.key.name))
+        except errors.NotServed:
+            raise  # the kind is not served, or something else answered: that proves no workload's absence
         except errors.NotFound:
             return
         if found["metadata"].get("uid") == record.workload_uid:
