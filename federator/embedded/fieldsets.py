@@ -133,7 +133,9 @@ def compare(old: Any, new: Any, node: Node | None) -> tuple[Trie | None, Trie | 
     if old is new:
         return None, None
     kind = shape(new if new is not None else old, node)
-    if kind == FLAT or not (old or new) or not _comparable(old, new, kind):
+    if not _comparable(old, new, kind):
+        return _replaced(old, new, node)
+    if kind == FLAT or not (old or new):
         return (None, None) if same(old, new) else (LEAF, None)
     changed: Trie = {}
     removed: Trie = {}
@@ -145,8 +147,19 @@ def compare(old: Any, new: Any, node: Node | None) -> tuple[Trie | None, Trie | 
 
 
 def _comparable(old: Any, new: Any, kind: int) -> bool:
+    """Whether both values have the form the schema gives them; where it gives none, whether they have the same form."""
+    if kind == FLAT:
+        return type(old) is not dict or type(new) is dict or new is None
     wanted = dict if kind == FIELDS else list
     return (old is None or type(old) is wanted) and (new is None or type(new) is wanted)
+
+
+def _replaced(old: Any, new: Any, node: Node | None) -> tuple[Trie | None, Trie | None]:
+    """A value that took another form: what was inside is removed, the place itself is modified."""
+    changed, removed = everything(new, node), LEAF
+    if shape(old, node) == FIELDS:
+        removed = {key: value for key, value in everything(old, node).items() if key != _MEMBER}
+    return (LEAF if same(old, new) else changed), removed or None
 
 
 def _note(name: str, differences: tuple[Trie | None, Trie | None], changed: Trie, removed: Trie) -> None:
@@ -282,14 +295,16 @@ def without(trie: Trie, path: tuple[str, ...]) -> Trie:
 
 
 def paths(trie: Trie, prefix: str = "") -> Iterator[str]:
-    """Every path of the set as the server prints it, sorted: `.spec.containers[name="app"].image`."""
-    for key in sorted(trie):
-        if key == _MEMBER:
-            continue
-        at = prefix + _printed(key)
+    """Every path of the set as the server prints it, such as `.spec.containers[name="app"].image`.
+
+    In the server's order: the members of a level first, then what lies deeper.
+    """
+    names = sorted(key for key in trie if key != _MEMBER)
+    for key in names:
         if is_member(trie[key]):
-            yield at
-        yield from paths(trie[key], at)
+            yield prefix + _printed(key)
+    for key in names:
+        yield from paths(trie[key], prefix + _printed(key))
 
 
 def _printed(key: str) -> str:
@@ -305,7 +320,7 @@ def _printed(key: str) -> str:
 
 
 def removed_from(value: Any, doomed: Trie, node: Node | None) -> Any:
-    """The value without the paths of `doomed`; what becomes empty that way goes too (`ABSENT`)."""
+    """The value without the paths of `doomed`. What becomes empty that way, but is not doomed itself, is null."""
     kind = shape(value, node)
     if kind == FIELDS and type(value) is dict:
         result: dict[str, Any] = {}
@@ -314,10 +329,8 @@ def removed_from(value: Any, doomed: Trie, node: Node | None) -> Any:
             if below is None:
                 result[key] = child
             elif not is_member(below):
-                kept = removed_from(child, below, child_node(node, key))
-                if kept is not ABSENT:
-                    result[key] = kept
-        return result or ABSENT
+                result[key] = removed_from(child, below, child_node(node, key))
+        return result or None
     if kind in (KEYED, VALUES) and type(value) is list and node is not None:
         items = []
         for item in value:
@@ -325,12 +338,10 @@ def removed_from(value: Any, doomed: Trie, node: Node | None) -> Any:
             if below is None:
                 items.append(item)
             elif not is_member(below):
-                kept = removed_from(item, below, node.items)
-                if kept is not ABSENT:
-                    items.append(kept)
-        return items or ABSENT
-    # An atomic list or map of which a part is named goes as a whole; a scalar stays.
-    return ABSENT if value and type(value) in _CONTAINERS else value
+                items.append(removed_from(item, below, node.items))
+        return items or None
+    # The place now holds something whole, whose owner is known under the place's own name.
+    return value
 
 
 def with_named_fields(trie: Trie, node: Node | None) -> Trie:

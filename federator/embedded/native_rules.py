@@ -72,6 +72,10 @@ def _fixed_pod(spec: Struct) -> dict[str, Any]:
     return fixed
 
 
+def _pod_template(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
+    yield from pod_rules.template(obj.get("template") or {}, "template")
+
+
 def _service(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     spec = obj.get("spec") or {}
     kind, ports = spec.get("type", ""), spec.get("ports") or []
@@ -362,6 +366,7 @@ def _role(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
 
 _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "pods"): _pod,
+    ("", "podtemplates"): _pod_template,
     ("", "services"): _service,
     ("", "configmaps"): _config_map,
     ("", "secrets"): _secret,

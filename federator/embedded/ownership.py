@@ -155,8 +155,9 @@ def apply(  # noqa: PLR0917 - as `track`
     _check_type(applied, info, root)
     writer = managers.identity(manager, "Apply", info, subresource)
     base: Object = live if live is not None else {"apiVersion": info.api_version, "kind": info.kind, "metadata": {}}
-    entries: list[Entry] = (base.get("metadata") or {}).get("managedFields") or []
-    if live is not None and not entries:
+    stored: list[Entry] = (base.get("metadata") or {}).get("managedFields") or []
+    entries = stored
+    if live is not None and not stored:
         entries = track(None, live, "before-first-apply", "Update", info, now)
     before = next((entry for entry in entries if managers.is_by(entry, writer)), None)
     others = [entry for entry in entries if entry is not before]
@@ -175,7 +176,7 @@ def apply(  # noqa: PLR0917 - as `track`
     time = (before or {}).get("time") if unchanged else now
     updated = [*others, managers.made(writer, time, managers.shared(claimed))] if claimed else others
     updated = managers.in_order(updated)
-    if unchanged and updated == entries:
+    if unchanged and updated == stored:
         return Applied(base, [])
     return Applied(_with_entries(merged, updated, applied), [])
 
