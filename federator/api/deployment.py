@@ -121,7 +121,8 @@ def host_status(obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy:
     status: dict[str, Any] = {"observedGeneration": fold.observed_generation}
     status |= {name: amount for name, amount in counters.items() if amount}
     status["conditions"] = [
-        {name: value for name, value in condition.items() if name != "observedGeneration"} for condition in conditions
+        {name: value for name, value in condition.items() if name != "observedGeneration" and value != ""}
+        for condition in conditions
     ]
     return status
 

@@ -16,15 +16,20 @@ NO_FIELDS: Final[Obj] = {}
 def at(obj: Any, *path: str) -> Any:
     """The value at the path, None where anything on the way is missing or not an object."""
     for name in path:
-        if not isinstance(obj, Mapping):
+        if not _is_object(obj):
             return None
         obj = obj.get(name)
     return obj
 
 
+def _is_object(value: Any) -> bool:
+    """The check against the abstract class is slow, and nearly everything is a dict or absent."""
+    return isinstance(value, dict) or (value is not None and isinstance(value, Mapping))
+
+
 def mapping(obj: Any, *path: str) -> Obj:
     found = at(obj, *path)
-    return found if isinstance(found, Mapping) else NO_FIELDS
+    return found if _is_object(found) else NO_FIELDS
 
 
 def items(obj: Any, *path: str) -> Sequence[Any]:
@@ -34,7 +39,7 @@ def items(obj: Any, *path: str) -> Sequence[Any]:
 
 def objects(obj: Any, *path: str) -> list[Obj]:
     """The entries of a list that are objects."""
-    return [entry for entry in items(obj, *path) if isinstance(entry, Mapping)]
+    return [entry for entry in items(obj, *path) if _is_object(entry)]
 
 
 def texts(obj: Any, *path: str) -> tuple[str, ...]:

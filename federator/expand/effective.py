@@ -5,6 +5,8 @@ Called on the host for every Ask and in members for pods that exist. The sums ar
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from federator.api import raw
@@ -12,6 +14,7 @@ from federator.api.raw import Obj
 from federator.expand import inject as injection
 from federator.model import quantity, selectors, taints
 from federator.model.ask import PodShape
+from federator.model.errors import FieldError
 from federator.model.resources import PODS, ZERO, Resources
 from federator.model.taints import Toleration
 
@@ -22,8 +25,41 @@ POD = f"{injection.TEMPLATE}.spec"
 def pod_shape(
     template: Obj, profile: Obj | None = None, sidecars: Obj = raw.NO_FIELDS, *, batch: bool = False
 ) -> PodShape:
-    """The shape of a pod made from this template under this profile. Raises FieldError with the field's path."""
-    full = injection.inject(template, profile, sidecars, batch=batch)
+    """The shape of a pod made from this template under this profile. Raises FieldError with the field's path.
+
+    Most workloads of a fleet are alike, so recent answers are remembered, by what they depend on. Objects that were
+    passed must not be changed afterwards.
+    """
+    pod = raw.mapping(template, "spec")
+    facts = [pod.get(field) for field in _DECISIVE]
+    containers = [
+        (c.get("name"), c.get("resources"), c.get("ports"), c.get("restartPolicy"))
+        for field in ("initContainers", "containers")
+        for c in raw.objects(pod, field)
+    ]
+    split = len(raw.objects(pod, "initContainers"))
+    text = repr((id(profile), batch, sidecars, split, containers, facts, raw.at(template, "metadata", "labels")))
+    return _answer(_Question(text, template, profile, sidecars, batch))
+
+
+_DECISIVE = ("resources", "overhead", "nodeSelector", "affinity", "tolerations", "hostNetwork")
+"""Fields of a pod that its shape depends on, beside its containers."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Two are equal when their texts are. The profile is held, so that its id stays its own while an answer is kept."""
+
+    text: str
+    template: Obj = field(compare=False)
+    profile: Obj | None = field(compare=False)
+    sidecars: Obj = field(compare=False)
+    batch: bool = field(compare=False)
+
+
+@lru_cache(maxsize=1024)
+def _answer(question: _Question) -> PodShape:
+    full = injection.inject(question.template, question.profile, question.sidecars, batch=question.batch)
     pod = raw.mapping(full, "spec")
     return PodShape(
         requests=pod_requests(pod),
@@ -54,21 +90,34 @@ def pod_requests(pod: Obj) -> Resources:
             widest = widest.upper(running + request)
     total = (together + running).upper(widest)
     whole = _whole_pod(pod, total)
-    overhead = quantity.vector(raw.mapping(pod, "overhead"), f"{POD}.overhead")
+    overhead = _vector(raw.mapping(pod, "overhead"), f"{POD}.overhead")
     return Resources({**whole, PODS: 1}) + overhead
+
+
+def _vector(amounts: Obj, path: str) -> Resources:
+    """`quantity.vector`, which the same few amounts in every template need not pass through again."""
+    try:
+        return Resources([(name, _amount(name, value)) for name, value in amounts.items()])
+    except (FieldError, TypeError):
+        return quantity.vector(amounts, path)
+
+
+@lru_cache(maxsize=8192, typed=True)
+def _amount(name: str, value: Any) -> int:
+    return quantity.vector({name: value})[name]
 
 
 def _requests(container: Obj, path: str) -> Resources:
     """Requests; a limit stands for a request that is left out."""
     asked = raw.mapping(container, "resources", "requests")
     limits = raw.mapping(container, "resources", "limits")
-    return quantity.vector({**limits, **asked}, f"{path}.resources.{'requests' if asked else 'limits'}")
+    return _vector({**limits, **asked}, f"{path}.resources.{'requests' if asked else 'limits'}")
 
 
 def _whole_pod(pod: Obj, total: Resources) -> Resources:
     path = f"{POD}.resources"
-    asked = quantity.vector(raw.mapping(pod, "resources", "requests"), f"{path}.requests")
-    limits = quantity.vector(raw.mapping(pod, "resources", "limits"), f"{path}.limits")
+    asked = _vector(raw.mapping(pod, "resources", "requests"), f"{path}.requests")
+    limits = _vector(raw.mapping(pod, "resources", "limits"), f"{path}.limits")
     for_the_rest = {name: amount for name, amount in limits.items() if name not in total}
     return Resources({**total, **for_the_rest, **asked})
 

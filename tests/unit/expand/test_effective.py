@@ -145,3 +145,21 @@ ONE_PER_NODE = {
 @pytest.mark.parametrize(("template", "alone"), ONE_PER_NODE.values(), ids=ONE_PER_NODE)
 def test_copies_that_can_never_share_a_node_are_found(template: dict[str, Any], alone: bool) -> None:
     assert effective.pod_shape(template).one_per_node is alone
+
+
+def test_remembered_answers_follow_everything_that_a_shape_depends_on() -> None:
+    profile = {"spec": {"sidecars": [{"name": "s", "container": {"resources": {"requests": {"cpu": "1"}}}}]}}
+    larger = {"spec": {"sidecars": [{"name": "s", "container": {"resources": {"requests": {"cpu": "2"}}}}]}}
+    plain = pod(containers=[container(cpu="1")])
+    shapes = [
+        effective.pod_shape(plain),
+        effective.pod_shape(plain, profile),
+        effective.pod_shape(plain, larger),
+        effective.pod_shape(pod(containers=[container(cpu="1")], initContainers=[container(cpu="9")])),
+        effective.pod_shape(pod(containers=[container(cpu="1"), container(cpu="9")])),
+        effective.pod_shape(pod(containers=[container(cpu="1")], affinity=anti())),
+        effective.pod_shape({**pod(containers=[container(cpu="1")], affinity=anti()), "metadata": {}}),
+    ]
+    assert [shape.requests["cpu"] for shape in shapes] == [1000, 2000, 3000, 9000, 10000, 1000, 1000]
+    assert [shape.one_per_node for shape in shapes] == [False] * 5 + [True, False]
+    assert effective.pod_shape(plain, profile) == shapes[1]
