@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 from aiohttp import web
@@ -23,6 +24,8 @@ BODY_MAX_BYTES = 3 * 1024 * 1024
 """As a real server limits request bodies."""
 HEADER_MAX_BYTES = 16 * 1024
 BODY_TIMEOUT_S = 30.0
+HEAD_TIMEOUT_S = 15.0
+"""How long a new connection may take to send its first request's head; aiohttp itself would wait for ever."""
 _SHUTDOWN_S = 1.0
 _ANONYMOUS = Caller("system:anonymous", ("system:unauthenticated",))
 _OPEN_PATHS = frozenset({"/healthz", "/livez", "/readyz", "/version"})
@@ -38,7 +41,7 @@ class HttpServer:
 
     cluster: EmbeddedCluster
     url: str
-    _runner: web.AppRunner
+    _runner: web.ServerRunner
 
     @property
     def ca_pem(self) -> bytes:
@@ -54,17 +57,7 @@ async def serve(cluster: EmbeddedCluster, host: str = "127.0.0.1", port: int = 0
     """Serves a cluster on `host` (loopback only), on a free port unless one is given. Raises `NotLoopback`, OSError."""
     if not ipaddress.ip_address(host).is_loopback:
         raise NotLoopback(f"an embedded API listens on loopback only; {host} is reachable from elsewhere")
-    application = web.Application(client_max_size=BODY_MAX_BYTES)
-    door = _Door(cluster)
-    application.router.add_route("*", "/{path:.*}", door.handle)
-    runner = web.AppRunner(
-        application,
-        access_log=None,
-        handler_cancellation=True,
-        shutdown_timeout=_SHUTDOWN_S,
-        max_line_size=HEADER_MAX_BYTES,
-        max_field_size=HEADER_MAX_BYTES,
-    )
+    runner = web.ServerRunner(_Listener(_Door(cluster)), shutdown_timeout=_SHUTDOWN_S)
     await runner.setup()
     site = web.TCPSite(runner, host, port, ssl_context=certificates.server_identity().context)
     try:
@@ -76,13 +69,52 @@ async def serve(cluster: EmbeddedCluster, host: str = "127.0.0.1", port: int = 0
     return HttpServer(cluster, f"https://{shown}:{runner.addresses[0][1]}", runner)
 
 
+class _Listener(web.Server):
+    """aiohttp's low-level server with every wait of a connection bounded."""
+
+    def __init__(self, door: "_Door") -> None:
+        super().__init__(
+            self._handle,
+            request_factory=self._request,
+            # A reader that goes away ends its watch at once.
+            handler_cancellation=True,
+            access_log=None,
+            max_line_size=HEADER_MAX_BYTES,
+            max_field_size=HEADER_MAX_BYTES,
+        )
+        self._door = door
+        self._waiting: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        loop = asyncio.get_running_loop()
+        self._waiting[handler] = loop.call_later(HEAD_TIMEOUT_S, transport.abort)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        self._arrived(handler)
+        super().connection_lost(handler, exc)
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._arrived(request.protocol)
+        return await self._door.handle(request)
+
+    def _arrived(self, handler: web.RequestHandler) -> None:
+        timer = self._waiting.pop(handler, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _request(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=BODY_MAX_BYTES)
+
+
 class _Door:
     """Turns HTTP requests into API requests and answers into responses."""
 
     def __init__(self, cluster: EmbeddedCluster) -> None:
         self._api = cluster.api
 
-    async def handle(self, request: web.Request) -> web.StreamResponse:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         caller = self._caller(request)
         if caller is None:
             return _whole(_refusal(401, "Unauthorized", "Unauthorized"))
@@ -102,7 +134,7 @@ class _Door:
         answer = self._api.handle(asked)
         return _whole(answer) if answer.stream is None else await _streamed(request, answer)
 
-    def _caller(self, request: web.Request) -> Caller | None:
+    def _caller(self, request: web.BaseRequest) -> Caller | None:
         """Who the bearer token belongs to; None for a wrong one, and for none where one is needed."""
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if not scheme:
@@ -118,7 +150,7 @@ def _whole(answer: Answer) -> web.Response:
     return web.Response(status=answer.status, body=answer.body, headers=answer.headers())
 
 
-async def _streamed(request: web.Request, answer: Answer) -> web.StreamResponse:
+async def _streamed(request: web.BaseRequest, answer: Answer) -> web.StreamResponse:
     stream = answer.stream
     response = web.StreamResponse(status=answer.status, headers=answer.headers())
     response.enable_chunked_encoding()

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from federator.embedded import bodies, options, ownership, patches, reading, refusals, writing
+from federator.embedded import bodies, options, ownership, patches, reading, refusals, validation, writing
 from federator.embedded.context import Context
 from federator.embedded.messages import Answer, ApiRequest, Target
 from federator.embedded.options import WriteOptions
@@ -38,6 +38,7 @@ def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     writing.check_identity(patched, target) if _same_kind(patched, info) else None
     fresh, warnings = _decode(patched, document, media, info, opts)
     revision = writing.update_object(ctx, target, old, fresh, opts)
+    warnings += tuple(validation.warnings(revision.obj, old.obj, info))
     return writing.shown(ctx, request, info, revision, warnings=warnings)
 
 

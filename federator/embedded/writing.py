@@ -41,6 +41,7 @@ def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     check_identity(given, target)
     fresh, warnings = decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
     revision = create_object(ctx, target, fresh, opts)
+    warnings += tuple(validation.warnings(revision.obj, None, info))
     return shown(ctx, request, info, revision, status=201, warnings=warnings)
 
 
@@ -93,6 +94,7 @@ def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
         raise refusals.invalid(info.group, info.plural, target.name, [cause])
     _check_uid(info, target, fresh["metadata"], old)
     revision = update_object(ctx, target, old, fresh, opts)
+    warnings += tuple(validation.warnings(revision.obj, old.obj, info))
     return shown(ctx, request, info, revision, warnings=warnings)
 
 
