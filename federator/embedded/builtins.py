@@ -1,7 +1,7 @@
 """The resources every embedded cluster serves, from trimmed Kubernetes API data (`data/k8s-openapi.json.gz`).
 
-The data are the published API description of Kubernetes 1.36 (Apache-2.0), made by `tests/controlplane/trim_openapi.py`. Read once
-per process and shared by all embedded clusters.
+The data are the published API description of Kubernetes 1.36 (Apache-2.0), made by
+`tests/controlplane/trim_openapi.py`. Read once per process and shared by all embedded clusters.
 """
 
 import functools

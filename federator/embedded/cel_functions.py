@@ -1,9 +1,10 @@
 """The Kubernetes extensions of CEL that our evaluator lacks: quantities, and the string and list helpers rules use.
 
-Plain functions, also callable as methods (`quantity(a).isLessThan(quantity(b))`). A quantity is carried as its canonical text.
-Registered by `cel_rules` only for the rules that name one of them.
+Plain functions, also callable as methods (`quantity(a).isLessThan(quantity(b))`). A quantity is carried as its
+canonical text. Registered by `cel_rules` only for the rules that name one of them.
 """
 
+import itertools
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -60,7 +61,7 @@ def _last_index_of(holder: Any, item: Any) -> int:
 
 
 def _is_sorted(items: list[Any]) -> bool:
-    return all(a <= b for a, b in zip(items, items[1:], strict=False))
+    return all(a <= b for a, b in itertools.pairwise(items))
 
 
 def _find(text: str, pattern: str) -> str:
@@ -124,15 +125,17 @@ FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
     "find": _find,
     "findAll": _find_all,
     "isSorted": _is_sorted,
-    "sum": lambda items: sum(items),
+    "sum": sum,
 }
 """By their CEL name."""
 
 BUILT_IN: Final = frozenset(
-    (
-        "size contains startsWith endsWith matches string int uint double bytes bool duration timestamp type dyn max min "
-        "getFullYear getMonth getDate getDayOfMonth getDayOfWeek getDayOfYear getHours getMinutes getSeconds "
-        "getMilliseconds hasValue value or orValue optional.of optional.none optional.ofNonZeroValue"
-    ).split()
+    {
+        *("size", "contains", "startsWith", "endsWith", "matches", "max", "min"),
+        *("string", "int", "uint", "double", "bytes", "bool", "duration", "timestamp", "type", "dyn"),
+        *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
+        *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+        *("hasValue", "value", "or", "orValue", "optional.of", "optional.none", "optional.ofNonZeroValue"),
+    }
 )
 """What the evaluator knows by itself; any other name in a rule is refused when the rule is compiled."""

@@ -1,7 +1,7 @@
 """`x-kubernetes-validations`: CEL rules of custom resources, compiled once per schema node and only when first needed.
 
-The evaluator takes 200 ms to import, so it is imported by the first rule. A rule gets only the fields of `self` and `oldSelf` that
-it names: converting a whole pod template would cost a hundred times the rule itself.
+The evaluator takes 200 ms to import, so it is imported by the first rule. A rule gets only the fields of `self` and
+`oldSelf` that it names: converting a whole pod template would cost a hundred times the rule itself.
 """
 
 import re
@@ -17,10 +17,10 @@ from federator.embedded.schema import Node
 _USES: Final = re.compile(r"\b(self|oldSelf)\b(?:\s*\.\s*([A-Za-z_]\w*)(?!\w|\s*\())?")
 _STRINGS: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 _RESERVED: Final = frozenset(
-    (
-        "true false null in as break const continue else for function if import let loop package namespace return var "
-        "void while"
-    ).split()
+    {
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"),
+        *("if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    }
 )
 _DEEPEST: Final = 64
 
@@ -237,7 +237,7 @@ def _attempted(raw: Mapping[str, Any], node: Node) -> Rule | RuleError:
 
 
 def compile_rule(raw: Mapping[str, Any], node: Node) -> Rule:
-    """One rule of the schema at `node`. Raises `RuleError` for syntax, unknown functions and unknown fields of `self`."""
+    """One rule of the schema at `node`. Raises `RuleError` for bad syntax, unknown functions, unknown fields of `self`."""
     source = raw.get("rule", "")
     program, named, functions = compile_expression(source, node)
     message_program = None

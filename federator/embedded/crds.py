@@ -1,6 +1,7 @@
 """CustomResourceDefinitions: whether one may be stored, its status, and the resources it brings into being.
 
-Conversion between versions is `None` only: objects keep their fields and change their apiVersion. Schema rules are in `crd_rules`.
+Conversion between versions is `None` only: objects keep their fields and change their apiVersion. Schema rules are in
+`crd_rules`.
 """
 
 import re
@@ -20,8 +21,8 @@ _AGE: Final = PrinterColumn(
     json_path=".metadata.creationTimestamp",
     description=(
         "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
-        "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It is "
-        "represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
+        "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It "
+        "is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
         "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
     ),
 )

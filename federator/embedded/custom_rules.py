@@ -1,4 +1,6 @@
-"""Validation of custom resources: schema, embedded resources, list keys, scale paths and CEL rules, in the server's order."""
+"""Validation of custom resources: schema, embedded resources, list keys, scale paths and CEL rules, in the server's
+order.
+"""
 
 import json
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Fills in what a request left out, in place: CRD schema defaults, and what a real server adds to builtins.
 
-Give it a fresh tree (the result of `pruning.prune`, or a copy): it writes into it. Values that depend on the cluster (addresses,
-uids) are not made here but in `natives`.
+Give it a fresh tree (the result of `pruning.prune`, or a copy): it writes into it. Values that depend on the cluster
+(addresses, uids) are not made here but in `natives`.
 """
 
 from collections.abc import Callable
@@ -92,7 +92,8 @@ def _nothing(_: Any) -> None:
 
 
 def _struct_filler(node: Node) -> Filler:
-    """Struct-valued fields first (a Go struct is never absent), then the kind's own rule, then below, then scalar defaults.
+    """Struct-valued fields first (a Go struct is never absent), then the kind's own rule, then below, then scalar
+    defaults.
 
     Outer before inner, as a real server does: a container's rule may see what its pod's rule has set.
     """

@@ -1,7 +1,8 @@
 """Sets of field paths as FieldsV1 tries, and walkers that make them from objects: the arithmetic of field ownership.
 
-A trie is the JSON of `managedFields[].fieldsV1`: a key per path element (`f:name`, `k:{"name":"app"}`, `v:"x"`), `{}` for a member
-without children, `.` for a member with children. Tries are shared between objects and never changed once made.
+A trie is the JSON of `managedFields[].fieldsV1`: a key per path element (`f:name`, `k:{"name":"app"}`, `v:"x"`), `{}`
+for a member without children, `.` for a member with children. Tries are shared between objects and never changed once
+made.
 """
 
 import json

@@ -49,7 +49,7 @@ def _date(text: str) -> bool:
 
 def _duration(text: str) -> bool:
     stripped = text.strip().lstrip("+-")
-    return stripped == "0" or bool(stripped) and not _DURATION_PART.sub("", stripped).strip()
+    return stripped == "0" or (bool(stripped) and not _DURATION_PART.sub("", stripped).strip())
 
 
 def _uri(text: str) -> bool:

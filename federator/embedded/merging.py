@@ -1,7 +1,7 @@
 """Merging an applied configuration into a live object by its schema: lists by their keys, atomic parts as a whole.
 
-The order of merged lists follows the configuration, with live items kept in between, as a real server does. Nothing is changed in
-place. Called by `ownership.apply` only.
+The order of merged lists follows the configuration, with live items kept in between, as a real server does. Nothing is
+changed in place. Called by `ownership.apply` only.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,9 @@ def merged(live: Any, config: Any, node: Node | None) -> Any:
 
 
 def _merged_items(live: list[Any], config: list[Any], kind: int, node: Node) -> list[Any]:
-    """Items of both lists: shared ones in the configuration's order, live ones before the shared item they stood before."""
+    """Items of both lists: shared ones in the configuration's order, live ones before the shared item they stood
+    before.
+    """
     live_names = [element(item, kind, node) for item in live]
     names = [element(item, kind, node) for item in config]
     old: dict[str, Any] = {}
@@ -79,7 +81,7 @@ _GO_KINDS = {dict: "map", list: "list", str: "string", bool: "boolean", int: "in
 
 
 def mismatches(config: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """Why a configuration does not fit the schema, as the server words it: unknown fields, wrong types, duplicate keys."""
+    """Why a configuration does not fit the schema, in the server's words: unknown fields, wrong types, duplicate keys."""
     if node is None or config is None:
         return
     if node.kind == "object":

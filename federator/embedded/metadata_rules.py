@@ -94,8 +94,8 @@ def qualified_name(name: str) -> list[str]:
     if slash:
         if "/" in prefix:
             return [
-                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end with "
-                "an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
+                "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
+                "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
                 "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
                 "'example.com/MyName')"
             ]
@@ -227,7 +227,8 @@ def on_update(meta: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Field
     if old.get("deletionTimestamp"):
         added = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if added:
-            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {_go_strings(added)}"
+            found = _go_strings(added)
+            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {found}"
             yield forbidden("metadata.finalizers", text)
     for key in _FIXED:
         if meta.get(key) != old.get(key):

@@ -1,7 +1,8 @@
-"""What a real API server fills into builtin objects, one rule per type, called by `defaults` on every struct of that type.
+"""What a real API server fills into builtin objects, one rule per type, called by `defaults` on every struct of that
+type.
 
-Rules write into the dict they get; struct-valued fields are already there. Facts of the Kubernetes 1.36 API, feature gates at
-their defaults. Zero values that the wire form leaves out (`false`, `0`, empty lists) are absent here too.
+Rules write into the dict they get; struct-valued fields are already there. Facts of the Kubernetes 1.36 API, feature
+gates at their defaults. Zero values that the wire form leaves out (`false`, `0`, empty lists) are absent here too.
 """
 
 import base64

@@ -1,7 +1,9 @@
-"""What a real API server does to an object between decoding and storing: the create and update strategies, and admission.
+"""What a real API server does to an object between decoding and storing: the create and update strategies, and
+admission.
 
-All functions write into a fresh object. Status cannot be set on create, nor through the main resource; spec cannot be set through
-the status sub-resource. Builtins get what their strategy generates: a Job's selector, a Pod's phase and tolerations, and so on.
+All functions write into a fresh object. Status cannot be set on create, nor through the main resource; spec cannot be
+set through the status sub-resource. Builtins get what their strategy generates: a Job's selector, a Pod's phase and
+tolerations, and so on.
 """
 
 from collections.abc import Callable
@@ -34,7 +36,7 @@ def prepare_create(obj: Object, info: ResourceInfo, *, uid: str) -> None:
 
 
 def prepare_update(obj: Object, old: Object, info: ResourceInfo) -> None:
-    """Shapes a changed object: its status is the old one, values the server gave stay when the update leaves them out."""
+    """Shapes a changed object: its status is the old one, generated values stay when the update leaves them out."""
     if "status" in info.subresources:
         if "status" in old:
             obj["status"] = old["status"]
@@ -227,7 +229,7 @@ _ON_UPDATE: Final[dict[tuple[str, str], Callable[[Object, Object], None]]] = {
 def allocate_service_addresses(
     service: Object, ip: Callable[[], str], port: Callable[[], int], old: Object | None = None
 ) -> None:
-    """Fills in the addresses and node ports of a Service. `ip` and `port` give free ones; called once per value needed."""
+    """Fills in the addresses and node ports of a Service. `ip` and `port` give free ones, once per value needed."""
     spec = service["spec"]
     if spec.get("type") == "ExternalName":
         return

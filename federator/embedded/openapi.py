@@ -1,7 +1,8 @@
 """OpenAPI v3 documents, one per group and version: what `kubectl explain`, `apply`, `diff` and `edit` read.
 
-Builtins come from the published schemas as they are, custom resources from their CRDs with the references a real server adds. Paths
-hold what clients look for: methods, query parameters, kinds. Documents of builtin groups are made once per process.
+Builtins come from the published schemas as they are, custom resources from their CRDs with the references a real server
+adds. Paths hold what clients look for: methods, query parameters, kinds. Documents of builtin groups are made once per
+process.
 """
 
 import functools

@@ -1,7 +1,8 @@
-"""Field ownership: server-side apply with its conflicts, and the tracking of every other write in `metadata.managedFields`.
+"""Field ownership: server-side apply with its conflicts, and the tracking of every other write in
+`metadata.managedFields`.
 
-Semantics of structured merge as a real server has them (Kubernetes 1.36). A write that touches few fields costs little: sub-trees
-that the old and the new object share are skipped. Nothing is changed in place.
+Semantics of structured merge as a real server has them (Kubernetes 1.36). A write that touches few fields costs little:
+sub-trees that the old and the new object share are skipped. Nothing is changed in place.
 """
 
 import json
@@ -204,8 +205,8 @@ def _configured(applied: Object, info: ResourceInfo, subresource: str) -> Object
 def _pruned(merged: Object, before: Entry, claimed: Trie, others: list[Entry], root: Node) -> Object:
     """Without what this manager applied last time, does not apply now, and nobody else owns.
 
-    A list item goes with all it holds unless another manager owns the item itself; a declared field stays while anything
-    below it is owned.
+    A list item goes with all it holds unless another manager owns the item itself; a declared field stays while
+    anything below it is owned.
     """
     owned = fieldsets.with_named_fields(claimed, root)
     for entry in others:

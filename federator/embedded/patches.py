@@ -1,7 +1,7 @@
 """JSON merge patch (RFC 7386) and JSON patch (RFC 6902) on plain trees; strategic merge patch is in `strategic`.
 
-Each returns a new tree that shares with its target only what it did not touch: neither the target nor the patch is ever changed.
-Refusals carry the status and words of a real server.
+Each returns a new tree that shares with its target only what it did not touch: neither the target nor the patch is ever
+changed. Refusals carry the status and words of a real server.
 """
 
 from typing import Any
@@ -34,10 +34,13 @@ def go_type(value: Any) -> str:
 
 
 def merge(target: Any, patch: Any) -> Any:
-    """JSON merge patch: null removes, objects merge, everything else replaces. The patch of an object must be an object."""
+    """JSON merge patch: null removes, objects merge, everything else replaces. The patch of an object must be an
+    object.
+    """
     if not isinstance(patch, dict):
         raise BadPatch(
-            f"error decoding patch: json: cannot unmarshal {go_type(patch)} into Go value of type map[string]interface {{}}"
+            f"error decoding patch: json: cannot unmarshal {go_type(patch)} into Go value of type "
+            "map[string]interface {}"
         )
     return _merged(target, patch)
 

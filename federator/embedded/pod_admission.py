@@ -1,6 +1,7 @@
 """What the default admission plugins of a real API server add to a new Pod, and its quality of service class.
 
-The service account token volume is left out: embedded clusters run no containers, and it would triple the size of a pod.
+The service account token volume is left out: embedded clusters run no containers, and it would triple the size of a
+pod.
 """
 
 from typing import Any, Final

@@ -1,7 +1,7 @@
 """Validation of pod specs and what they hold, with a real API server's words. Used for pods and for every template.
 
-Covers what people get wrong: names, images, ports, resources, volumes and their mounts, probes, tolerations, spread. Rare corners
-(Windows, projected details, device claims) are not checked.
+Covers what people get wrong: names, images, ports, resources, volumes and their mounts, probes, tolerations, spread.
+Rare corners (Windows, projected details, device claims) are not checked.
 """
 
 import re

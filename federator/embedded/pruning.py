@@ -1,7 +1,7 @@
 """Decoding: a fresh copy of a request's object with only the fields its schema knows, as a real server would read it.
 
-One walk does copying, pruning, null handling and, for builtins, type checks and canonical scalars. Walkers are compiled once per
-schema node. Called by the REST layer on every body; never by trusted writers. It never changes its input.
+One walk does copying, pruning, null handling and, for builtins, type checks and canonical scalars. Walkers are compiled
+once per schema node. Called by the REST layer on every body; never by trusted writers. It never changes its input.
 """
 
 import base64
@@ -80,7 +80,9 @@ def _remember_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def duplicate_fields(raw_json: bytes) -> list[str]:
-    """Dotted paths of keys that a JSON body gives twice, in the order met. Call it only when somebody asks (Strict, Warn)."""
+    """Dotted paths of keys that a JSON body gives twice, in the order met. Call it only when somebody asks (Strict,
+    Warn).
+    """
     found: list[str] = []
 
     def visit(value: Any, path: str) -> None:
@@ -276,7 +278,7 @@ def _moment(value: Any, micro: bool) -> Any:
 
 
 def _schema_or(_: Node) -> Walker:
-    """`items`, `additionalProperties` and `dependencies` of a CRD's schema: a schema, or something else that is kept."""
+    """`items`, `additionalProperties`, `dependencies` of a CRD's schema: a schema, or something else that is kept."""
 
     def walk(value: Any, dropped: list[str]) -> Any:
         if type(value) is dict and "Schema" not in value:
@@ -321,7 +323,7 @@ def _custom_container(node: Node, embedded: bool) -> Walker:
     keep_unknown = node.preserve
     unnamed: tuple[Walker, bool] | None = None
     if values is not None:
-        unnamed = (lambda v, dropped: _custom(values)(v, dropped)), values.nullable or values.has_default
+        unnamed = _custom(values), values.nullable or values.has_default
     elif keep_unknown or node.raw.get("additionalProperties") is True:
         unnamed = (_anything, True)
 

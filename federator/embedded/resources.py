@@ -1,7 +1,8 @@
 """What the embedded API serves: one `ResourceInfo` per resource and version.
 
-Builtins come from `builtins.py`, custom ones from `crds.resource_infos`. A `ResourceInfo` never changes; an updated CRD makes new
-ones. Everything schema-driven (pruning, defaults, validation, ownership, OpenAPI) hangs on `ResourceInfo.node`.
+Builtins come from `builtins.py`, custom ones from `crds.resource_infos`. A `ResourceInfo` never changes; an updated CRD
+makes new ones. Everything schema-driven (pruning, defaults, validation, ownership, OpenAPI) hangs on
+`ResourceInfo.node`.
 """
 
 from collections.abc import Mapping
@@ -35,7 +36,7 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True)
 class ScalePaths:
-    """Where the scale sub-resource reads and writes, as JSON paths such as `.spec.replicas`. `selector` may be empty."""
+    """Where the scale sub-resource reads and writes: JSON paths such as `.spec.replicas`. `selector` may be empty."""
 
     spec: str
     status: str

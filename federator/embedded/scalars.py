@@ -1,6 +1,7 @@
 """Canonical forms of the builtin scalar types, as a real server stores them: quantities and times.
 
-A real server reads `1000m` and stores `1`, reads `+01:00` times and stores `Z`. Pure functions, cached; called while pruning.
+A real server reads `1000m` and stores `1`, reads `+01:00` times and stores `Z`. Pure functions, cached; called while
+pruning.
 """
 
 import datetime
@@ -43,7 +44,8 @@ def amount(text: str) -> Fraction:
 
 @functools.lru_cache(maxsize=8192)
 def quantity(text: str) -> str:
-    """The stored form of a quantity: largest suffix that keeps a whole number, at most nano precision (rounded away from zero).
+    """The stored form of a quantity: largest suffix that keeps a whole number, at most nano precision (rounded away
+    from zero).
 
     Raises ValueError with the real server's wording.
     """
@@ -101,7 +103,9 @@ def _in_exponent(value: Fraction) -> str:
 
 @functools.lru_cache(maxsize=1024)
 def time(text: str, micro: bool) -> str:
-    """An RFC 3339 time in UTC, in whole seconds (or six digits for `micro`). Raises ValueError with the server's wording."""
+    """An RFC 3339 time in UTC, in whole seconds (or six digits for `micro`). Raises ValueError with the server's
+    wording.
+    """
     match = _TIME.match(text)
     layout = "2006-01-02T15:04:05.000000Z07:00" if micro else "2006-01-02T15:04:05Z07:00"
     if match is None:

@@ -1,7 +1,8 @@
 """A structural schema, parsed once into nodes that walkers can read without looking anything up.
 
-Two sources: the builtin types (OpenAPI with `$ref` and `allOf`, resolved lazily: a reference is followed when a walker first goes
-there) and CRDs (already inline). Nodes are shared by all clusters of the process and never change after parsing.
+Two sources: the builtin types (OpenAPI with `$ref` and `allOf`, resolved lazily: a reference is followed when a walker
+first goes there) and CRDs (already inline). Nodes are shared by all clusters of the process and never change after
+parsing.
 """
 
 from collections.abc import Callable, Mapping
@@ -49,7 +50,8 @@ class Node:
     def __init__(self, raw: JSON, resolve: Callable[[str], JSON] | None, name: str = "") -> None:
         self.resolve = resolve
         self.name: str = name
-        """Last word of the builtin definition this node is, such as `DeploymentSpec`; empty in CRDs and inline schemas."""
+        """Last word of the builtin definition this node is, such as `DeploymentSpec`; empty in CRDs and inline schemas.
+        """
         raw, found = merged_reference(raw, resolve)
         self.name = found or name
         self.raw: JSON = raw
@@ -120,7 +122,9 @@ class Node:
 
 
 def merged_reference(raw: JSON, resolve: Callable[[str], JSON] | None) -> tuple[JSON, str]:
-    """`$ref` and the one-element `allOf` around it replaced by what they name (keys beside them win), and that name's last word."""
+    """`$ref` and the one-element `allOf` around it replaced by what they name (keys beside them win), and that name's
+    last word.
+    """
     name = ""
     while resolve is not None:
         reference = raw.get("$ref")

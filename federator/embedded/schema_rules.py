@@ -1,7 +1,8 @@
 """Validation of custom resources against their structural schema, with a real server's words and ratcheting.
 
-Two passes: `fits`, compiled per node and without paths, says yes to almost every object; only when it does not, `problems` walks
-again, slowly, and words each complaint. On updates, complaints about values that did not change are dropped (ratcheting).
+Two passes: `fits`, compiled per node and without paths, says yes to almost every object; only when it does not,
+`problems` walks again, slowly, and words each complaint. On updates, complaints about values that did not change are
+dropped (ratcheting).
 """
 
 import functools
@@ -17,10 +18,11 @@ from federator.embedded.schema import Node
 Fits = Callable[[Any], bool]
 _ABSENT: Final = object()
 _BOUNDS: Final = frozenset(
-    (
-        "minimum maximum multipleOf minLength maxLength pattern minItems maxItems minProperties maxProperties enum "
-        "allOf anyOf oneOf not"
-    ).split()
+    {
+        *("minimum", "maximum", "multipleOf", "minLength", "maxLength", "pattern"),
+        *("minItems", "maxItems", "minProperties", "maxProperties", "enum"),
+        *("allOf", "anyOf", "oneOf", "not"),
+    }
 )
 _CONTAINERS: Final = (dict, list)
 

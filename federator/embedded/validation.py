@@ -1,7 +1,7 @@
 """The one door to validation: whether an object may be stored, and the words when it may not.
 
-Builtins go to `native_rules`, CustomResourceDefinitions also to `crds`, custom resources to `custom_rules`. Called by the REST layer
-after defaulting; trusted writers (the stand-in controllers) do not pass here.
+Builtins go to `native_rules`, CustomResourceDefinitions also to `crds`, custom resources to `custom_rules`. Called by
+the REST layer after defaulting; trusted writers (the stand-in controllers) do not pass here.
 """
 
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Validation of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs, with a real API server's words."""
+"""Validation of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs, in a real server's words."""
 
 import re
 from collections.abc import Iterator, Mapping

@@ -1,10 +1,11 @@
 """Makes `federator/embedded/data/k8s-openapi.json.gz` from a checkout of Kubernetes (its `api/` folder).
 
-Run as `python tests/controlplane/trim_openapi.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v1.36.4`, where the modules
-`k8s.io/kubernetes`, and `api`, `apimachinery` and `apiextensions-apiserver` of the same release, have been downloaded. Only the
-groups the embedded API serves are kept; descriptions stay, for `kubectl explain`. The data are the published API description of
-Kubernetes (Apache-2.0) and which fields its JSON leaves out when they are zero (the `omitempty` of the API types, which OpenAPI
-does not tell); nothing of its code is taken. The result is the same for the same input.
+Run as `python tests/controlplane/trim_openapi.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v1.36.4`, where the
+modules `k8s.io/kubernetes`, and `api`, `apimachinery` and `apiextensions-apiserver` of the same release, have been
+downloaded. Only the groups the embedded API serves are kept; descriptions stay, for `kubectl explain`. The data are the
+published API description of Kubernetes (Apache-2.0) and which fields its JSON leaves out when they are zero (the
+`omitempty` of the API types, which OpenAPI does not tell); nothing of its code is taken. The result is the same for the
+same input.
 """
 
 import gzip
@@ -18,8 +19,8 @@ OUT = Path(__file__).parents[2] / "federator" / "embedded" / "data" / "k8s-opena
 
 SERVED = {
     ("", "v1"): (
-        "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes pods "
-        "podtemplates resourcequotas secrets serviceaccounts services"
+        "bindings configmaps endpoints events limitranges namespaces nodes persistentvolumeclaims persistentvolumes "
+        "pods podtemplates resourcequotas secrets serviceaccounts services"
     ),
     ("apps", "v1"): "controllerrevisions daemonsets deployments replicasets statefulsets",
     ("batch", "v1"): "cronjobs jobs",
@@ -137,12 +138,12 @@ def _struct_fields(folder: Path) -> dict[str, dict[str, tuple[str, bool]]]:
                 inlined.setdefault(name, []).append(go_type.lstrip("*"))
             else:
                 fields[json_name] = (go_type, "omitempty" in options)
-    for name in structs:
+    for name, fields in structs.items():
         todo = list(inlined.get(name, ()))
         while todo:
             inner = todo.pop()
             for json_name, field in structs.get(inner, {}).items():
-                structs[name].setdefault(json_name, field)
+                fields.setdefault(json_name, field)
             todo.extend(inlined.get(inner, ()))
     return structs
 
@@ -160,9 +161,9 @@ def _zero_rules(modules: Path, version: str, schemas: dict[str, Any]) -> dict[st
         omit, null = [], []
         for json_name, prop in sorted(schema.get("properties", {}).items()):
             go_type, omitempty = fields.get(json_name, ("*", False))
-            if go_type in ("metav1.Time", "metav1.MicroTime", "Time", "MicroTime") and json_name != "creationTimestamp":
-                null.append(json_name)
-            elif not omitempty and go_type.startswith(("[]", "map[")):
+            is_time = go_type in ("metav1.Time", "metav1.MicroTime", "Time", "MicroTime")
+            is_list = go_type.startswith(("[]", "map["))
+            if (is_time and json_name != "creationTimestamp") or (is_list and not omitempty):
                 null.append(json_name)
             elif omitempty and not go_type.startswith("*") and ("type" in prop or go_type.startswith("map[")):
                 omit.append(json_name)
