@@ -188,7 +188,8 @@ class Caches:
         """Everything that free room depends on has been listed; a workload kind that is not served has no slices."""
         stores: list[Store[Any]] = [self.pods, self.nodes, self.daemonsets, self.replicasets, self.natives["Job"]]
         slices = [_known(store, self.reflectors[f"slices of {kind}"]) for kind, store in self.slices.items()]
-        return all(store.synced for store in stores) and all(slices) and self.natives_synced
+        asked = _known(self.questions, self.reflectors["ClusterCapacity"])
+        return all(store.synced for store in stores) and all(slices) and asked and self.natives_synced
 
     async def until(self, condition: Callable[[], bool]) -> None:
         """Waits for one of the two above."""
@@ -277,10 +278,9 @@ class Caches:
             self._slice_keys[new.uid] = new.key
             if new.mark is not None:
                 self.highest_seq = max(self.highest_seq, new.mark.seq)
+        self.signals.roll_up(row.key)
         if old is None or new is None or old.content != new.content or old.deleting != new.deleting:
             self.signals.expand(row.key)
-        self.signals.roll_up(row.key)
-        if old is None or new is None or old.generation != new.generation or old.mark != new.mark:
             self.signals.survey()
 
     def _on_native(self, _: Key, old: NativeRow | None, new: NativeRow | None) -> None:

@@ -49,7 +49,7 @@ class CapacityReporter:
         self._includes_seq = 0
         self._written: Mapping[str, Any] | None = None
         """What the last write led to, until the watch has caught up."""
-        self._written_at_s = float("-inf")
+        self._written_at_s: float | None = None
         self.surveys = 0
         caches.signals.to_survey.append(self._dirty.set)
 
@@ -71,11 +71,14 @@ class CapacityReporter:
         """Writes the report if there is news; returns in how many seconds to look again at the earliest."""
         question = self._caches.questions.get(("", clustercapacity.NAME))
         live = self._live(question)
-        capacity, error = self.survey({} if question is None else clustercapacity.asked(question))
+        capacity, error = await self.survey({} if question is None else clustercapacity.asked(question))
         generation = 0 if question is None else question["metadata"].get("generation", 0)
         status = clustercapacity.from_capacity(capacity, observed_generation=generation, error=error)
         if _same(status, live):
             return 0.0
+        if self._written_at_s is None:
+            # A process that has just started does not know when the report was written: a small change can wait.
+            self._written_at_s = self._clock.monotonic() if live else float("-inf")
         due_s = self._written_at_s + self._pause_s(status, live, capacity)
         if due_s > self._clock.monotonic():
             self._dirty.set()
@@ -127,10 +130,14 @@ class CapacityReporter:
         self._written = outcome.obj
         self._written_at_s = self._clock.monotonic()
 
-    def survey(self, asked: Mapping[str, PodShape]) -> tuple[Capacity, str]:
-        """The report as of now, and a sentence on what rounding hides ("" when nothing)."""
+    async def survey(self, asked: Mapping[str, PodShape]) -> tuple[Capacity, str]:
+        """The report as of now, and a sentence on what rounding hides ("" when nothing).
+
+        Large members take tens of milliseconds: others get their turn between the stages, after everything was read.
+        """
         self.surveys += 1
         caches = self._caches
+        includes_seq = self._includes_seq = max(self._includes_seq, caches.highest_seq)
         if self._masks_epoch != caches.nodes_epoch:
             nodes = caches.nodes.items()
             self._masks = Masks([nodes[key] for key in sorted(nodes) if nodes[key].usable])
@@ -139,10 +146,12 @@ class CapacityReporter:
         self._owe_daemons(room)
         self._owe_slices(room)
         self._owe_waiting(room)
+        await asyncio.sleep(0)
         every = room.rows()
+        await asyncio.sleep(0)
         rows = capacities.summarise(every)
+        await asyncio.sleep(0)
         lost = capacities.lost(every, rows)
-        self._includes_seq = max(self._includes_seq, caches.highest_seq)
         error = ""
         if lost != ZERO:
             hidden = ", ".join(f"{amount} {name}" for name, amount in quantity.render(lost).items())
@@ -150,7 +159,7 @@ class CapacityReporter:
         capacity = Capacity(
             rows=rows,
             copies={shape_id: room.copies(asked[shape_id]) for shape_id in sorted(asked)},
-            includes_seq=self._includes_seq,
+            includes_seq=includes_seq,
             exact=lost == ZERO,
         )
         return capacity, error

@@ -87,6 +87,20 @@ async def test_a_job_set_holds_its_slots_until_its_shards_are_done(world: Member
 
 
 @in_member(nodes=FOUR_NODES)
+async def test_recorded_shards_free_their_slots_without_any_pod_event(world: MemberWorld) -> None:
+    await ask(world, ONE_CPU)
+    await until_copies(world, ONE_CPU, 32)
+    spec = {"template": {"spec": {**template()["spec"], "restartPolicy": "Never"}}, "suspend": True}
+    metadata = {"name": "crunch-0-9", "namespace": "feed"}
+    await world.create({"apiVersion": "batch/v1", "kind": "Job", "metadata": metadata, "spec": spec})
+    await world.create(jobset(ranges="0-9", parallelism=5, template=template("1")))
+    await until_copies(world, ONE_CPU, 27)
+    done = {"status": {"completedIndexes": "0-9"}}
+    await world.patch("PinterestJobSet", "crunch", done, subresource="status")
+    await until_copies(world, ONE_CPU, 32)
+
+
+@in_member(nodes=FOUR_NODES)
 async def test_pods_of_others_count_bound_or_waiting(world: MemberWorld) -> None:
     await ask(world, BIG)
     await until_copies(world, BIG, 4)

@@ -1,0 +1,122 @@
+"""The member process on a real API server with its own controllers and scheduler: the same promises as on the
+embedded one."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from federator.api import crds, kinds
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import RealClock
+from federator.member.process import MemberProcess
+from federator.model.steps import ObjectRef
+from tests.controlplane import nodes
+from tests.controlplane.plane import ControlPlane
+from tests.unit.member.memberworld import FLEET, Counting, MemberWorld, jobset, service, template
+
+pytestmark = [pytest.mark.e2e, pytest.mark.real]
+
+
+@dataclass(slots=True)
+class RealWorld:
+    """`counting` sees what the member process writes; `start` begins a new life of it."""
+
+    client: Client
+    counting: Counting
+    task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+            await asyncio.wait([self.task])
+        process = MemberProcess(
+            Client(self.counting, "m1"), cluster="m1", fleet=FLEET, clock=RealClock(), rng=random.Random(3)
+        )
+        self.task = asyncio.get_running_loop().create_task(process.run())
+
+    async def get(self, kind: str, name: str) -> dict[str, Any]:
+        return await self.client.get(MemberWorld.ref(kind, name))
+
+    async def until(self, condition: Callable[[], Awaitable[bool]], within_s: float = 60.0) -> None:
+        async with asyncio.timeout(within_s):
+            while not await condition():  # noqa: ASYNC110 - an API server signals nothing to a test
+                await asyncio.sleep(0.2)
+
+    async def until_status(self, kind: str, name: str, **wanted: Any) -> None:
+        async def holds() -> bool:
+            status = (await self.get(kind, name)).get("status") or {}
+            return all(status.get(field) == value for field, value in wanted.items())
+
+        await self.until(holds)
+
+    async def quiet(self, for_s: float) -> list[str]:
+        """What is written during so many seconds."""
+        before = len(self.counting.log)
+        await asyncio.sleep(for_s)
+        return self.counting.log[before:]
+
+
+@pytest.fixture
+async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
+    cluster = await asyncio.to_thread(control_plane.cluster, "member", controllers=True, scheduler=True)
+    client, counting = Client(cluster.transport(), "m1"), Counting(cluster.transport())
+    for crd in crds.all_crds():
+        name = crd["metadata"]["name"]
+        ref = ObjectRef("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, "CustomResourceDefinition")
+        await client.patch(ref, crd, kind="apply", force=True)
+    await client.create(ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"name": "feed"}})
+    found = RealWorld(client, counting)
+    await found.until(lambda: _served(client))
+    with nodes.running(cluster, nodes.many("n", 3)):
+        await found.start()
+        yield found
+        assert found.task is not None
+        found.task.cancel()
+        await asyncio.wait([found.task])
+    await client.close()
+    await counting.close()
+
+
+async def _served(client: Client) -> bool:
+    try:
+        for kind in kinds.KINDS.values():
+            await client.list(kind.api_version, kind.plural, limit=1)
+    except errors.NotFound:
+        return False
+    return True
+
+
+async def test_slices_are_expanded_rolled_up_and_then_left_alone(world: RealWorld) -> None:
+    pods = template("0.25")
+    pods["spec"]["containers"][0]["livenessProbe"] = {"httpGet": {"path": "/", "port": 8080}}
+    pods["spec"]["volumes"] = [{"name": "scratch", "emptyDir": {}}]
+    await world.client.create(
+        MemberWorld.ref("PinterestService", "web"),
+        service(replicas=4, template=pods, config={"a.properties": "1"}, iamRole="role-web"),
+    )
+    crunch = jobset(ranges="0-4,10-14", shards=20, parallelism=4)
+    await world.client.create(MemberWorld.ref("PinterestJobSet", "crunch"), crunch)
+    await world.until_status("PinterestService", "web", ready=4, healthy=True, observedGeneration=1)
+    await world.until_status("PinterestJobSet", "crunch", completedIndexes="0-4,10-14", healthy=True)
+
+    await asyncio.sleep(4)
+    assert await world.quiet(6) == []
+    await world.start()
+    assert await world.quiet(8) == [], "a new life of the member process found something to write"
+
+    await world.client.patch(MemberWorld.ref("PinterestService", "web"), {"spec": {"replicas": 6, "slice": {"seq": 9}}})
+    await world.until_status("PinterestService", "web", ready=6, healthy=True, observedGeneration=2)
+    await world.client.patch(MemberWorld.ref("Deployment", "web"), {"spec": {"replicas": 1}}, kind="strategic")
+
+    async def repaired() -> bool:
+        return bool((await world.get("Deployment", "web"))["spec"]["replicas"] == 6)
+
+    await world.until(repaired)
+    managers = json.dumps((await world.get("Deployment", "web"))["metadata"]["managedFields"])
+    assert '"manager": "federator-member", "operation": "Apply"' in managers
