@@ -1,7 +1,7 @@
 """Faults as a decorator of the Transport, out of one table, on a seeded or an enumerated schedule.
 
-Used by simulation tests and the campaign, on virtual time only. A killed process is never cancelled: its life is over, so
-that nothing it still tries to send or hear gets through, and a new life is begun by whoever runs the world.
+Used by simulation tests and the campaign, on virtual time only. A killed process is never cancelled: its life is over,
+so that nothing it still tries to send or hear gets through, and a new life is begun by whoever runs the world.
 """
 
 import asyncio
@@ -97,14 +97,16 @@ async def _reset_watch(at: Injection) -> Response:
     return CutResponse(await at.inner.request(at.request), after_chunks=at.rng.randrange(4))
 
 
-FAULTS: tuple[Fault, ...] = (
-    Fault("crash-before-write", "F1", "write", _crash_before_write),
-    Fault("crash-after-write", "F2", "write", _crash_after_write),
-    Fault("lost-reply", "F29", "write", _lose_reply),
-    Fault("conflict", "F39", "change", _conflict),
-    Fault("watch-reset", "F14", "watch", _reset_watch),
-)
-BY_NAME: Mapping[str, Fault] = {fault.name: fault for fault in FAULTS}
+FAULTS: Mapping[str, Fault] = {
+    fault.name: fault
+    for fault in (
+        Fault("crash-before-write", "F1", "write", _crash_before_write),
+        Fault("crash-after-write", "F2", "write", _crash_after_write),
+        Fault("lost-reply", "F29", "write", _lose_reply),
+        Fault("conflict", "F39", "change", _conflict),
+        Fault("watch-reset", "F14", "watch", _reset_watch),
+    )
+}
 
 
 def befalls(fault: Fault, request: Request) -> bool:
@@ -126,7 +128,7 @@ class Seeded:
     """Each fault with its own chance in a thousand, drawn from one generator; nothing after `stop`."""
 
     def __init__(self, rng: random.Random, per_mille: Mapping[str, int]) -> None:
-        unknown = sorted(set(per_mille) - set(BY_NAME))
+        unknown = sorted(set(per_mille) - set(FAULTS))
         if unknown:
             raise ValueError(f"there is no fault {unknown[0]!r} in the table")
         self._rng = rng
@@ -141,7 +143,7 @@ class Seeded:
         """The first fault of the table whose draw succeeds."""
         if self.stopped:
             return None
-        for fault in FAULTS:
+        for fault in FAULTS.values():
             chance = self._per_mille.get(fault.name, 0)
             if chance and befalls(fault, request) and self._rng.randrange(1000) < chance:
                 return fault
@@ -152,7 +154,7 @@ class Exactly:
     """One fault at the n-th request that it can befall (counted from 0 over all API servers): for enumeration."""
 
     def __init__(self, name: str, nth: int) -> None:
-        self._fault = BY_NAME[name]
+        self._fault = FAULTS[name]
         self._nth = nth
         self.seen = 0
         """Requests so far that it could have befallen; a run without the fault tells how many there are."""
@@ -166,7 +168,7 @@ class Exactly:
 
 
 class FaultTransport:
-    """`inner` as one life of one process sees it through a schedule of faults. `fired` counts what happened, by name."""
+    """`inner` as one life of one process sees it through a schedule of faults. `fired` counts them by name."""
 
     def __init__(
         self,
