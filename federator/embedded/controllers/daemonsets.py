@@ -24,7 +24,9 @@ _TOLERATED: Final = [
     {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
     for key, effect in (
         ("not-ready", "NoExecute"),
+        ("not-ready", "NoSchedule"),
         ("unreachable", "NoExecute"),
+        ("unreachable", "NoSchedule"),
         ("disk-pressure", "NoSchedule"),
         ("memory-pressure", "NoSchedule"),
         ("pid-pressure", "NoSchedule"),

@@ -16,11 +16,11 @@ from federator.model.taints import Taint, Toleration
 
 UNSCHEDULABLE: Final = "node(s) were unschedulable"
 NODE_NAME: Final = "node(s) didn't match the requested node name"
-NOT_READY: Final = "node(s) were not ready"
 TAINTED: Final = "node(s) had untolerated taint(s)"
 AFFINITY: Final = "node(s) didn't match Pod's node affinity/selector"
 TOO_MANY: Final = "Too many pods"
 
+_NOT_READY: Final = Taint("node.kubernetes.io/not-ready", "", "NoSchedule")
 _CORDON: Final = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
@@ -67,8 +67,8 @@ def refusal(shape: Shape, node: Node) -> str | None:
     """Why the node can never take the pod as things are, whatever else runs there; None when it could."""
     if node.unschedulable and not any(toleration.tolerates(_CORDON) for toleration in shape.tolerations):
         return UNSCHEDULABLE
-    if not node.ready:
-        return NOT_READY
+    if not node.ready and not any(toleration.tolerates(_NOT_READY) for toleration in shape.tolerations):
+        return TAINTED
     if node.taints and taints.untolerated(node.taints, shape.tolerations) is not None:
         return TAINTED
     for name, value in shape.node_selector.items():

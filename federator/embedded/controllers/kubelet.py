@@ -32,6 +32,8 @@ class Kubelet:
         self._fleet = fleet
         self._defaults = defaults
         self._due: Dirty[_Due] = Dirty()
+        self._held: dict[str, list[_Due]] = {}
+        """What came due on nodes that are down."""
         self._plans: dict[str, Behaviour] = {}
         self._addresses = podstatus.Addresses()
         self._texts = podstatus.Texts()
@@ -48,7 +50,18 @@ class Kubelet:
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
-        """Pods come through the index, nodes through the fleet."""
+        """A node that is ready again takes up what came due meanwhile, and reports its pods ready."""
+        name = event.key[1]
+        if name in self._held and not self._fleet.is_down(name):
+            for due in self._held.pop(name):
+                self._due.add(due)
+            node = self._fleet.by_name.get(name)
+            for key in sorted(node.pods) if node is not None else ():
+                pod = self._pods.by_key[key]
+                if pod.phase == "Running" and not pod.ready and not self._plan(pod).never_ready:
+                    self._due.add(("ready", key, pod.uid))
+        elif self._fleet.is_down(name):
+            self._held.setdefault(name, [])
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if new is None:
@@ -66,7 +79,11 @@ class Kubelet:
     def steps(self) -> Iterator[None]:
         for action, key, uid in self._due.drain():
             pod = self._pods.by_key.get(key)
-            if pod is not None and pod.uid == uid:
+            if pod is None or pod.uid != uid:
+                continue
+            if self._fleet.is_down(pod.node):
+                self._held.setdefault(pod.node, []).append((action, key, uid))
+            else:
                 self._actions[action](pod)
                 yield
 
@@ -125,7 +142,8 @@ class Kubelet:
             self._write(pod, podstatus.pull_failed(pod.obj, "ImagePullBackOff", self._world.now()))
 
     def _ready(self, pod: Pod) -> None:
-        if pod.phase == "Running" and not pod.ready and not pod.deleting:
+        waits = any("waiting" in one["state"] for one in pod.status.get("containerStatuses") or ())
+        if pod.phase == "Running" and not pod.ready and not pod.deleting and not waits:
             self._write(pod, podstatus.with_ready(pod.obj, self._world.now(), ready=True))
 
     # Ending

@@ -173,6 +173,11 @@ class Fleet:
         """Whether any bound pod is less important."""
         return any(count > 0 and level < priority for level, count in self._by_priority.items())
 
+    def is_down(self, name: str) -> bool:
+        """Whether the node's kubelet does nothing: it is there, and not ready."""
+        node = self.by_name.get(name)
+        return node is not None and not node.ready
+
     def annotations(self, name: str) -> Mapping[str, str]:
         node = self.by_name.get(name)
         return {} if node is None else node.annotations

@@ -20,6 +20,7 @@ from federator.embedded.controllers.jobs import Jobs
 from federator.embedded.controllers.kubelet import Kubelet
 from federator.embedded.controllers.namespaces import Namespaces
 from federator.embedded.controllers.neighbours import Neighbours
+from federator.embedded.controllers.nodelife import NodeLife
 from federator.embedded.controllers.nodes import Fleet, NodePool, provide
 from federator.embedded.controllers.pods import PodIndex
 from federator.embedded.controllers.replicasets import ReplicaSets
@@ -88,9 +89,10 @@ class Controllers:
         kubelet = Kubelet(world, pods, fleet, defaults)
         stateful, claims = StatefulSets(world, pods), Claims(world)
         daemons = DaemonSets(world, pods, fleet)
+        life = NodeLife(world, pods, fleet)
         services, ingresses = Services(world, pods), Ingresses(world)
         self._routes = {
-            kinds.nodes.key: [fleet.notice, daemons.notice],
+            kinds.nodes.key: [fleet.notice, kubelet.notice, life.notice, daemons.notice],
             kinds.pods.key: [pods.notice],
             kinds.replicasets.key: [deployments.notice, sets.notice],
             kinds.deployments.key: [deployments.notice],
@@ -102,7 +104,7 @@ class Controllers:
             kinds.endpointslices.key: [services.notice],
             kinds.ingresses.key: [ingresses.notice],
         }
-        self._controllers += [deployments, sets, jobs, stateful, daemons]
+        self._controllers += [life, deployments, sets, jobs, stateful, daemons]
         self._controllers += [scheduler, kubelet, services, ingresses, claims]
 
     async def run(self) -> None:
