@@ -45,6 +45,16 @@ class Placing:
     violations: tuple[str, ...] = ()
     project: str = ""
 
+    @property
+    def unreadable(self) -> bool:
+        """The workload cannot be read as it is written: it was not placed, and what runs of it stays as it is."""
+        return self.reason is Reason.MISCONFIGURED
+
+    @property
+    def short(self) -> bool:
+        """Less is placed than is wanted, and `reason` says why."""
+        return self.shortfall > 0 or self.unreadable
+
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
@@ -113,11 +123,18 @@ class Facts:
     placed: int
 
     @property
+    def left_alone(self) -> bool:
+        """Nothing is changed in any cluster, whatever they hold."""
+        return self.wanted.suspended or (self.placing is not None and self.placing.unreadable)
+
+    @property
     def shared_rows(self) -> tuple[Row, ...]:
         """Clusters that have a share."""
         return tuple(row for row in self.rows if row.share > 0)
 
     @property
     def leftovers(self) -> tuple[Row, ...]:
-        """Clusters that still hold a slice without having a share."""
+        """Clusters that still hold a slice without having a share, and are to be emptied."""
+        if self.left_alone:
+            return ()
         return tuple(row for row in self.rows if row.share == 0 and row.exists)

@@ -56,8 +56,8 @@ def waiting_for(facts: Facts) -> str:
     wanted, placing, tally = facts.wanted, facts.placing, facts.tally
     if wanted.deleting:
         return "It is being deleted."
-    if wanted.suspended:
-        return _waiting_suspended(facts)
+    if facts.left_alone:
+        return _waiting_left_alone(facts)
     if placing is None:
         return "It has not been placed yet."
     if not placing.current:
@@ -82,11 +82,12 @@ def waiting_for(facts: Facts) -> str:
     return ""
 
 
-def _waiting_suspended(facts: Facts) -> str:
+def _waiting_left_alone(facts: Facts) -> str:
     """Nothing is changed, so all there is to wait for is to be heard, and what runs to stand."""
     if unheard := [row for row in facts.rows if not row.known]:
         return f"{_names(unheard)} {_verb(unheard, 'is', 'are')} not heard."
-    return "" if facts.tally.finished or facts.tally.exact or facts.leftovers else f"{_progress(facts)}."
+    as_decided = facts.tally.finished or facts.tally.exact or not facts.shared_rows
+    return "" if as_decided else f"{_progress(facts)}."
 
 
 def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
@@ -131,7 +132,7 @@ def _ready(facts: Facts) -> Condition:
         return ready(False, Reason.SUSPENDED.value, "It is suspended, and was not placed before.")
     if placing is None:
         return ready(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
-    short = placing.shortfall > 0
+    short = placing.short
     if tally.ready_lo >= tally.need and not short:
         return ready(True, "Ready", f"{_progress(facts)}.")
     if tally.ready_hi < tally.need or short:
@@ -151,8 +152,9 @@ def _placed(facts: Facts) -> Condition:
     if placing is None:
         return Condition("Placed", conditions.UNKNOWN, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
     generation = wanted.generation if placing.current else facts.observed_generation
-    if placing.shortfall > 0:
-        return Condition("Placed", conditions.FALSE, placing.reason.value, _shortfall(facts, placing), generation)
+    if placing.short:
+        message = placing.message if placing.unreadable else _shortfall(facts, placing)
+        return Condition("Placed", conditions.FALSE, placing.reason.value, message, generation)
     if wanted.suspended and not facts.placed:
         return Condition("Placed", conditions.FALSE, Reason.SUSPENDED.value, "It is suspended.", generation)
     clusters = len([share for share in placing.shares if share.count > 0])
@@ -217,7 +219,7 @@ def _stalled(facts: Facts) -> Condition:
         return Condition("Stalled", conditions.TRUE, reason, message, facts.observed_generation)
 
     placing = facts.placing
-    if placing is not None and placing.shortfall > 0 and placing.reason in STALLING:
+    if placing is not None and placing.short and placing.reason in STALLING:
         return stalled(placing.reason.value, placing.message)
     permanent = next((refusal for refusal in facts.refusals if refusal.permanent), None)
     if permanent is not None:
@@ -277,6 +279,8 @@ def _summary(facts: Facts) -> str:
         return f"suspended; {_progress(facts)}" if facts.rows else "suspended"
     if placing is None:
         return "waiting to be placed"
+    if placing.unreadable:
+        return f"misconfigured: {placing.message}"
     if placing.shortfall > 0 and (tally.ready_lo >= facts.placed or facts.placed == 0):
         return f"placed {_shortfall(facts, placing)}"
     text = _progress(facts)

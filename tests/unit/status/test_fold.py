@@ -120,6 +120,16 @@ def test_a_shortfall_that_waiting_cannot_lift_is_stalled() -> None:
     assert fold.settled
 
 
+def test_a_workload_that_cannot_be_read_is_stalled_and_what_runs_of_it_stays() -> None:
+    placing = Placing(reason=Reason.MISCONFIGURED, message="spec.execution: Exclusive is not offered yet")
+    fold = folding.fold(wanted(0), placing, [seen("c0", 3)])
+    assert condition(fold, "Ready").status == "False"
+    assert condition(fold, "Stalled").reason == "Misconfigured"
+    assert condition(fold, "Applied").reason != "Leaving"
+    assert fold.settled
+    assert fold.summary == "misconfigured: spec.execution: Exclusive is not offered yet"
+
+
 def test_before_the_first_decision_everything_is_pending() -> None:
     fold = folding.fold(wanted(5), None, [])
     assert states(fold)["Ready"] == "Unknown"
