@@ -152,7 +152,7 @@ class Books:
 
     def _tell(self, uid: str) -> None:
         for ledger in self._ledgers:
-            ledger.refresh(uid)
+            ledger.follow(uid)
 
     def base(self, cluster: str, capacity: Capacity) -> Base:
         """The room of a cluster by this summary, computed once per summary."""

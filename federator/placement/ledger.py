@@ -176,8 +176,27 @@ class Ledger:
         while len(self._undo) > mark:
             self._undo.pop()()
 
-    def refresh(self, uid: str) -> None:
-        """The books have changed under this batch: what it holds for the workload is compared with them afresh."""
+    def follow(self, uid: str) -> None:
+        """The books now say what this workload holds: what the batch thought of it no longer counts."""
+        self._commitments.pop(uid, None)
+        self._recount(uid)
+
+    def _hold(self, uid: str, commitment: Commitment | None) -> None:
+        known, before = uid in self._commitments, self._commitments.get(uid)
+        self._commitments[uid] = commitment
+        self._recount(uid)
+
+        def undo() -> None:
+            if known:
+                self._commitments[uid] = before
+            else:
+                self._commitments.pop(uid, None)
+            self._recount(uid)
+
+        self._undo.append(undo)
+
+    def _recount(self, uid: str) -> None:
+        """Brings the difference from the books, as far as this workload makes one, up to date."""
         for commitment, sign in self._deltas.pop(uid, ()):
             self._count(commitment, -sign)
         if uid not in self._commitments:
@@ -186,20 +205,6 @@ class Ledger:
         self._deltas[uid] = [(commitment, sign) for commitment, sign in delta if commitment is not None]
         for commitment, sign in self._deltas[uid]:
             self._count(commitment, sign)
-
-    def _hold(self, uid: str, commitment: Commitment | None) -> None:
-        known, before = uid in self._commitments, self._commitments.get(uid)
-        self._commitments[uid] = commitment
-        self.refresh(uid)
-
-        def undo() -> None:
-            if known:
-                self._commitments[uid] = before
-            else:
-                del self._commitments[uid]
-            self.refresh(uid)
-
-        self._undo.append(undo)
 
     def _count(self, commitment: Commitment, sign: int) -> None:
         if not commitment.copies:
