@@ -15,7 +15,8 @@ from federator.embedded.revisions import ADDED, DELETED, Event, JsonObject
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"
 
-_Item = tuple[ResourceInfo, Key]
+_Item = tuple[tuple[str, str], Key]
+"""(group, plural) and key. Not the `ResourceInfo`: a changed CRD makes new ones for the same objects."""
 
 
 class Garbage:
@@ -26,6 +27,7 @@ class Garbage:
         self._world = world
         self._resources = resources
         self._kinds: set[tuple[str, str]] = set()
+        self._infos: dict[tuple[str, str], ResourceInfo] = {}
         self._known: dict[str, _Item] = {}
         self._dependents: dict[str, dict[_Item, None]] = {}
         self._waiting: set[str] = set()
@@ -34,7 +36,8 @@ class Garbage:
         self._owners: Dirty[_Item] = Dirty()
 
     def notice(self, event: Event) -> None:
-        obj, item = event.current.obj, (event.resource, event.key)
+        obj, item = event.current.obj, (event.resource.key, event.key)
+        self._infos[item[0]] = event.resource
         metadata = obj["metadata"]
         references = metadata.get("ownerReferences")
         before = event.previous.obj["metadata"].get("ownerReferences") if event.previous is not None else None
@@ -79,6 +82,9 @@ class Garbage:
                 if not dependents:
                     del self._dependents[reference["uid"]]
 
+    def _get(self, item: _Item) -> JsonObject | None:
+        return self._world.get(self._infos[item[0]], item[1])
+
     def steps(self) -> Iterator[None]:
         while self._owners or self._checks:
             for item in self._owners.drain():
@@ -90,7 +96,7 @@ class Garbage:
     # Owners being deleted
 
     def _release(self, item: _Item) -> Iterator[None]:
-        obj = self._world.get(*item)
+        obj = self._get(item)
         if obj is None or "deletionTimestamp" not in obj["metadata"]:
             return
         finalizers = obj["metadata"].get("finalizers") or ()
@@ -103,7 +109,7 @@ class Garbage:
         elif FOREGROUND in finalizers:
             blocked = False
             for dependent in list(self._dependents.get(uid, ())):
-                child = self._world.get(*dependent)
+                child = self._get(dependent)
                 if child is None:
                     continue
                 blocked = blocked or _blocks(child, uid)
@@ -114,31 +120,31 @@ class Garbage:
         yield
 
     def _drop_finalizer(self, item: _Item, finalizer: str) -> None:
-        obj = self._world.get(*item)
+        obj = self._get(item)
         if obj is None:
             return
         left = [name for name in obj["metadata"].get("finalizers") or () if name != finalizer]
         metadata = {**obj["metadata"], "finalizers": left}
         if not left:
             del metadata["finalizers"]
-        self._world.store.update(item[0], {**obj, "metadata": metadata})
+        self._world.store.update(self._infos[item[0]], {**obj, "metadata": metadata})
 
     def _drop_references(self, item: _Item, uids: set[str]) -> None:
-        obj = self._world.get(*item)
+        obj = self._get(item)
         if obj is None:
             return
         left = [entry for entry in obj["metadata"].get("ownerReferences") or () if entry["uid"] not in uids]
         metadata = {**obj["metadata"], "ownerReferences": left}
         if not left:
             del metadata["ownerReferences"]
-        self._world.store.update(item[0], {**obj, "metadata": metadata})
+        self._world.store.update(self._infos[item[0]], {**obj, "metadata": metadata})
 
     # Dependents
 
     def _check(self, item: _Item) -> None:
         """Deletes an object whose owners are all gone or going, or trims its references."""
-        resource, key = item
-        obj = self._world.get(resource, key)
+        resource, key = self._infos[item[0]], item[1]
+        obj = self._get(item)
         if obj is None or "deletionTimestamp" in obj["metadata"]:
             return
         references = obj["metadata"].get("ownerReferences") or ()
@@ -169,7 +175,7 @@ class Garbage:
         if owner is None:
             group = reference["apiVersion"].rpartition("/")[0]
             return "absent" if self._serves(group, reference["kind"]) else "solid"
-        resource, (namespace, name) = owner
+        resource, (namespace, name) = self._infos[owner[0]], owner[1]
         if not key[0] and namespace:
             return "solid"  # a namespaced owner of a cluster-scoped object is invalid and never acted upon
         if name != reference["name"] or resource.kind != reference["kind"] or namespace not in ("", key[0]):
