@@ -237,7 +237,7 @@ def _attempted(raw: Mapping[str, Any], node: Node) -> Rule | RuleError:
 
 
 def compile_rule(raw: Mapping[str, Any], node: Node) -> Rule:
-    """One rule of the schema at `node`. Raises `RuleError` for bad syntax, unknown functions, unknown fields of `self`."""
+    """One rule of the schema at `node`. Raises `RuleError` (syntax, unknown functions, unknown fields of `self`)."""
     source = raw.get("rule", "")
     program, named, functions = compile_expression(source, node)
     message_program = None
@@ -270,17 +270,28 @@ def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, frozense
     try:
         program = cel.compile(source)
     except ValueError as error:
-        raise RuleError(f"compilation failed: {str(error).partition(': ')[2] or error}") from None
+        found = str(error)
+        raise RuleError(
+            "compilation failed: " + found[max(found.find("ERROR: "), 0) :].replace("\n|", "\n |")
+        ) from None
     names = {name for name in program.functions() if name[0].isalpha()}
     unknown = sorted(names - cel_functions.FUNCTIONS.keys() - cel_functions.BUILT_IN)
     if unknown:
-        raise RuleError(f"compilation failed: undeclared reference to '{unknown[0]}' (in container '')")
+        at = re.search(rf"\b{unknown[0]}\s*\(", source)
+        problem = f"undeclared reference to '{unknown[0]}' (in container '')"
+        raise _located(problem, source, at.end() - 1 if at else 0)
     named = _named_fields(source)
     known = {spelling(key) for key in node.fields} | {"apiVersion", "kind", "metadata"}
     for name in sorted((named["self"] or frozenset()) - known):
         if node.kind == "object" and node.fields and not node.preserve:
-            raise RuleError(f"compilation failed: undefined field '{name}'")
+            at = re.search(rf"\bself\s*\.\s*{name}\b", source)
+            raise _located(f"undefined field '{name}'", source, source.index(".", at.start()) if at else 0)
     return program, named, {name: cel_functions.FUNCTIONS[name] for name in names & cel_functions.FUNCTIONS.keys()}
+
+
+def _located(problem: str, source: str, column: int) -> RuleError:
+    """A complaint about one place of a rule, with the place pointed at as the compiler does."""
+    return RuleError(f"compilation failed: ERROR: <input>:1:{column + 1}: {problem}\n | {source}\n | {'.' * column}^")
 
 
 def _named_fields(source: str) -> dict[str, frozenset[str] | None]:

@@ -9,13 +9,15 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from federator.embedded import cel_rules, schema_rules
-from federator.embedded.fielderrors import FieldError, forbidden, invalid, not_supported, required
+from federator.embedded.fielderrors import FieldError, forbidden, go_json, invalid, not_supported, required
 from federator.embedded.schema import Node
 
 Schema = Mapping[str, Any]
 
 _TYPES: Final = ("array", "boolean", "integer", "number", "object", "string")
 _UNSUPPORTED: Final = ("id", "additionalItems", "patternProperties", "definitions", "dependencies", "$ref")
+_HIDE_STRUCTURE: Final = tuple(f".{key}" for key in (*_UNSUPPORTED, "uniqueItems", "items"))
+"""With one of these a schema cannot be read as a structural one, and nothing is said about its structure."""
 _JUNCTORS: Final = ("allOf", "anyOf", "oneOf")
 _INT_OR_STRING: Final = [{"type": "integer"}, {"type": "string"}]
 _NESTED_FORBIDDEN: Final = (
@@ -39,11 +41,12 @@ _REASONS: Final = ("FieldValueDuplicate", "FieldValueForbidden", "FieldValueInva
 def check(schema: Schema, path: str, has_status: bool) -> list[FieldError]:
     """Complaints about one version's schema. `has_status`: the status sub-resource restricts the root."""
     errors = list(_root(schema, path, has_status))
-    plain = list(_supported(schema, path))
-    errors += plain
-    if not errors:
+    unsupported = list(_supported(schema, path))
+    structural: list[FieldError] = []
+    if not any(error.field.endswith(_HIDE_STRUCTURE) for error in unsupported):
         structural = [*_structural(schema, "root", path), *_complete(schema, path)]
-        errors += sorted(structural, key=lambda error: error.line())
+        structural.sort(key=lambda error: error.line())
+    errors += structural + unsupported
     if not errors:
         node = Node(schema, None)
         errors += list(_defaults(node, path))
@@ -82,10 +85,12 @@ def _supported(schema: Schema, path: str) -> Iterator[FieldError]:
         # Whatever it says: with properties, unknown ones are pruned, not refused.
         yield forbidden(f"{path}.additionalProperties", "additionalProperties and properties are mutual exclusive")
     kind = schema.get("type", "")
+    if kind and kind not in _TYPES:
+        yield not_supported(f"{path}.type", kind, _TYPES)
     if kind == "null":
         yield forbidden(f"{path}.type", "type cannot be set to null, use nullable as an alternative")
-    elif kind and kind not in _TYPES:
-        yield not_supported(f"{path}.type", kind, _TYPES)
+    if schema.get("x-kubernetes-preserve-unknown-fields") is False:
+        yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", False, "must be true or undefined")
     for key in _UNSUPPORTED:
         if key in schema and schema[key] not in (None, "", {}, []):
             yield forbidden(f"{path}.{key}", f"{key} is not supported")
@@ -142,6 +147,7 @@ def _map_items(schema: Schema, keys: list[str], path: str) -> Iterator[FieldErro
     if items.get("type") != "object":
         text = "must be object if parent array's x-kubernetes-list-type is map"
         yield invalid(f"{path}.items.type", items.get("type", ""), text)
+        return
     if items.get("nullable"):
         yield forbidden(f"{path}.items.nullable", "cannot be nullable when x-kubernetes-list-type is map")
     properties = items.get("properties") or {}
@@ -186,7 +192,7 @@ def _structural(schema: Schema, level: str, path: str) -> Iterator[FieldError]:
     if isinstance(extra, Mapping):
         yield from _structural(extra, "field", f"{path}.additionalProperties")
     yield from _type_rules(schema, kind, level, path)
-    yield from _junctors(schema, level, path, bool(schema.get("x-kubernetes-int-or-string")))
+    yield from _junctors(schema, level, path, True)
     if level == "root":
         yield from _metadata(schema, path)
 
@@ -198,8 +204,6 @@ def _type_rules(schema: Schema, kind: str, level: str, path: str) -> Iterator[Fi
     if either and preserve:
         text = "must be false if x-kubernetes-int-or-string is true"
         yield invalid(f"{path}.x-kubernetes-preserve-unknown-fields", True, text)
-    if either and kind:
-        yield forbidden(f"{path}.type", "must be empty if x-kubernetes-int-or-string is true")
     if embedded and kind != "object":
         yield _wrong_kind(path, kind, "must be object if x-kubernetes-embedded-resource is true")
     elif not kind and not either and not preserve:
@@ -221,7 +225,9 @@ def _type_rules(schema: Schema, kind: str, level: str, path: str) -> Iterator[Fi
 
 def _bad_pattern(pattern: str) -> str:
     """Why RE2 refuses a pattern, or empty."""
-    look = re.search(r"\(\?(<?[=!])", pattern)
+    look = re.search(r"\(\?(<?[=!])([^)]*\)?)", pattern)
+    if look and look.group(1).startswith("<"):
+        return f"error parsing regexp: invalid named capture: `{look.group(0)}`"
     if look:
         return f"error parsing regexp: invalid or unsupported Perl syntax: `(?{look.group(1)}`"
     if re.search(r"(?<!\\)\\[1-9]", pattern):
@@ -229,6 +235,8 @@ def _bad_pattern(pattern: str) -> str:
     try:
         re.compile(pattern.replace(r"\z", r"\Z"))
     except re.error as error:
+        if "unterminated subpattern" in error.msg:
+            return f"error parsing regexp: missing closing ): `{pattern}`"
         return f"error parsing regexp: {error}"
     return ""
 
@@ -272,22 +280,12 @@ def _nested(schema: Schema, level: str, path: str, either: bool) -> Iterator[Fie
 
 
 def _complete(schema: Schema, path: str) -> Iterator[FieldError]:
-    """Every field or item that a junctor names must be described outside of it."""
+    """Every field or item that a junctor of the root names must be described outside of it."""
     for key in _JUNCTORS:
         for index, child in enumerate(schema.get(key) or ()):
             yield from _mentioned(child, schema, f"{path}.{key}[{index}]", path)
     if isinstance(schema.get("not"), Mapping):
         yield from _mentioned(schema["not"], schema, f"{path}.not", path)
-    for child, at in _described(schema, path):
-        yield from _complete(child, at)
-
-
-def _described(schema: Schema, path: str) -> Iterator[tuple[Schema, str]]:
-    for key, child in (schema.get("properties") or {}).items():
-        yield child, f"{path}.properties[{key}]"
-    for key in ("items", "additionalProperties"):
-        if isinstance(schema.get(key), Mapping):
-            yield schema[key], f"{path}.{key}"
 
 
 def _mentioned(nested: Schema, outside: Schema, path: str, at: str) -> Iterator[FieldError]:
@@ -341,7 +339,21 @@ def _compiles(raw: Schema, key: str, node: Node, where: str) -> Iterator[FieldEr
     try:
         cel_rules.compile_expression(raw[key], node)
     except cel_rules.RuleError as error:
-        yield invalid(f"{where}.{key}", dict(raw), str(error))
+        # A real server prints the rule as its Go struct.
+        printed = {go: raw.get(name, empty) for go, name, empty in _RULE_FIELDS}
+        yield FieldError(
+            f"{where}.{key}", "FieldValueInvalid", f"Invalid value: {go_json(printed, sort=False)}: {error}"
+        )
+
+
+_RULE_FIELDS: Final = (
+    ("Rule", "rule", ""),
+    ("Message", "message", ""),
+    ("MessageExpression", "messageExpression", ""),
+    ("Reason", "reason", None),
+    ("FieldPath", "fieldPath", ""),
+    ("OptionalOldSelf", "optionalOldSelf", None),
+)
 
 
 def _message_problems(raw: Schema, where: str) -> Iterator[FieldError]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded import crd_rules, metadata_rules
-from federator.embedded.fielderrors import FieldError, invalid, not_supported, required
+from federator.embedded.fielderrors import FieldError, go_json, invalid, not_supported, required
 from federator.embedded.resources import PrinterColumn, ResourceInfo, ScalePaths, Subresource
 from federator.embedded.schema import LazyNode, Node
 
@@ -22,8 +22,8 @@ _AGE: Final = PrinterColumn(
     description=(
         "CreationTimestamp is a timestamp representing the server time when this object was created. It is not "
         "guaranteed to be set in happens-before order across separate operations. Clients may not set this value. It "
-        "is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More info: "
-        "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
+        "is represented in RFC3339 form and is in UTC.\n\nPopulated by the system. Read-only. Null for lists. More "
+        "info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
     ),
 )
 _COLUMN_TYPES: Final = ("boolean", "date", "integer", "number", "string")
@@ -137,6 +137,8 @@ def check(crd: Crd, old: Crd | None = None) -> list[FieldError]:
         errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     errors += _spec_problems(spec, names)
     errors += _schema_problems(spec)
+    if not any(version.get("storage") for version in spec.get("versions") or ()):
+        errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     if old is not None:
         errors += _fixed(spec, old.get("spec") or {})
     return errors
@@ -191,15 +193,35 @@ def _version_problems(versions: list[dict[str, Any]]) -> Iterator[FieldError]:
         at = f"spec.versions[{index}]" if len(versions) > 1 else "spec"
         yield from _column_problems(version, at)
         yield from _subresource_problems(version.get("subresources") or {}, f"{at}.subresources")
-        for position, field in enumerate(version.get("selectableFields") or ()):
-            path = field.get("jsonPath", "")
-            if not _JSON_PATH.match(path):
-                yield invalid(f"{at}.selectableFields[{position}].jsonPath", path, f"is an invalid path: {path}")
+        yield from _selectable_problems(version, f"{at}.selectableFields")
     names = [version.get("name") for version in versions]
     if len(set(names)) != len(names):
-        yield invalid("spec.versions", versions, "must contain unique version names")
+        yield _about_versions(versions, "must contain unique version names")
     if sum(bool(version.get("storage")) for version in versions) != 1:
-        yield invalid("spec.versions", versions, "must have exactly one version marked as storage version")
+        yield _about_versions(versions, "must have exactly one version marked as storage version")
+    problems = metadata_rules.dns_1035(names[0]) if names and names[0] else []
+    if problems:
+        # The first version's name is checked twice: it is also the deprecated `spec.version`.
+        yield invalid("spec.version", names[0], ",".join(problems))
+
+
+def _about_versions(versions: list[dict[str, Any]], text: str) -> FieldError:
+    """A complaint about all versions; a real server prints them as its Go structs, the schemas left out."""
+    printed = [
+        {
+            "Name": version.get("name", ""),
+            "Served": bool(version.get("served")),
+            "Storage": bool(version.get("storage")),
+            "Deprecated": bool(version.get("deprecated")),
+            "DeprecationWarning": version.get("deprecationWarning"),
+            "Schema": None,
+            "Subresources": None,
+            "AdditionalPrinterColumns": None,
+            "SelectableFields": None,
+        }
+        for version in versions
+    ]
+    return FieldError("spec.versions", "FieldValueInvalid", f"Invalid value: {go_json(printed, sort=False)}: {text}")
 
 
 def _column_problems(version: dict[str, Any], at: str) -> Iterator[FieldError]:
@@ -216,6 +238,25 @@ def _column_problems(version: dict[str, Any], at: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.format", column["format"], f"must be one of {','.join(_COLUMN_FORMATS)}")
         if not column.get("jsonPath"):
             yield required(f"{path}.JSONPath")
+
+
+def _selectable_problems(version: dict[str, Any], at: str) -> Iterator[FieldError]:
+    for index, field in enumerate(version.get("selectableFields") or ()):
+        path, where = field.get("jsonPath", ""), f"{at}[{index}].jsonPath"
+        schema: Any = (version.get("schema") or {}).get("openAPIV3Schema") or {}
+        for step in path.lstrip(".").split("."):
+            schema = (schema.get("properties") or {}).get(step) if schema else None
+        if not path:
+            yield required(where)
+        elif path.startswith(".metadata"):
+            yield invalid(where, path, "must not point to fields in metadata")
+        elif schema is None:
+            yield invalid(where, path, "is an invalid path: does not refer to a valid field")
+        elif schema.get("type") not in ("string", "boolean", "integer"):
+            text = (
+                "must point to a field of type string, boolean or integer. Enum string fields and strings with formats"
+            )
+            yield invalid(where, path, f"{text} are allowed.")
 
 
 def _subresource_problems(subresources: dict[str, Any], at: str) -> Iterator[FieldError]:

@@ -6,7 +6,7 @@ Pure values. Produced by every kind of validation, turned into answers by the RE
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,16 @@ class FieldError:
 def shown(value: Any) -> str:
     """A value as the server prints it: strings quoted, objects and lists as compact JSON with sorted keys."""
     if isinstance(value, dict | list):
-        return json.dumps(value, separators=(",", ":"), sort_keys=True, ensure_ascii=False)
+        return go_json(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+_HTML: Final = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
+
+
+def go_json(value: Any, *, sort: bool = True) -> str:
+    """Compact JSON as Go writes it, with the characters escaped that could be HTML."""
+    return json.dumps(value, separators=(",", ":"), sort_keys=sort, ensure_ascii=False).translate(_HTML)
 
 
 def required(field: str, detail: str = "") -> FieldError:

@@ -81,7 +81,7 @@ _GO_KINDS = {dict: "map", list: "list", str: "string", bool: "boolean", int: "in
 
 
 def mismatches(config: Any, node: Node | None, path: str = "") -> Iterator[str]:
-    """Why a configuration does not fit the schema, in the server's words: unknown fields, wrong types, duplicate keys."""
+    """Why a configuration does not fit the schema, in the server's words: unknown fields, wrong types, double keys."""
     if node is None or config is None:
         return
     if node.kind == "object":

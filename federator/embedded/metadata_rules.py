@@ -95,8 +95,8 @@ def qualified_name(name: str) -> list[str]:
         if "/" in prefix:
             return [
                 "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-                "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
-                "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
+                "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation "
+                "is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
                 "'example.com/MyName')"
             ]
         problems += ["prefix part must be non-empty"] if not prefix else [f"prefix part {p}" for p in subdomain(prefix)]
