@@ -49,6 +49,8 @@ class Api:
             return text_answer(page.message + "\n", 404)
         except refusals.Refusal as refusal:
             return json_answer(refusal.status(), refusal.code)
+        except RecursionError:
+            return json_answer(refusals.bad_request("the object is nested too deeply").status(), 400)
 
     def _answer(self, request: ApiRequest) -> Answer:
         target = self._route(request.path)

@@ -7,6 +7,7 @@ and the time a body may take to arrive.
 import asyncio
 import base64
 import ipaddress
+import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +20,8 @@ from aiohttp import web
 from federator.embedded import certificates, refusals
 from federator.embedded.messages import Answer, ApiRequest, Caller, json_answer
 from federator.embedded.server import EmbeddedCluster
+
+log = logging.getLogger(__name__)
 
 BODY_MAX_BYTES = 3 * 1024 * 1024
 """As a real server limits request bodies."""
@@ -131,7 +134,11 @@ class _Door:
         for name, value in request.query.items():
             query.setdefault(name, []).append(value)
         asked = ApiRequest(request.method, request.rel_url.raw_path, query, headers, body, caller)
-        answer = self._api.handle(asked)
+        try:
+            answer = self._api.handle(asked)
+        except Exception as error:
+            log.exception("the embedded API failed at %s %s", request.method, request.path)
+            answer = _refusal(500, "InternalError", f"Internal error occurred: {error}")
         return _whole(answer) if answer.stream is None else await _streamed(request, answer)
 
     def _caller(self, request: web.BaseRequest) -> Caller | None:

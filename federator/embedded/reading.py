@@ -24,6 +24,7 @@ _CONTINUE_EXPIRED = (
 def get(store: Store, request: ApiRequest, target: Target) -> Answer:
     """One object, or 404."""
     revision = existing(store, target)
+    parse_version(request.param("resourceVersion") or "0")
     check_not_ahead(store, request.param("resourceVersion"))
     return Answer(body=views.view(request, target.info, store.clock.now).one(revision))
 
@@ -94,18 +95,19 @@ def check_not_ahead(store: Store, text: str) -> int:
     """The version a request names (0 when it names none). Raises 400 for nonsense, 504 for one that is yet to come."""
     if not text:
         return 0
-    number = parse_version(text)
+    number = parse_version(text, lists=True)
     if number > store.revision:
         raise too_large(number, store.revision)
     return number
 
 
-def parse_version(text: str) -> int:
-    """A resourceVersion of a query as an integer. Raises `Refusal` 400."""
+def parse_version(text: str, *, lists: bool = False) -> int:
+    """A resourceVersion of a query as an integer. Raises `Refusal`, 400 for lists, else 500, as a real server does."""
     if not (text.isascii() and text.isdigit()):
         why = f'resourceVersion: Invalid value: "{text}": strconv.ParseUint: parsing "{text}": invalid syntax'
-        # A real server answers 500 here when it watches or gets one object, 400 when it lists.
-        raise refusals.bad_request(f"invalid resource version: {why}")
+        if lists:
+            raise refusals.bad_request(f"invalid resource version: {why}")
+        raise refusals.Refusal(500, "", why)
     return int(text)
 
 

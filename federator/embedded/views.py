@@ -16,7 +16,6 @@ from federator.embedded.resources import ResourceInfo
 from federator.embedded.revisions import JsonObject, Revision
 
 _encode = msgspec.json.Encoder().encode
-_ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 _JSON_RANGES = frozenset({"application/json", "application/*", "*/*", ""})
 
 
@@ -49,7 +48,8 @@ def chosen_form(accept: str) -> tuple[str, str]:
     raise refusals.Refusal(
         406,
         "NotAcceptable",
-        "only the following media types are accepted: " + ", ".join(_ACCEPTED[:1]),
+        "406: Not Acceptable\n\nAvailable representations: application/json, application/json;stream=watch",
+        {},
     )
 
 

@@ -1,12 +1,15 @@
 """REST behaviour the contract suite does not reach: permission, counting, chunks over time, definitions going away."""
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
 
+from federator.embedded.controllers import NodePool
 from federator.embedded.messages import Caller
 from federator.embedded.reviews import Attributes
+from tests.contract.bodies import deployment
 from tests.contract.crds import install_widgets
 from tests.contract.speaking import TABLE, Speaker
 from tests.unit.embedded.inprocess import CONFIGMAPS, PODS, cluster, configmap, on_virtual_time, speaker
@@ -164,3 +167,49 @@ async def test_wide_columns_and_whole_objects_come_with_a_table() -> None:
     assert table["rows"][0]["object"]["data"] == {"k": "v", "l": "w"}
     bare = (await api.get(api.url("configmaps"), accept=TABLE, includeObject="None")).object()
     assert bare["rows"][0]["object"] is None
+
+
+@on_virtual_time
+async def test_yaml_is_read_and_its_bombs_are_not() -> None:
+    api = speaker()
+    plain = b"metadata: {name: a}\ndata: {k: '2001-01-01', on: 'yes', 7: x}\n"
+    made = (await api.post(api.url("configmaps"), plain, content_type="application/yaml")).object(201)
+    assert made["data"] == {"k": "2001-01-01", "true": "yes", "7": "x"}
+    layers = "\n".join(f"l{n}: &l{n} [{', '.join([f'*l{n - 1}'] * 9)}]" for n in range(1, 12))
+    bomb = f"l0: &l0 [x]\n{layers}\n".encode()
+    refused = await api.post(api.url("configmaps"), bomb, content_type="application/yaml")
+    assert (refused.status, "excessive aliasing" in refused.json["message"]) == (400, True)
+
+
+@on_virtual_time
+async def test_nesting_without_end_is_a_bad_request() -> None:
+    api = speaker()
+    deep = b'{"metadata":{"name":"a"},"data":' + b'{"a":' * 100_000 + b"1" + b"}" * 100_000 + b"}"
+    assert (await api.post(api.url("configmaps"), deep)).status == 400
+
+
+@on_virtual_time
+async def test_equal_seeds_make_equal_histories() -> None:
+    async def history() -> list[tuple[str, bytes]]:
+        made = cluster(controllers=True, nodes=[NodePool(count=2)])
+        seen: list[tuple[str, bytes]] = []
+        made.store.subscribe_all(lambda event: seen.append((event.type, event.current.encoded())))
+        assert made.controllers is not None
+        running = asyncio.create_task(made.controllers.run())
+        api = speaker(made)
+        (await api.post(api.url("deployments"), deployment())).object(201)
+        await asyncio.sleep(60)
+        await api.delete(api.url("deployments", "web"), {"propagationPolicy": "Foreground"})
+        await asyncio.sleep(60)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        return seen
+
+    first = await history()
+    assert len(first) > 20
+
+    def without_times(events: list[tuple[str, bytes]]) -> list[tuple[str, bytes]]:
+        # The second world begins two minutes later on the same clock.
+        return [(type_, re.sub(rb"\d{4}-\d\d-\d\dT[\d:.]+Z", b"TIME", body)) for type_, body in events]
+
+    assert without_times(await history()) == without_times(first)
