@@ -176,6 +176,10 @@ class WorkQueue(Generic[K]):
             batch = await self.take_batch(most, linger_s)
             try:
                 self._heed(await handler(batch))
+            except asyncio.CancelledError:
+                for key in batch:
+                    self.add(key)
+                raise
             except Exception as exc:  # a failure is data (invariant 20)
                 for key in batch:
                     self.fail(key, exc)
@@ -191,6 +195,9 @@ class WorkQueue(Generic[K]):
             key = await self.get()
             try:
                 self._heed(await handler(key))
+            except asyncio.CancelledError:
+                self.add(key)  # a turn that was cut short is owed to whoever serves this queue next
+                raise
             except Exception as exc:  # a failure is data (invariant 20)
                 self.fail(key, exc)
             else:

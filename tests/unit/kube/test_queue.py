@@ -291,6 +291,21 @@ async def test_cancelling_a_waiting_worker_loses_no_wake_up():
 
 
 @on_virtual_time
+async def test_turns_that_were_cut_short_are_owed_to_the_next_server():
+    work = queue()
+    served = Served(work, lambda key: asyncio.sleep(60))
+    work.add("a")
+    await asyncio.sleep(1)
+    await served.stop()
+    batches = asyncio.create_task(work.run_batches(lambda keys: asyncio.sleep(60), most=5))
+    work.add("b")
+    await asyncio.sleep(1)
+    batches.cancel()
+    await asyncio.wait([batches])
+    assert sorted([await work.get(), await work.get()]) == ["a", "b"]
+
+
+@on_virtual_time
 async def test_memory_is_bounded_by_keys_and_not_by_signals():
     work = queue()
     for number in range(10_000):
