@@ -86,6 +86,18 @@ class Signals:
             listener(kind, namespace, name)
 
 
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """How one collection is kept: what is served where, what is kept of each object, and who hears of changes."""
+
+    name: str
+    served: tuple[str, str]
+    store: Store[Any]
+    project: Callable[[dict[str, Any]], Any]
+    on_change: Callable[[Key, Any, Any], None]
+    label_selector: str = ""
+
+
 class Caches:
     """The stores, fed by `reflectors`, which somebody else runs."""
 
@@ -124,7 +136,10 @@ class Caches:
         self._owners: dict[str, str] = {}
         """uid of a Deployment, Job or ReplicaSet -> uid of what controls it."""
         self._shapes = rows.Shapes()
-        self.reflectors = self._build(client, fleet, clock, rng, metrics)
+        self._gate = asyncio.Semaphore(4)
+        self.reflectors = {
+            watched.name: self._reflector(watched, client, clock, rng, metrics) for watched in self._watched(fleet)
+        }
 
     # -- reading ---------------------------------------------------------------------------------------------------
 
@@ -198,75 +213,48 @@ class Caches:
 
     # -- hearing ---------------------------------------------------------------------------------------------------
 
-    def _build(
-        self, client: Client, fleet: str, clock: Clock, rng: random.Random, metrics: WatchMeter | None
-    ) -> dict[str, Reflector[Any]]:
-        gate = asyncio.Semaphore(4)
-        built: dict[str, Reflector[Any]] = {}
+    def _reflector(
+        self, watched: "_Watched", client: Client, clock: Clock, rng: random.Random, metrics: WatchMeter | None
+    ) -> Reflector[Any]:
+        return Reflector(
+            client,
+            *watched.served,
+            watched.store,
+            project=watched.project,
+            on_change=watched.on_change,
+            label_selector=watched.label_selector,
+            clock=clock,
+            rng=rng,
+            gate=self._gate,
+            metrics=metrics,
+        )
 
-        def reflect(
-            name: str,
-            served: tuple[str, str],
-            store: Store[Any],
-            project: Callable[[dict[str, Any]], Any],
-            *,
-            on_change: Callable[[Key, Any, Any], None],
-            label_selector: str = "",
-        ) -> None:
-            built[name] = Reflector(
-                client,
-                *served,
-                store,
-                project=project,
-                on_change=on_change,
-                label_selector=label_selector,
-                clock=clock,
-                rng=rng,
-                gate=gate,
-                metrics=metrics,
-            )
-
+    def _watched(self, fleet: str) -> "Iterator[_Watched]":
+        """One row per collection that is kept in memory."""
+        shapes = self._shapes
         for kind, slices in self.slices.items():
-            info = kinds.KINDS[kind]
             # Of a native kind there are many that are nobody's slices: only marked ones are kept whole.
-            chosen = "" if info.model is not None else f"{names.FLEET_LABEL}={fleet}"
-            served = (info.api_version, info.plural)
-            reflect(
-                f"slices of {kind}", served, slices, _slice_of(kind), on_change=self._on_slice, label_selector=chosen
-            )
+            chosen = "" if kinds.KINDS[kind].model is not None else f"{names.FLEET_LABEL}={fleet}"
+            yield _Watched(f"slices of {kind}", _served(kind), slices, _slice_of(kind), self._on_slice, chosen)
         for kind, natives in self.natives.items():
-            reflect(kind, NATIVES[kind], natives, _native_of(kind), on_change=self._on_native)
+            yield _Watched(kind, NATIVES[kind], natives, _native_of(kind), self._on_native)
         for kind, existing in self.referenced.items():
-            reflect(kind, REFERENCED[kind], existing, _existence, on_change=self._on_reference(kind))
-        shapes, options = self._shapes, self._options
-        reflect(
-            "ReplicaSet", ("apps/v1", "replicasets"), self.replicasets, rows.owner_row, on_change=self._on_replicaset
+            yield _Watched(kind, REFERENCED[kind], existing, lambda _: True, self._on_reference(kind))
+        owned = ("apps/v1", "replicasets")
+        yield _Watched("ReplicaSet", owned, self.replicasets, rows.owner_row, self._on_replicaset)
+        yield _Watched("Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), self._on_pod)
+        yield _Watched("Node", ("v1", "nodes"), self.nodes, _node_of(self._options), self._on_node)
+        daemons = ("apps/v1", "daemonsets")
+        yield _Watched(
+            "DaemonSet", daemons, self.daemonsets, lambda obj: rows.daemon_row(obj, shapes), self._on_anything
         )
-        reflect("Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), on_change=self._on_pod)
-        reflect("Node", ("v1", "nodes"), self.nodes, _node_of(options), on_change=self._on_node)
-        reflect(
-            "DaemonSet",
-            ("apps/v1", "daemonsets"),
-            self.daemonsets,
-            lambda obj: rows.daemon_row(obj, shapes),
-            on_change=lambda *_: self.signals.survey(),
-        )
-        profile, question = kinds.KINDS["RuntimeProfile"], kinds.KINDS["ClusterCapacity"]
-        reflect(
-            "RuntimeProfile",
-            (profile.api_version, profile.plural),
-            self.profiles,
-            lambda obj: obj,
-            on_change=self._on_reference("RuntimeProfile"),
-        )
-        reflect(
-            "ClusterCapacity",
-            (question.api_version, question.plural),
-            self.questions,
-            lambda obj: obj,
-            on_change=lambda *_: self.signals.survey(),
-        )
-        return built
+        profile = "RuntimeProfile"
+        yield _Watched(profile, _served(profile), self.profiles, lambda obj: obj, self._on_reference(profile))
+        question = "ClusterCapacity"
+        yield _Watched(question, _served(question), self.questions, lambda obj: obj, self._on_anything)
+
+    def _on_anything(self, _: Key, __: Any, ___: Any) -> None:
+        self.signals.survey()
 
     def _on_slice(self, _: Key, old: SliceRow | None, new: SliceRow | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
@@ -350,5 +338,6 @@ def _node_of(options: MemberOptions) -> Callable[[dict[str, Any]], Node]:
     return lambda obj: rows.node_row(obj, options.gpu_labels, options.family_labels)
 
 
-def _existence(_: dict[str, Any]) -> bool:
-    return True
+def _served(kind: str) -> tuple[str, str]:
+    info = kinds.KINDS[kind]
+    return info.api_version, info.plural
