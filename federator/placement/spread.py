@@ -31,8 +31,11 @@ def divide(parties: Sequence[Party], total: int, rules: Sequence[SpreadRule]) ->
         return 0
     if any(_too_few(parties, at, rule, total) for at, rule in enumerate(rules)):
         return total - held
-    if all(party.floor <= party.seats for party in parties):
-        _leap(parties, before, total, rules)
+    division.fill_floors(parties, total - held)
+    if violations(parties, rules):
+        _reset(parties, before)
+    if all(min(party.floor, party.cap) <= party.seats for party in parties):
+        _leap(parties, [party.seats for party in parties], total, rules)
     return _Filling(parties, rules).run(total - _sum(parties))
 
 

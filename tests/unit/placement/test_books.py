@@ -1,0 +1,129 @@
+"""What is charged above a summary, when it is credited, and that books and ledgers add up."""
+
+import dataclasses
+
+from federator.model.ask import Tier
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding
+from federator.model.resources import Resources
+from federator.placement.books import Books, copies_of
+from tests.unit.placement.fleets import POD, cluster, commitment, fleet, held, service
+
+
+def at(copies: int, includes_seq: int) -> FleetSnapshot:
+    view = cluster("a", copies)
+    assert isinstance(view, ClusterView)
+    assert isinstance(view.capacity, Capacity)
+    return fleet(dataclasses.replace(view, capacity=dataclasses.replace(view.capacity, includes_seq=includes_seq)))
+
+
+def holding(copies: int, seq: int) -> Holding:
+    return Holding("a", copies, copies, seq)
+
+
+def test_only_slices_above_the_summary_are_charged() -> None:
+    books = Books()
+    books.record(commitment(service(1, name="old"), [holding(3, 5)]))
+    books.record(commitment(service(1, name="new"), [holding(2, 6)]))
+    assert books.open(at(10, 5)).room("a", POD) == 8
+    assert books.open(at(10, 6)).room("a", POD) == 10
+    assert books.open(at(10, 0)).room("a", POD) == 5
+
+
+def test_a_growth_charges_only_what_the_summary_does_not_know() -> None:
+    books = Books()
+    books.record(commitment(service(1), [holding(100, 5)]))
+    books.record(commitment(service(1), [holding(103, 9)]))
+    assert books.open(at(10, 5)).room("a", POD) == 7
+
+
+def test_a_shrink_is_credited_only_by_a_summary() -> None:
+    books = Books()
+    books.record(commitment(service(1), [holding(2, 5)]))
+    books.record(commitment(service(1), [holding(8, 6)]))
+    books.record(commitment(service(1), [holding(1, 7)]))
+    assert books.open(at(10, 5)).room("a", POD) == 4
+    assert books.open(at(10, 7)).room("a", POD) == 10
+
+
+def test_a_share_that_left_stays_charged_until_a_summary_or_until_it_is_confirmed_gone() -> None:
+    books = Books()
+    books.record(commitment(service(1), [holding(4, 6)]))
+    books.record(commitment(service(1), held(b=4)))
+    assert books.open(at(10, 5)).room("a", POD) == 6
+    assert books.open(at(10, 6)).room("a", POD) == 10
+    again = Books()
+    again.record(commitment(service(1), [holding(4, 6)]))
+    again.record(commitment(service(1), held(b=4)))
+    again.vacate("a", "uid-web")
+    assert again.open(at(10, 5)).room("a", POD) == 10
+
+
+def test_forgetting_releases_quota_and_room_once_and_for_all() -> None:
+    books = Books()
+    books.record(commitment(service(1), [holding(4, 6)]))
+    books.forget("uid-web")
+    books.forget("uid-web")
+    assert books.usage("feed", Tier.ON_DEMAND) == Resources()
+    assert books.placed("feed") == 0
+    assert books.open(at(10, 0)).room("a", POD) == 10
+    assert len(books) == 0
+
+
+def test_recording_the_same_thing_again_changes_nothing() -> None:
+    books = Books()
+    for _ in range(3):
+        books.record(commitment(service(1), [holding(4, 6)]))
+    assert books.usage("feed", Tier.ON_DEMAND) == Resources({"cpu": 4000, "pods": 4})
+    assert books.open(at(10, 5)).room("a", POD) == 6
+
+
+def test_usage_moves_with_the_project_and_the_tier() -> None:
+    books = Books()
+    books.record(commitment(service(1), held(a=4)))
+    books.record(commitment(service(1, project="ads", tier=Tier.RESERVED), held(a=3)))
+    assert books.usage("feed", Tier.ON_DEMAND) == Resources()
+    assert books.usage("ads", Tier.RESERVED) == Resources({"cpu": 3000, "pods": 3})
+    assert books.usage_by_project() == {"ads": Resources({"cpu": 3000, "pods": 3})}
+    assert books.audit() == {("ads", Tier.RESERVED): Resources({"cpu": 3000, "pods": 3})}
+
+
+def test_charges_of_a_batch_are_seen_by_the_rest_of_the_batch_and_not_by_the_next() -> None:
+    books = Books()
+    ledger = books.open(at(10, 0))
+    mark = ledger.mark()
+    ledger.charge("a", POD, 4)
+    assert ledger.room("a", POD) == 6
+    ledger.rollback(mark)
+    assert ledger.room("a", POD) == 10
+    ledger.charge("a", POD, 99)
+    assert ledger.room("a", POD) == 0
+    assert books.open(at(10, 0)).room("a", POD) == 10
+
+
+def test_clusters_that_are_unknown_silent_or_stale_have_no_room() -> None:
+    silent, stale = cluster("s", 5, capacity=None), cluster("t", 5, stale=True)
+    ledger = Books().open(fleet(silent, stale))
+    assert [ledger.room(name, POD) for name in ("s", "t", "nobody")] == [0, 0, 0]
+
+
+def test_a_released_workload_frees_its_quota_within_the_batch() -> None:
+    books = Books()
+    books.record(commitment(service(1), held(a=4)))
+    ledger = books.open(at(10, 0))
+    ledger.release("uid-web")
+    assert ledger.usage("feed", Tier.ON_DEMAND) == Resources()
+    assert ledger.placed("feed") == 0
+    assert ledger.commitment("uid-web") is None
+
+
+def test_slots_run_only_while_there_are_shards_for_them() -> None:
+    assert copies_of(Holding("a", 3, 10, 1, ((0, 2),))) == 3
+    assert copies_of(Holding("a", 30, 10, 1, ((0, 29),))) == 10
+    assert copies_of(Holding("a", 30, 30, 1)) == 30
+
+
+def test_old_steps_are_dropped_but_what_a_summary_saw_is_remembered() -> None:
+    books = Books()
+    for seq in range(1, 50):
+        books.record(commitment(service(1), [holding(seq, seq)]))
+        assert books.open(at(100, seq - 1)).room("a", POD) == 99

@@ -1,0 +1,164 @@
+"""Order of a batch, which policy speaks, who is woken by what, and the hash under which decisions stay valid."""
+
+import dataclasses
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.model.ask import Ask, Division, Policy, SpreadRule, Strategy, Tier
+from federator.model.decision import Reason
+from federator.model.errors import FieldError
+from federator.model.fleet import FleetSnapshot
+from federator.model.taints import Taint
+from federator.placement import inputs, ordering, policies, waking
+from federator.placement.books import Books
+from federator.placement.policies import Rule
+from federator.placement.waking import Change, News
+from tests.unit.placement import worlds
+from tests.unit.placement.fleets import cluster, commitment, decide, fleet, held, service
+
+
+def names(asks: list[Ask]) -> list[str]:
+    return [ask.key.name for ask in asks]
+
+
+def test_tier_then_priority_then_age_then_name() -> None:
+    asks = [
+        service(1, name="spare", tier=Tier.PREEMPTIBLE, priority=99),
+        service(1, name="young", created_s=9.0),
+        service(1, name="old", created_s=1.0),
+        service(1, name="urgent", created_s=9.5, priority=5),
+        service(1, name="kept", tier=Tier.RESERVED, created_s=20.0),
+        service(1, name="aged", created_s=1.0),
+    ]
+    assert names(ordering.order(asks)) == ["kept", "urgent", "aged", "old", "young", "spare"]
+
+
+def test_a_project_with_many_asks_does_not_go_before_one_with_few() -> None:
+    many = [service(5, name=f"m{i}", project="many", created_s=float(i)) for i in range(6)]
+    few = [service(5, name=f"f{i}", project="few", created_s=100.0 + i) for i in range(2)]
+    assert names(ordering.order([*many, *few])) == ["m0", "f0", "m1", "f1", "m2", "m3", "m4", "m5"]
+
+
+def test_a_project_that_holds_much_waits_behind_one_that_holds_nothing() -> None:
+    books = Books()
+    books.record(commitment(service(1, name="big", project="rich"), held(a=50)))
+    asks = [service(1, name="r", project="rich", created_s=1.0), service(1, name="p", project="poor", created_s=2.0)]
+    assert names(ordering.order(asks, books)) == ["p", "r"]
+
+
+@given(st.lists(worlds.asks(), max_size=8), st.randoms(use_true_random=False))
+def test_the_order_does_not_depend_on_how_the_batch_was_collected(asks: list[Ask], random: object) -> None:
+    apart = [dataclasses.replace(ask, uid=f"uid-{i}") for i, ask in enumerate(asks)]
+    assert ordering.order(apart) == ordering.order(apart[::-1])
+
+
+def rule(name: str, *, namespace: str = "feed", **more: object) -> Rule:
+    return Rule(Policy(name=name, namespace=namespace), **more)  # type: ignore[arg-type]
+
+
+def chosen(*rules: Rule, ref: str = "") -> tuple[str, str]:
+    policy = policies.choose("PinterestService", "feed", {"app": "web"}, "feed", ref, rules)
+    return policy.name, policy.origin
+
+
+def test_a_namespaced_policy_wins_over_a_cluster_wide_one_then_priority_then_name() -> None:
+    wide = rule("wide", namespace="", cluster_wide=True, priority=99)
+    assert chosen(wide, rule("b"), rule("a")) == ("a", "match")
+    assert chosen(wide, rule("b", priority=1), rule("a")) == ("b", "match")
+    assert chosen(wide) == ("wide", "match")
+    assert chosen() == ("default", "default")
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        rule("x", namespace="ads"),
+        rule("x", kinds=frozenset({"Deployment"})),
+        rule("x", match_labels={"app": "api"}),
+        rule("x", projects=frozenset({"ads"})),
+    ],
+)
+def test_a_policy_for_others_does_not_speak(other: Rule) -> None:
+    assert chosen(other) == ("default", "default")
+
+
+def test_a_named_policy_is_taken_whatever_it_matches_and_the_nearer_one_first() -> None:
+    near = rule("p", kinds=frozenset({"Deployment"}))
+    far = rule("p", namespace="", cluster_wide=True)
+    assert chosen(far, near, ref="p") == ("p", "policyRef")
+    assert policies.choose("X", "feed", {}, "", "p", (far, near)).namespace == "feed"
+    assert policies.choose("X", "ads", {}, "", "p", (far, near)).namespace == ""
+
+
+def test_an_unknown_policy_is_an_error_at_its_field() -> None:
+    with pytest.raises(FieldError) as caught:
+        chosen(rule("other"), ref="missing")
+    assert caught.value.path == "spec.placement.policyRef"
+    assert "missing" in caught.value.message
+
+
+SNAPSHOT = fleet(cluster("a", 5, labels={"zone": "z1"}), cluster("b", 5))
+
+
+def waiting(ask: Ask, snapshot: FleetSnapshot) -> waking.Waiting:
+    found = waking.waits(ask, decide(ask, snapshot))
+    assert found is not None
+    return found
+
+
+def test_a_placed_workload_waits_for_nothing() -> None:
+    assert waking.waits(service(3), decide(service(3), SNAPSHOT)) is None
+    assert waking.waits(service(3), decide(service(3, suspended=True), SNAPSHOT)) is None
+
+
+def test_room_wakes_only_those_who_could_use_that_cluster() -> None:
+    narrow = service(9, name="narrow", policy=Policy(names=("a",)))
+    wide = service(50, name="wide")
+    both = [waiting(narrow, SNAPSHOT), waiting(wide, SNAPSHOT)]
+    assert [key.name for key in waking.woken([Change(News.ROOM, "b")], both)] == ["wide"]
+    assert [key.name for key in waking.woken([Change(News.ROOM, "a")], both)] == ["narrow", "wide"]
+    assert [key.name for key in waking.woken([Change(News.CLUSTER, "c")], both)] == ["narrow", "wide"]
+    assert waking.woken([Change(News.QUOTA, projects=frozenset({"feed"}))], both) == []
+
+
+def test_quota_wakes_only_those_of_its_projects_who_lack_it() -> None:
+    short = dataclasses.replace(waiting(service(50), SNAPSHOT), reason=Reason.QUOTA_EXCEEDED)
+    assert waking.helps(Change(News.QUOTA), short)
+    assert waking.helps(Change(News.QUOTA, projects=frozenset({"feed"})), short)
+    assert not waking.helps(Change(News.QUOTA, projects=frozenset({"ads"})), short)
+    assert not waking.helps(Change(News.ROOM, "a"), short)
+
+
+def test_retries_without_news_back_off_to_a_ceiling() -> None:
+    assert [waking.retry_after_s(n) for n in (0, 1, 2, 3, 50)] == [5.0, 10.0, 20.0, 40.0, 300.0]
+
+
+def hashed(ask: Ask, *clusters: object) -> str:
+    return inputs.inputs_hash(ask, fleet(*clusters))  # type: ignore[arg-type]
+
+
+def test_the_hash_follows_what_decides_and_not_room_or_health() -> None:
+    one = cluster("a", 5, labels={"zone": "z1"})
+    base = hashed(service(3), one)
+    assert base == hashed(service(3, labels={"x": "y"}), one)
+    for calm in (
+        cluster("a", 9, labels={"zone": "z1"}),
+        cluster("a", 5, labels={"zone": "z1"}, ready=False),
+        cluster("a", 5, labels={"zone": "z2"}),
+        cluster("a", 5, cordoned=True),
+    ):
+        assert hashed(service(3), calm) == base
+    spread = service(3, policy=Policy(spread=(SpreadRule("zone"),)))
+    assert hashed(spread, one) != hashed(spread, cluster("a", 5, labels={"zone": "z2"}))
+    for changed in (service(4), service(3, priority=1), service(3, policy=Policy(division=Division(Strategy.PACK)))):
+        assert hashed(changed, one) != base
+    assert hashed(service(3), one, cluster("b", 1)) != base
+    assert hashed(service(3), cluster("a", 5, taints=(Taint("t", "", "NoExecute"),))) != base
+
+
+def test_the_hash_is_the_same_with_and_without_a_memo() -> None:
+    memo: dict[object, object] = {}
+    assert inputs.inputs_hash(service(3), SNAPSHOT, memo) == inputs.inputs_hash(service(3), SNAPSHOT)
+    assert decide(service(3), SNAPSHOT).inputs_hash == inputs.inputs_hash(service(3), SNAPSHOT)
