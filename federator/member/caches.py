@@ -153,6 +153,10 @@ class Caches:
             for key in sorted(store):
                 yield store[key]
 
+    def lives(self, slice_uid: str) -> bool:
+        """Whether a slice with this uid exists."""
+        return slice_uid in self._slice_keys
+
     def native(self, key: NativeKey) -> NativeRow | None:
         return self.natives[key[0]].get((key[1], key[2]))
 

@@ -130,13 +130,15 @@ def native_key(obj: Mapping[str, Any]) -> NativeKey:
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """What a turn looks at. `live` finds any native object, ours or not; `removable` tells whether a native that is not
-    wanted any more has left nothing behind that only it knows."""
+    """What a turn looks at. `live` finds any native object, ours or not; `owner_lives` tells whether a slice with
+    that uid exists; `removable` whether a native that is not wanted any more has left nothing behind that only it
+    knows."""
 
     slice_uid: str
     live: Callable[[NativeKey], NativeRow | None]
     verdicts: Verdicts
     now_s: float
+    owner_lives: Callable[[str], bool]
     removable: Callable[[NativeRow], bool]
 
 
@@ -173,8 +175,10 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
         return
     if row.owner_uid != scene.slice_uid:
+        if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
+            found.ending.append(key)  # left by an earlier slice of this name; the garbage collector is on its way
         # What several workloads may name alike (a service account) has no owner: once there, it is left as it is.
-        if "ownerReferences" in body["metadata"]:
+        elif "ownerReferences" in body["metadata"]:
             found.conflicts.append(key)
         return
     if row.deleting:

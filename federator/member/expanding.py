@@ -160,6 +160,7 @@ class Expander:
             live=self._caches.native,
             verdicts=self._verdicts,
             now_s=self._clock.monotonic(),
+            owner_lives=self._caches.lives,
             removable=lambda native: native.key[0] != "Job" or jobs.recorded(native, status),
         )
         return comparing.plan(wanted, self._caches.natives_of(row.uid) if row.key.kind != CARRIED else (), scene)

@@ -76,7 +76,7 @@ def judge(
         message=message,
         conflict=conflict,
         missing=absent,
-        waits_for=frozenset([*conflicts, *missing]),
+        waits_for=frozenset([*conflicts, *missing, *plan.ending]),
         failure=failure,
         final=bool(conflict or refusal or plan.stubborn),
     )

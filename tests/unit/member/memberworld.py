@@ -10,7 +10,7 @@ from typing import Any
 
 from federator.api import crds, kinds
 from federator.embedded import virtualtime
-from federator.embedded.controllers import NodePool
+from federator.embedded.controllers import Controllers, NodePool
 from federator.embedded.server import EmbeddedCluster
 from federator.kube import errors
 from federator.kube.client import Client
@@ -77,7 +77,8 @@ class MemberWorld:
     def __init__(self, nodes: Sequence[NodePool], options: MemberOptions, standalone: bool, seed: int) -> None:
         self.clock = Clock(EPOCH_S)
         self.rng = random.Random(seed)
-        self.cluster = EmbeddedCluster("m1", clock=self.clock, rng=random.Random(seed + 1), nodes=nodes)
+        self.cluster = EmbeddedCluster("m1", clock=self.clock, rng=random.Random(seed + 1), controllers=False)
+        self.nodes = nodes
         self.client = Client(self.cluster.transport(), "m1")
         self.counting = Counting(self.cluster.transport())
         self.options = options
@@ -97,9 +98,8 @@ class MemberWorld:
         )
 
     async def start(self) -> None:
-        assert self.cluster.controllers is not None
         loop = asyncio.get_running_loop()
-        self.tasks.append(loop.create_task(self.cluster.controllers.run(), name="controllers"))
+        await self.start_controllers()
         for crd in crds.all_crds():
             ref = ObjectRef("apiextensions.k8s.io/v1", "customresourcedefinitions", "", crd["metadata"]["name"])
             await self.client.create(ref, crd)
@@ -114,6 +114,14 @@ class MemberWorld:
         await asyncio.wait([task])
         self.process = self._process()
         self.tasks.append(asyncio.get_running_loop().create_task(self.process.run(), name="member"))
+
+    async def start_controllers(self) -> None:
+        """A new instance takes over what an earlier one left."""
+        cluster = self.cluster
+        controllers = Controllers(
+            cluster.store, self.clock, random.Random(5), nodes=self.nodes, resources=cluster.registry.stored
+        )
+        self.tasks.insert(0, asyncio.get_running_loop().create_task(controllers.run(), name="controllers"))
 
     async def stop_controllers(self) -> None:
         """From now on nobody acts on native objects."""

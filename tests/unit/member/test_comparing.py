@@ -43,7 +43,14 @@ def planned(
 ) -> Plan:
     known = {row.key: row for row in there}
     owned = [row for row in known.values() if row.owner_uid == "slice-1"]
-    scene = Scene("slice-1", known.get, verdicts or Verdicts(OPTIONS), now_s, lambda _: removable)
+    scene = Scene(
+        "slice-1",
+        known.get,
+        verdicts or Verdicts(OPTIONS),
+        now_s,
+        lambda uid: uid == "another-slice",
+        lambda _: removable,
+    )
     return comparing.plan(wanted, owned, scene)
 
 
@@ -83,6 +90,12 @@ def test_a_foreign_object_of_our_name_is_a_conflict_and_not_touched() -> None:
     for owner in (None, "another-slice"):
         plan = planned([body], [live(native("Service", "web", {"type": "NodePort"}, owner=owner))])
         assert (plan.work, plan.conflicts) == ([], [("Service", "feed", "web")])
+
+
+def test_what_an_earlier_slice_of_the_name_left_is_waited_for() -> None:
+    body = native("Service", "web", {"type": "ClusterIP"})
+    plan = planned([body], [live(native("Service", "web", {}, owner="gone"))])
+    assert (plan.conflicts, plan.ending) == ([], [("Service", "feed", "web")])
 
 
 def test_a_shared_service_account_is_made_once_and_then_left_alone() -> None:

@@ -188,6 +188,22 @@ async def test_deleting_the_slice_takes_its_natives_with_it(world: MemberWorld) 
 
 
 @in_member()
+async def test_a_slice_made_anew_under_its_name_waits_for_the_old_natives_and_sees_no_conflict(
+    world: MemberWorld,
+) -> None:
+    await world.create(service())
+    await world.until_status("PinterestService", "web", healthy=True)
+    await world.stop_controllers()
+    await world.delete("PinterestService", "web")
+    await asyncio.sleep(1)
+    await world.create(service(slice=block(seq=8)))
+    found = await world.until_condition("PinterestService", "web", "Expanded", "False")
+    assert found["reason"] == "Applying"
+    await world.start_controllers()
+    await world.until_status("PinterestService", "web", healthy=True, within_s=30)
+
+
+@in_member()
 async def test_a_slice_of_an_older_decision_is_not_expanded(world: MemberWorld) -> None:
     await world.create(service())
     await world.until_status("PinterestService", "web", healthy=True)
