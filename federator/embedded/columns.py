@@ -105,7 +105,7 @@ _TEXT_LAYOUTS: Mapping[tuple[str, str], tuple[str, Cells]] = {
         workloadrows.autoscaler,
     ),
     ("scheduling.k8s.io", "priorityclasses"): (
-        "Name|Value#|Global-Default?|Age|PreemptionPolicy+",
+        "Name|Value#|Global-Default?|Age|PreemptionPolicy",
         otherrows.priority_class,
     ),
     (_RBAC, "rolebindings"): (_BINDING_COLUMNS, otherrows.binding),
@@ -119,6 +119,20 @@ _TEXT_LAYOUTS: Mapping[tuple[str, str], tuple[str, Cells]] = {
         "Name|PolicyName|ParamRef|Age",
         otherrows.admission_binding,
     ),
+    ("admissionregistration.k8s.io", "mutatingwebhookconfigurations"): ("Name|Webhooks#|Age", otherrows.webhooks),
+    ("admissionregistration.k8s.io", "validatingwebhookconfigurations"): ("Name|Webhooks#|Age", otherrows.webhooks),
+    ("networking.k8s.io", "networkpolicies"): ("Name|Pod-Selector|Age", otherrows.network_policy),
+    ("storage.k8s.io", "storageclasses"): (
+        "Name|Provisioner|ReclaimPolicy|VolumeBindingMode|AllowVolumeExpansion|Age",
+        otherrows.storage_class,
+    ),
+    ("", "persistentvolumes"): (
+        "Name|Capacity|Access Modes|Reclaim Policy|Status|Claim|StorageClass|VolumeAttributesClass|Reason|Age"
+        "|VolumeMode+",
+        otherrows.volume,
+    ),
+    ("apps", "controllerrevisions"): ("Name|Controller|Revision|Age", otherrows.controller_revision),
+    ("", "podtemplates"): ("Name|Containers|Images|Pod Labels", otherrows.pod_template),
 }
 
 

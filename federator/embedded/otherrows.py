@@ -181,3 +181,60 @@ def admission_binding(obj: JsonObject, now: float) -> list[Any]:
     reference = spec.get("paramRef") or {}
     shown = f"{reference.get('namespace') or '*'}/{reference['name']}" if reference.get("name") else "<unset>"
     return [rowparts.name_of(obj), spec.get("policyName", ""), shown, rowparts.age_of(obj, now)]
+
+
+def webhooks(obj: JsonObject, now: float) -> list[Any]:
+    return [rowparts.name_of(obj), len(obj.get("webhooks") or ()), rowparts.age_of(obj, now)]
+
+
+def network_policy(obj: JsonObject, now: float) -> list[Any]:
+    selector = (obj.get("spec") or {}).get("podSelector")
+    return [rowparts.name_of(obj), rowparts.selector_text(selector), rowparts.age_of(obj, now)]
+
+
+def storage_class(obj: JsonObject, now: float) -> list[Any]:
+    annotations = obj["metadata"].get("annotations") or {}
+    default = annotations.get("storageclass.kubernetes.io/is-default-class") == "true"
+    cells = [
+        obj.get("provisioner", ""),
+        obj.get("reclaimPolicy") or "Delete",
+        obj.get("volumeBindingMode") or "Immediate",
+    ]
+    growing = obj.get("allowVolumeExpansion", False)
+    return [rowparts.name_of(obj) + " (default)" * default, *cells, growing, rowparts.age_of(obj, now)]
+
+
+def volume(obj: JsonObject, now: float) -> list[Any]:
+    spec, status = obj.get("spec") or {}, rowparts.status_of(obj)
+    phase = "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", "")
+    claim = spec.get("claimRef")
+    bound = f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
+    return [
+        rowparts.name_of(obj),
+        (spec.get("capacity") or {}).get("storage", "0"),
+        rowparts.access_modes(spec.get("accessModes")),
+        spec.get("persistentVolumeReclaimPolicy", ""),
+        phase,
+        bound,
+        spec.get("storageClassName") or "",
+        spec.get("volumeAttributesClassName") or "<unset>",
+        status.get("reason") or "",
+        rowparts.age_of(obj, now),
+        spec.get("volumeMode") or "<unset>",
+    ]
+
+
+def controller_revision(obj: JsonObject, now: float) -> list[Any]:
+    owners = [owner for owner in obj["metadata"].get("ownerReferences") or () if owner.get("controller")]
+    controller = rowparts.NONE
+    if owners:
+        group = owners[0]["apiVersion"].partition("/")[0] if "/" in owners[0]["apiVersion"] else ""
+        kind = owners[0]["kind"].lower()
+        controller = f"{kind}.{group}/{owners[0]['name']}" if group else f"{kind}/{owners[0]['name']}"
+    return [rowparts.name_of(obj), controller, obj.get("revision", 0), rowparts.age_of(obj, now)]
+
+
+def pod_template(obj: JsonObject, now: float) -> list[Any]:
+    template = obj.get("template") or {}
+    labels = (template.get("metadata") or {}).get("labels")
+    return [rowparts.name_of(obj), *rowparts.containers_of(template.get("spec") or {}), rowparts.labels_text(labels)]

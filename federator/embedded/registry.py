@@ -60,13 +60,13 @@ class Registry:
         return [info for info in self._by_key.values() if info.is_stored]
 
     def groups(self) -> dict[str, dict[str, list[ResourceInfo]]]:
-        """group -> version -> resources; versions best first, groups in the order of `all`."""
+        """group -> version -> resources; versions best first, groups in the order of a real server's discovery."""
         found: dict[str, dict[str, list[ResourceInfo]]] = {}
         for info in self._by_path.values():
             found.setdefault(info.group, {}).setdefault(info.version, []).append(info)
         return {
             group: dict(sorted(versions.items(), key=lambda item: version_rank(item[0]), reverse=True))
-            for group, versions in found.items()
+            for group, versions in sorted(found.items(), key=lambda item: builtins.group_rank(item[0]))
         }
 
     def _on_crd(self, event: Event) -> None:

@@ -44,6 +44,19 @@ def labels_text(labels: Mapping[str, str] | None) -> str:
     return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
 
 
+_ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def access_modes(modes: Sequence[str] | None) -> str:
+    """Short names of volume access modes, in the order of the printer, not of the object."""
+    return ",".join(short for mode, short in _ACCESS_MODES.items() if mode in (modes or ()))
+
+
 def listed(items: Sequence[str], total: int | None = None) -> str:
     """At most three items, and how many more there are."""
     if not items:

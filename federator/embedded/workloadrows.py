@@ -132,11 +132,10 @@ def autoscaler(obj: JsonObject, now: float) -> list[Any]:
 
 def claim(obj: JsonObject, now: float) -> list[Any]:
     spec, status = obj.get("spec") or {}, rowparts.status_of(obj)
-    short = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}
     phase = "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", "")
     volume = spec.get("volumeName") or ""
     size = (status.get("capacity") or {}).get("storage", "") if volume else ""
-    modes = ",".join(short.get(mode, mode) for mode in status.get("accessModes") or ()) if volume else ""
+    modes = rowparts.access_modes(status.get("accessModes")) if volume else ""
     cells = [phase, volume, size, modes, spec.get("storageClassName") or ""]
     attributes = spec.get("volumeAttributesClassName") or "<unset>"
     return [rowparts.name_of(obj), *cells, attributes, rowparts.age_of(obj, now), spec.get("volumeMode") or "<unset>"]
