@@ -5,6 +5,7 @@ With `--api-only` the APIs alone, so that separate hub and member processes can 
 """
 
 import asyncio
+import gc
 import os
 import random
 from collections.abc import Callable, Coroutine
@@ -16,6 +17,7 @@ import click
 from federator.cli import common
 
 SETTLE_S = 120.0
+FIGURES_S = 2.0
 
 
 @click.command()
@@ -89,11 +91,18 @@ async def serving(
     """Starts everything, serves it, writes the files, does `work`, and takes everything down whatever happens."""
     from federator.embedded import http
     from federator.embedded.federation import Federation
+    from federator.hub.options import HubOptions
     from federator.kube.clock import RealClock
 
     prepare(directory)
     # The seed fixes what the fleet does; tokens come from the machine, because they are secrets.
-    federation = Federation(fleet=fleet, clock=RealClock(), rng=random.Random(seed))
+    federation = Federation(
+        fleet=fleet,
+        clock=RealClock(),
+        rng=random.Random(seed),
+        # A person is looking: figures of members are copied to the host sooner than an operator's fleet needs them.
+        hub_options=HubOptions(capacity_copy_interval_s=FIGURES_S),
+    )
     for cluster in (federation.host, *federation.members.values()):
         cluster.renew_token(os.urandom(16).hex())
     servers = await http.serve_all([federation.host, *federation.members.values()])
@@ -106,6 +115,10 @@ async def serving(
         if not api_only:
             federation.start_members()
             federation.start_hub()
+        # Thousands of long-lived objects would be walked by every full collection, and each walk stops the loop.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(50_000, 50, 100)
         (directory / "ready").write_text("ready\n", encoding="utf-8")
         await work(Served(federation, directory))
     finally:

@@ -19,6 +19,7 @@ from federator.hub.process import HubProcess
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
+from federator.kube.store import Store
 from federator.kube.transport import Transport
 from federator.member.options import MemberOptions
 from federator.member.process import MemberProcess
@@ -156,13 +157,24 @@ class Federation:
         self.check()
         if not self.hub.state.ready:
             return False, ["the hub is still reading the host and its members"]
-        on_host = sum(
-            self.host.store.count(self.host.registry.get(kind.group, kind.plural)) for kind in kinds.WORKLOADS.values()
-        )
-        known = len(self.hub.state.workloads)
-        if on_host != known:
-            return False, [f"the hub has heard of {known} of {on_host} workloads"]
+        unheard = self._unheard()
+        if unheard:
+            return False, [f"the hub has not heard of the last change of {unheard[0]}"]
         return self.hub.gathering.settled()
+
+    def _unheard(self) -> list[str]:
+        """Objects whose last change has not reached the hub's memory yet."""
+        found = [
+            name
+            for store in self.hub.hosting.stores
+            for name in _behind(self.host, store.name.removeprefix("host/"), store)
+        ]
+        for name, member in self.hub.state.members.items():
+            if member.client is not None and member.heard:
+                for kind, store in member.stores.items():
+                    plural = kinds.KINDS[kind].plural
+                    found += [f"{name}: {one}" for one in _behind(self.members[name], plural, store)]
+        return found
 
     async def until_settled(self, within_s: float) -> None:
         """Waits until everything has settled. Raises TimeoutError with what is still waited for."""
@@ -174,6 +186,22 @@ class Federation:
             if self.clock.monotonic() >= deadline:
                 raise TimeoutError(f"not settled within {within_s:g} s: " + "; ".join(waiting[:5]))
             await asyncio.sleep(0.1)
+
+
+def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[str]:
+    """Objects of the cluster that the store shows in an older state, and rows of it that are gone."""
+    kind = next(kind for kind in kinds.KINDS.values() if kind.plural == plural)
+    live = {found.key: found.number for found in cluster.store.items(cluster.registry.get(kind.group, kind.plural))}
+    late = [key for key, number in live.items() if key in store and _number(store, key) < number]
+    if kind.model is not None or cluster.name == "host":  # other kinds are watched in part, by label
+        late += [key for key in live if key not in store]
+    late += [key for key in store if key not in live]
+    return [f"{plural} {namespace}/{name}" for namespace, name in sorted(late)]
+
+
+def _number(store: Store[Any], key: tuple[str, str]) -> int:
+    version = store.version(key)
+    return version.number if version is not None else -1
 
 
 async def install_crds(client: clients.Client) -> None:

@@ -108,15 +108,14 @@ class Dispatching:
         if seen is not None and self._is_this(seen, workload) and member.verified.of(seen) is None:
             await self._verify(member, client, workload, record, seen)
         action = self.plan(workload, record).get(member.name)
-        waits = action is not None and action.do is Do.HOLD
+        waits = action is not None and not _is_final(action, record.share_of(member.name))
         held = self.holding.setdefault(key, set())
         (held.add if waits else held.discard)(member.name)
         if not held:
             self.holding.pop(key, None)
-        if action is None or action.do in (Do.NOTHING, Do.HOLD):
-            return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
-        await self._do(member, client, workload, record, action)
-        return None
+        if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
+            await self._do(member, client, workload, record, action)
+        return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
 
     def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
         fleet = self.state.options.fleet
@@ -329,6 +328,13 @@ class Dispatching:
         except errors.AlreadyExists:
             log.debug("profile %s is already in %s", copy, member.name)
         member.profiles.add(copy)
+
+
+def _is_final(action: Action, share: Share | None) -> bool:
+    """Whether nothing will be left to do in this cluster once the action is done."""
+    if action.do is Do.UPDATE:
+        return share is not None and action.count == share.count and not action.keep_template
+    return action.do is not Do.HOLD
 
 
 async def serve(dispatching: Dispatching, member: Member) -> None:

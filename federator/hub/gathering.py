@@ -22,6 +22,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.model import diffs
+from federator.model.ask import Unit
 from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
@@ -70,10 +71,11 @@ class Gathering:
         live = workload.live_status()
         patch = self._patch(workload, live, result)
         if not patch:
-            self._not_before.pop(key, None)
+            if now >= self._not_before.get(key, now):
+                self._not_before.pop(key, None)
             return None
-        if not result.settled:
-            due = self._not_before.setdefault(key, now + wait)
+        if not (result.settled and conditions.is_true(live.get("conditions"), "Reconciling")):
+            due = self._not_before.setdefault(key, now if result.settled else now + wait)
             if now < due:
                 return Revisit(key, due - now, "status writes are at least a second apart")
         await self._write(workload, live, patch, result)
@@ -202,12 +204,17 @@ class Gathering:
             self.events.tell(workload.key, workload.uid, "NotReady", now.message, warning=True)
 
     def settled(self) -> tuple[bool, list[str]]:
-        """Whether every workload has settled, and one sentence for each that has not."""
+        """Whether every workload has settled, and one sentence for each that has not.
+
+        A job set has settled when its shards have finished; its conditions are steady sooner, while it runs as decided.
+        """
         waiting: list[str] = []
         for key, workload in sorted(self.state.workloads.items()):
             result = self.fold(workload)
             if not result.settled:
                 waiting.append(f"{key}: {result.waiting_for}")
+            elif result.unit is Unit.SHARDS and result.placed and not result.finished:
+                waiting.append(f"{key}: {result.summary}")
             elif self._patch(workload, workload.live_status(), result):
                 waiting.append(f"{key}: its status is still to be written")
         return not waiting, waiting

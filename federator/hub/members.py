@@ -172,6 +172,13 @@ class Member:
             )
             group.create_task(reflector_of_capacity.run(), name=f"{self.name} capacity")
 
+    async def wait_synced(self) -> None:
+        """Returns when every kind that the member serves has been listed."""
+        while len(self.stores) < len(self.apis):  # noqa: ASYNC110 - they are made within a few turns of the loop
+            await asyncio.sleep(0.01)
+        for store in list(self.stores.values()):
+            await store.wait_synced()
+
     def _projection(self, kind: str) -> Callable[[Mapping[str, Any]], SliceSeen]:
         return lambda obj: slices.summarise(kind, self.name, obj)
 

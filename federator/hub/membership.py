@@ -95,25 +95,30 @@ class Line:
         client = clients.Client(transport, member.name)
         try:
             async with asyncio.TaskGroup() as group:
-                reflecting: asyncio.Task[None] | None = None
+                tasks: list[asyncio.Task[None]] = []
                 while member.connection_facts() == wanted:
                     await self._probe(client)
-                    if reflecting is None and member.link.link is Link.LIVE:
+                    if not tasks and member.link.link is Link.LIVE:
                         member.client = client
-                        reflecting = group.create_task(
-                            member.reflect(client, self.options.fleet, self.clock, self.rng),
-                            name=f"reflect {member.name}",
-                        )
-                        self.changed(member)
+                        reflecting = member.reflect(client, self.options.fleet, self.clock, self.rng)
+                        tasks = [
+                            group.create_task(reflecting, name=f"reflect {member.name}"),
+                            group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
+                        ]
                     if member.link.link is Link.REFUSED:
                         break
                     await self._pause()
-                if reflecting is not None:
-                    reflecting.cancel()
+                for task in tasks:
+                    task.cancel()
         except* errors.ApiError as group_error:
             log.warning("the line to %s broke: %s", member.name, group_error.exceptions[0])
         if member.link.link is Link.REFUSED:
             await self._pause()
+
+    async def _tell_when_synced(self) -> None:
+        """The first lists of a member are news: from now on an absence there is an absence."""
+        await self.member.wait_synced()
+        self.changed(self.member)
 
     async def _probe(self, client: clients.Client) -> None:
         """One probe: is it ready, is it still the cluster that was joined, what does it serve."""

@@ -89,6 +89,8 @@ class HubProcess:
         if self.state.term == 0:
             self.state.term = 1
         self.state.ready = True
+        for member in self.state.members.values():
+            self.reporting.changed(member)
         self.hosting.place_all()
         for key in sorted(self.state.workloads):
             self.state.signals.dispatch(key)

@@ -40,7 +40,7 @@ class Reporting:
         self.clock = clock
         self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng, metrics=state.metrics)
         self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
-        self._copied: dict[str, tuple[float, Capacity]] = {}
+        self._figures_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
 
     def ask_all(self) -> None:
@@ -53,58 +53,55 @@ class Reporting:
     async def report(self, name: str) -> Revisit | None:
         """Brings one MemberCluster's status up to date."""
         member = self.state.members.get(name)
-        if member is None:
+        if member is None or not member.known_or_unknown:
             return None
-        capacity, wait_s = self._capacity_to_copy(member)
         live = member.obj.get("status") or {}
-        want = self._status(member, live, capacity)
-        patch = diffs.replacement_patch(live, want)
+        want = self._verdict(member, live)
+        wait_s = 0.0
+        figures = self._figures(member, live)
+        if figures:
+            wait_s = max(0.0, self._figures_due.get(name, 0.0) - self.clock.monotonic())
+            want |= {} if wait_s else figures
+        patch = diffs.replacement_patch(live, {**live, **want})
         member.reported = True
         if patch:
-            ref = kinds.KINDS["MemberCluster"].ref("", name)
+            body = {"metadata": {"uid": member.obj["metadata"]["uid"]}, "status": patch}
             try:
-                member.obj = await self.host.patch(
-                    ref, {"metadata": {"uid": member.obj["metadata"]["uid"]}, "status": patch}, subresource="status"
-                )
+                ref = kinds.KINDS["MemberCluster"].ref("", name)
+                member.obj = await self.host.patch(ref, body, subresource="status")
             except errors.NotFound:
                 return None
-            if capacity is not None:
-                self._copied[name] = (self.clock.monotonic(), capacity)
+        if figures and not wait_s:
+            self._figures_due[name] = self.clock.monotonic() + self.state.options.capacity_copy_interval_s
         return Revisit(name, wait_s, "figures are copied at most twice a minute") if wait_s else None
 
-    def _capacity_to_copy(self, member: Member) -> tuple[Capacity | None, float]:
-        """The figures to write now (None: leave them), and in how many seconds to look again (0: on news only)."""
-        if member.report is None:
-            return None, 0.0
-        fresh = member.report.capacity
-        if (before := self._copied.get(member.name)) is None:
-            return fresh, 0.0
-        at, copied = before
-        if copied is fresh or not moved(copied, fresh, self.state.options.capacity_copy_permille):
-            return None, 0.0
-        wait_s = at + self.state.options.capacity_copy_interval_s - self.clock.monotonic()
-        return (None, wait_s) if wait_s > 0 else (fresh, 0.0)
+    def _figures(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
+        """What people read of its room, if that is news; empty otherwise. Copied at intervals, never at once."""
+        found: dict[str, Any] = {}
+        slices = sum(len(store) for store in member.stores.values())
+        if member.heard and live.get("slices") != slices:
+            found["slices"] = slices
+        if member.report is not None:
+            fresh, copied = member.report.capacity, live.get("capacity")
+            permille = self.state.options.capacity_copy_permille
+            if copied is None or moved(clustercapacity.to_capacity(copied), fresh, permille):
+                found["capacity"] = membercluster.to_status_capacity(fresh, error="", as_of_s=self.clock.now())
+        return found
 
-    def _status(self, member: Member, live: Mapping[str, Any], capacity: Capacity | None) -> dict[str, Any]:
+    def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
+        """Whether it takes new work, and what it is."""
         ready, why = member.readiness(self.clock.monotonic(), self.state.options.unready_after_s)
         state = conditions.TRUE if ready else conditions.UNKNOWN if member.link.link is Link.LOST else conditions.FALSE
-        summary = "Ready" if ready else why
         reason = "Ready" if ready else member.link_reason if member.lost else "NotReporting"
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
-        status: dict[str, Any] = {
+        return {
             "observedGeneration": member.obj["metadata"].get("generation", 0),
             "conditions": conditions.merge(live.get("conditions"), (condition,), self.clock.rfc3339(), ("Ready",)),
             "clusterUID": member.uid or live.get("clusterUID", ""),
             "version": member.version or live.get("version", ""),
             "apis": sorted(member.apis) or live.get("apis") or [],
-            "slices": sum(len(store) for store in member.stores.values()),
-            "summary": summary[:256],
+            "summary": "Ready" if ready else why[:256],
         }
-        if capacity is not None:
-            status["capacity"] = membercluster.to_status_capacity(capacity, error="", as_of_s=self.clock.now())
-        elif "capacity" in live:
-            status["capacity"] = live["capacity"]
-        return status
 
     async def ask(self, name: str) -> None:
         """Writes the shapes that decisions care about into the member's ClusterCapacity."""

@@ -45,7 +45,8 @@ def test_a_placement_costs_one_decision_one_slice_per_cluster_and_one_status() -
             )
             == clusters
         )
-        assert statuses <= 2
+        # Pods take one to two seconds to start: one status a second while they do, and the settled one.
+        assert statuses <= 3
         assert world.writes["hub", "host", "PATCH", "placementdecisions"] == 0
 
     play(scenario)
