@@ -11,6 +11,7 @@ import pytest
 pytest.register_assert_rewrite("tests.contract.speaking")  # before it is imported: its assertions are what tests show
 
 from federator.embedded import http as embedded_http  # noqa: E402
+from federator.embedded.messages import Caller  # noqa: E402
 from federator.embedded.server import EmbeddedCluster  # noqa: E402
 from federator.kube import http, tls  # noqa: E402
 from federator.kube.clock import RealClock  # noqa: E402
@@ -24,6 +25,8 @@ BACKENDS = [
     pytest.param("embedded-http", marks=pytest.mark.e2e),
     pytest.param("real", marks=[pytest.mark.real, pytest.mark.e2e]),
 ]
+
+NOBODY = Caller("nobody")
 
 _numbers = itertools.count(1)
 
@@ -39,6 +42,10 @@ class Server:
     """A way to a server, as administrator, and what the suite can do to it from outside."""
 
     transport: Transport
+    nobody: Transport
+    """The same as a user named `nobody`, who may do nothing."""
+    stranger: Transport | None
+    """The same with a token that the server does not know; None in process, where there are no tokens."""
     forget: Callable[[], object]
     """Makes it forget all versions before now; blocks."""
 
@@ -49,21 +56,33 @@ async def server(backend: str, request: pytest.FixtureRequest) -> AsyncIterator[
     if backend == "real":
         plane: ControlPlane = request.getfixturevalue("control_plane")
         real = plane.cluster("contract")
-        transport = real.transport()
-        yield Server(transport, lambda: plane.forget(real))
-        await transport.close()
+        tokens = (real.token, real.tokens["nobody"], "wrong")
+        admin, nobody, stranger = (over_http(real.url, real.ca_file.read_bytes(), token) for token in tokens)
+        yield Server(admin, nobody, stranger, lambda: plane.forget(real))
+        await close(admin, nobody, stranger)
         return
     cluster = EmbeddedCluster("contract", clock=RealClock(), rng=random.Random(1), controllers=False)
     if backend == "embedded":
-        yield Server(cluster.transport(), cluster.store.compact)
+        yield Server(cluster.transport(), cluster.transport(NOBODY), None, cluster.store.compact)
         return
     listening = await embedded_http.serve(cluster)
-    context = tls.client_context(ca_pem=listening.ca_pem)
-    credentials = http.StaticToken(cluster.token)
-    over_http = http.HttpTransport(http.Endpoint(listening.url, tls=context, credentials=credentials))
-    yield Server(over_http, cluster.store.compact)
-    await over_http.close()
+    cluster.add_token("nobody", NOBODY)
+    tokens = (cluster.token, "nobody", "wrong")
+    admin, nobody, stranger = (over_http(listening.url, listening.ca_pem, token) for token in tokens)
+    yield Server(admin, nobody, stranger, cluster.store.compact)
+    await close(admin, nobody, stranger)
     await listening.close()
+
+
+def over_http(url: str, ca_pem: bytes, token: str) -> Transport:
+    """A transport with this bearer token."""
+    endpoint = http.Endpoint(url, tls=tls.client_context(ca_pem=ca_pem), credentials=http.StaticToken(token))
+    return http.HttpTransport(endpoint)
+
+
+async def close(*transports: Transport) -> None:
+    for transport in transports:
+        await transport.close()
 
 
 @pytest.fixture
