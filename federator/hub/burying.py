@@ -17,7 +17,7 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.queue import WorkQueue
 from federator.model.names import DECISION_FINALIZER
-from federator.model.steps import Revisit
+from federator.model.steps import Delete, Revisit
 
 log = logging.getLogger(__name__)
 
@@ -82,18 +82,15 @@ class Burying:
         busy = False
         for seen in self.state.slices_with_uid(record.key, record.workload_uid):
             member = self.state.members[seen.cluster]
-            if not member.heard or member.client is None:
+            if not member.heard or member.applier is None:
                 continue
             busy = True
             if seen.deleting:
                 continue
-            try:
-                ref = kinds.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
-                await member.client.delete(ref, uid=seen.uid)
-            except errors.NotFound:
-                continue
-            except errors.ApiError as trouble:
-                log.info("%s: slice of %s not removed yet: %s", seen.cluster, record.key, trouble)
+            ref = kinds.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
+            outcome = await member.applier.apply(Delete(ref, seen.uid), record.key)
+            if outcome.error is not None:
+                log.info("%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error)
         blocked = tuple(
             cluster
             for cluster in sorted(record.clusters | {seen.cluster for seen in self._unheard_slices(record)})

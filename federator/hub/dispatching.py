@@ -6,28 +6,25 @@ in, and never without the uid it was judged by.
 """
 
 import asyncio
-import dataclasses
 import logging
 import random
 from collections.abc import Mapping
-from typing import Any
 
-from federator.api import kinds
-from federator.hub import slices, stepping, workloads
+from federator.hub import slices, stepping
 from federator.hub.members import Member
 from federator.hub.records import Record
-from federator.hub.slices import SliceSeen, Verified
+from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.hub.stepping import Action, Do, Held
-from federator.hub.workloads import Documents, Workload
-from federator.kube import client as clients
+from federator.hub.workloads import Workload
+from federator.hub.writing import SliceWriter
 from federator.kube import errors
 from federator.kube.queue import WorkQueue
-from federator.model import names, shards
+from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
-from federator.model.steps import ObjectRef, Revisit
+from federator.model.steps import Revisit
 
 log = logging.getLogger(__name__)
 
@@ -35,20 +32,12 @@ HOLD_RECHECK_S = 15.0
 """A held step is planned again when something about the workload changes, and at least this often."""
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Difference:
-    """Two merge patches for one slice: all of what differs, and just the share."""
-
-    whole: dict[str, Any]
-    share_only: dict[str, Any]
-
-
 class Dispatching:
     """Writes slices. One queue with its workers per member."""
 
-    def __init__(self, state: HubState, documents: Documents, *, rng: random.Random) -> None:
+    def __init__(self, state: HubState, writer: SliceWriter, *, rng: random.Random) -> None:
         self.state = state
-        self.documents = documents
+        self.writer = writer
         self.rng = rng
         self.queues: dict[str, WorkQueue[WorkloadKey]] = {}
         self.holding: dict[WorkloadKey, set[str]] = {}
@@ -101,12 +90,11 @@ class Dispatching:
         record = self.state.record_of(workload)
         if record is None or record.deleting or (workload.ask is not None and workload.ask.suspended):
             return None
-        client = member.client
-        if client is None or not member.heard:
+        if member.applier is None or not member.heard:
             return None
         seen = member.slice_of(key)
         if seen is not None and self._is_this(seen, workload) and member.verified.of(seen) is None:
-            await self._verify(member, client, workload, record, seen)
+            await self.writer.verify(member, workload, record, seen)
         action = self.plan(workload, record).get(member.name)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
         held = self.holding.setdefault(key, set())
@@ -114,7 +102,7 @@ class Dispatching:
         if not held:
             self.holding.pop(key, None)
         if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
-            await self._do(member, client, workload, record, action)
+            await self._do(member, workload, record, action)
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
 
     def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
@@ -143,13 +131,13 @@ class Dispatching:
         observed = seen.observation
         share = record.share_of(cluster)
         verified = member.verified.of(seen)
-        content = self.content_of(workload)
+        content = self.writer.content_of(workload)
         template_current = verified is None or verified.content == content
         current = (
             verified is not None
             and verified.content == content
             and share is not None
-            and verified.share == slices.share_digest(share, self._profile_text(workload))
+            and verified.share == slices.share_digest(share, self.writer.profile_text(workload))
         )
         return Held(
             cluster,
@@ -176,62 +164,11 @@ class Dispatching:
             observed.failed, shards.union(recorded.failed, recorded.completed)
         )
 
-    def content_of(self, workload: Workload) -> str:
-        return f"{workload.content}/{self._profile_text(workload)}"
-
-    def _profile(self, workload: Workload) -> tuple[str, str]:
-        """Name and hash of the RuntimeProfile this workload's pods get; empty where there is none."""
-        name = workload.profile
-        found = self.state.profiles.get(name) if name else None
-        return (name, found["hash"]) if found is not None else ("", "")
-
-    def _profile_text(self, workload: Workload) -> str:
-        return "-".join(self._profile(workload))
-
-    async def _verify(
-        self, member: Member, client: clients.Client, workload: Workload, record: Record, seen: SliceSeen
-    ) -> None:
-        """Reads a slice that this process has not compared yet, and remembers what it covers."""
-        obj = await self.documents.fetch(workload)
-        if obj is None:
-            return
-        live = await client.get(self._ref(workload.key))
-        share = record.share_of(member.name) or Share(member.name, seen.observation.desired, 0, record.seq)
-        self._remember(member, workload, obj, live, share)
-
-    def _remember(
-        self, member: Member, workload: Workload, obj: Mapping[str, Any], live: Mapping[str, Any], share: Share
-    ) -> Difference:
-        """Compares the live object with what it should be, notes the verdict, and returns what to write."""
-        verbs, fleet, profile = workload.verbs, self.state.options.fleet, self._profile(workload)
-        mark = verbs.read_mark(live)
-        kept = slices.render(
-            verbs, obj, share, fleet=fleet, profile=profile, origin=mark.origin_generation if mark is not None else None
-        )
-        found = slices.difference(live, kept)
-        part = slices.share_part(found, kept, workloads.neutral(verbs, obj))
-        member.verified.entries[workload.key] = Verified(
-            uid=live["metadata"].get("uid", ""),
-            live=slices.live_digest(live),
-            content=self.content_of(workload) if found == part else "",
-            share="" if found else slices.share_digest(share, "-".join(profile)),
-        )
-        if not found:
-            return Difference({}, {})
-        return Difference(slices.difference(live, slices.render(verbs, obj, share, fleet=fleet, profile=profile)), part)
-
-    def _ref(self, key: WorkloadKey) -> ObjectRef:
-        return kinds.KINDS[key.kind].ref(key.namespace, key.name)
-
-    async def _do(
-        self, member: Member, client: clients.Client, workload: Workload, record: Record, action: Action
-    ) -> None:
+    async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> None:
+        """Carries an action out; what the member would not take is remembered for the fold."""
         key = workload.key
         try:
-            if action.do is Do.DELETE:
-                await self._delete(member, client, key)
-            else:
-                await self._write(member, client, workload, record, action)
+            await self.writer.carry_out(member, workload, record, action)
         except (errors.Invalid, errors.Denied, errors.AlreadyExists) as refusal:
             member.refused[key] = (type(refusal).__name__, str(refusal), True)
             self.state.signals.fold(key)
@@ -243,91 +180,6 @@ class Dispatching:
             raise
         if member.refused.pop(key, None) is not None:
             self.state.signals.fold(key)
-
-    async def _delete(self, member: Member, client: clients.Client, key: WorkloadKey) -> None:
-        seen = member.slice_of(key)
-        if seen is None or not member.synced:
-            return
-        log.info("removing slice", extra={"workload": str(key), "cluster": member.name})
-        try:
-            await client.delete(self._ref(key), uid=seen.uid)
-        except errors.NotFound:
-            return
-
-    async def _write(
-        self, member: Member, client: clients.Client, workload: Workload, record: Record, action: Action
-    ) -> None:
-        obj = await self.documents.fetch(workload)
-        if obj is None:
-            return
-        share = record.share_of(member.name)
-        if share is None:
-            share = Share(member.name, action.count, 0, record.seq)
-        elif action.count != share.count and share.count:
-            share = dataclasses.replace(share, count=action.count)
-        profile = self._profile(workload)
-        await self.ensure_profile(member, client, profile)
-        if action.do is Do.CREATE:
-            want = slices.render(workload.verbs, obj, share, fleet=self.state.options.fleet, profile=profile)
-            live = await self._create(member, client, workload.key, want)
-        else:
-            live = await client.get(self._ref(workload.key))
-            found = self._remember(member, workload, obj, live, share)
-            patch = found.share_only if action.keep_template else found.whole
-            if not patch:
-                return
-            meta = live["metadata"]
-            patch.setdefault("metadata", {}).update(uid=meta["uid"], resourceVersion=meta["resourceVersion"])
-            live = await client.patch(self._ref(workload.key), patch)
-        self._remember(member, workload, obj, live, share)
-        member.note(slices.summarise(workload.key.kind, member.name, live))
-        log.info(
-            "wrote slice",
-            extra={"workload": str(workload.key), "cluster": member.name, "do": action.do.value, "count": share.count},
-        )
-
-    async def _create(
-        self, member: Member, client: clients.Client, key: WorkloadKey, want: Mapping[str, Any]
-    ) -> Mapping[str, Any]:
-        """POSTs the slice; makes the namespace when it turns out to be missing."""
-        ref = self._ref(key)
-        if key.namespace in member.namespaces:
-            try:
-                return await client.create(ref, want)
-            except errors.NotFound:
-                member.namespaces.discard(key.namespace)
-        await self.ensure_namespace(member, client, key.namespace)
-        return await client.create(ref, want)
-
-    async def ensure_namespace(self, member: Member, client: clients.Client, namespace: str) -> None:
-        """Makes the namespace if it is not there. Ours is marked; one that is there already is taken as it is."""
-        ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
-        body = {
-            "apiVersion": "v1",
-            "kind": "Namespace",
-            "metadata": {"name": namespace, "labels": {names.FLEET_LABEL: self.state.options.fleet}},
-        }
-        try:
-            await client.get(ref)
-        except errors.NotFound:
-            try:
-                await client.create(ref, body)
-            except errors.AlreadyExists:
-                log.debug("namespace %s appeared in %s meanwhile", namespace, member.name)
-        member.namespaces.add(namespace)
-
-    async def ensure_profile(self, member: Member, client: clients.Client, profile: tuple[str, str]) -> None:
-        """Copies the pinned version of a RuntimeProfile to the member, once."""
-        copy = "-".join(profile)
-        if not profile[0] or copy in member.profiles:
-            return
-        kind = kinds.KINDS["RuntimeProfile"]
-        body = self.state.profiles[profile[0]]["copy"]
-        try:
-            await client.create(kind.ref("", body["metadata"]["name"]), body)
-        except errors.AlreadyExists:
-            log.debug("profile %s is already in %s", copy, member.name)
-        member.profiles.add(copy)
 
 
 def _is_final(action: Action, share: Share | None) -> bool:

@@ -7,34 +7,27 @@ budget.
 
 import asyncio
 import logging
-import random
-from collections.abc import Mapping
-from typing import Any
 
 from federator.api import kinds
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
-from federator.kube import client as clients
-from federator.kube import errors
-from federator.kube.clock import Clock
+from federator.kube.applier import Applier
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
-from federator.model.steps import ObjectRef
+from federator.model.steps import ObjectRef, Tell
 
 log = logging.getLogger(__name__)
 
-NOTE_LIMIT = 1024
-"""Bytes of a note that the API takes."""
+WAITING_MAX = 1000
+"""More Events than this are not worth keeping: somebody watches a storm, not a transition."""
 
 
 class Events:
     """The hub's voice on users' objects."""
 
-    def __init__(self, host: clients.Client, *, clock: Clock, rng: random.Random, limit: int = 1000) -> None:
+    def __init__(self, host: Applier) -> None:
         self._host = host
-        self._clock = clock
-        self._rng = rng
-        self._queue: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue(limit)
+        self._queue: asyncio.Queue[Tell] = asyncio.Queue(WAITING_MAX)
         self.dropped = 0
 
     def placed(self, workload: Workload, before: Record | None, decision: Decision) -> None:
@@ -51,39 +44,17 @@ class Events:
 
     def about_decision(self, name: tuple[str, str], record: Record, reason: str, note: str) -> None:
         """An Event on a PlacementDecision: the workload it speaks of is gone."""
-        kind = kinds.KINDS["PlacementDecision"]
-        regarding = ObjectRef(kind.api_version, kind.plural, name[0], name[1], kind.kind)
-        self._enqueue(regarding, record.uid, reason, note, action="Delete", warning=True)
+        regarding = kinds.KINDS["PlacementDecision"].ref(*name)
+        self._enqueue(Tell(regarding, record.uid, reason, note, warning=True, action="Delete"))
 
     def tell(
         self, key: WorkloadKey, uid: str, reason: str, note: str, *, action: str = "Reconcile", warning: bool = False
     ) -> None:
         """Queues one Event on a workload; when too many wait, it is dropped and counted."""
-        regarding = kinds.KINDS[key.kind].ref(key.namespace, key.name)
-        self._enqueue(regarding, uid, reason, note, action=action, warning=warning)
+        regarding: ObjectRef = kinds.KINDS[key.kind].ref(key.namespace, key.name)
+        self._enqueue(Tell(regarding, uid, reason, note, warning=warning, action=action))
 
-    def _enqueue(self, regarding: ObjectRef, uid: str, reason: str, note: str, *, action: str, warning: bool) -> None:
-        stamp = self._clock.rfc3339_micro()
-        name = f"{regarding.name}.{self._rng.getrandbits(64):016x}"
-        event = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"name": name, "namespace": regarding.namespace},
-            "eventTime": stamp,
-            "reportingController": "federation.pinterest.com/hub",
-            "reportingInstance": "federator-hub",
-            "action": action,
-            "reason": reason,
-            "type": "Warning" if warning else "Normal",
-            "note": note[:NOTE_LIMIT],
-            "regarding": {
-                "apiVersion": regarding.api_version,
-                "kind": regarding.kind,
-                "namespace": regarding.namespace,
-                "name": regarding.name,
-                "uid": uid,
-            },
-        }
+    def _enqueue(self, event: Tell) -> None:
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:
@@ -92,12 +63,7 @@ class Events:
     async def run(self) -> None:
         """Writes queued Events until cancelled."""
         while True:
-            event = await self._queue.get()
-            meta = event["metadata"]
-            try:
-                await self._host.create(
-                    ObjectRef("events.k8s.io/v1", "events", meta["namespace"], meta["name"], "Event"), event
-                )
-            except errors.ApiError as trouble:
+            outcome = await self._host.apply(await self._queue.get())
+            if outcome.error is not None:
                 self.dropped += 1
-                log.debug("event dropped: %s", trouble)
+                log.debug("event dropped: %s", outcome.error)

@@ -17,8 +17,8 @@ from federator.hub.records import Record
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.hub.workloads import Workload
-from federator.kube import client as clients
 from federator.kube import errors
+from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.model import diffs
@@ -26,7 +26,7 @@ from federator.model.ask import Unit
 from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
-from federator.model.steps import Revisit
+from federator.model.steps import Patch, Revisit
 from federator.status import conditions, verdict
 from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
 
@@ -39,7 +39,7 @@ class Gathering:
     def __init__(
         self,
         state: HubState,
-        host: clients.Client,
+        host: Applier,
         dispatching: Dispatching,
         events: Events,
         *,
@@ -166,7 +166,7 @@ class Gathering:
             return SliceObservation(cluster, known=member.heard)
         observed = dataclasses.replace(seen.observation, known=member.heard, deleting=seen.deleting)
         verified = member.verified.of(seen)
-        if verified is not None and verified.content == self.dispatching.content_of(workload):
+        if verified is not None and verified.content == self.dispatching.writer.content_of(workload):
             # What this slice says is what the present generation says: it needs no write to have caught up.
             observed = dataclasses.replace(observed, origin_generation=workload.generation)
         return observed
@@ -185,12 +185,14 @@ class Gathering:
     async def _write(self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold) -> None:
         key = workload.key
         ref = kinds.KINDS[key.kind].ref(key.namespace, key.name)
-        try:
-            # The uid keeps this from landing on a re-creation of the same name.
-            obj = await self.host.patch(ref, {"metadata": {"uid": workload.uid}, "status": patch}, subresource="status")
-        except errors.NotFound:
+        # The uid keeps this from landing on a re-creation of the same name.
+        outcome = await self.host.apply(Patch(ref, {"status": patch}, "status", uid=workload.uid), key)
+        if isinstance(outcome.error, errors.NotFound):
             return
-        self.state.note_status(key, workload.uid, obj)
+        if outcome.error is not None:
+            raise outcome.error
+        if outcome.obj is not None:
+            self.state.note_status(key, workload.uid, outcome.obj)
         self._tell_transitions(workload, live, result)
 
     def _tell_transitions(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> None:

@@ -18,7 +18,9 @@ from federator.hub.slices import SliceSeen
 from federator.kube import client as clients
 from federator.kube import clock as clocks
 from federator.kube import errors
+from federator.kube.applier import Applier
 from federator.kube.clock import Clock
+from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store, version_number
 from federator.model.fleet import Capacity, ClusterView
@@ -50,6 +52,8 @@ class Member:
     """The MemberCluster object as last heard."""
     on_slice: Callable[["Member", WorkloadKey], None]
     on_capacity: Callable[["Member"], None]
+    lane: Lane
+    """All writes to it pass here, whatever connection they take."""
     link: links.LinkState = field(default_factory=links.LinkState)
     link_reason: str = "NotProbed"
     uid: str = ""
@@ -58,6 +62,8 @@ class Member:
     expander_heard_s: float | None = None
     """Monotonic time at which the member process's lease last moved; None when it has none."""
     client: clients.Client | None = None
+    applier: Applier | None = None
+    """Carries steps out on `client`; both are None while there is no connection."""
     stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
     """Slices as the answers to our writes showed them, until the watch has caught up."""
@@ -99,6 +105,11 @@ class Member:
             del self.own_writes[key]
             return row
         return own
+
+    def attach(self, client: clients.Client | None, clock: Clock) -> None:
+        """A connection came up, or went away (None)."""
+        self.client = client
+        self.applier = Applier(client, self.lane, clock=clock, component="hub") if client is not None else None
 
     def note(self, seen: SliceSeen) -> None:
         """Files the answer to our own write, so that nobody waits for the watch to tell us what we did."""

@@ -67,7 +67,7 @@ class Line:
             try:
                 await self._serve(transport)
             finally:
-                member.client = None
+                member.attach(None, self.clock)
                 await transport.close()
 
     async def _open(self) -> Transport:
@@ -99,7 +99,7 @@ class Line:
                 while member.connection_facts() == wanted:
                     await self._probe(client)
                     if not tasks and member.link.link is Link.LIVE:
-                        member.client = client
+                        member.attach(client, self.clock)
                         reflecting = member.reflect(client, self.options.fleet, self.clock, self.rng)
                         tasks = [
                             group.create_task(reflecting, name=f"reflect {member.name}"),

@@ -13,15 +13,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds, placementdecision
+from federator.api import kinds, pinterestjobset, placementdecision
 from federator.hub import policying, records
 from federator.hub.events import Events
 from federator.hub.records import Record
 from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
 from federator.hub.workloads import Workload
-from federator.kube import client as clients
 from federator.kube import errors
+from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.model import names
@@ -52,7 +52,7 @@ class Placing:
     def __init__(
         self,
         state: HubState,
-        host: clients.Client,
+        host: Applier,
         events: Events,
         feedback: Feedback,
         *,
@@ -94,10 +94,9 @@ class Placing:
             self.state.books.record(self._commitment(item.ask, decision))
             self._note_waiting(decision)
             decided.append((item, decision))
-        gate = asyncio.Semaphore(self.state.options.host_writes_in_flight)
         async with asyncio.TaskGroup() as group:
             for item, decision in decided:
-                group.create_task(self._commit(item, decision, gate))
+                group.create_task(self._commit(item, decision))
 
     def snapshot(self) -> FleetSnapshot:
         """The fleet as of now, from what is in memory."""
@@ -155,7 +154,7 @@ class Placing:
         if self.state.refuses_native(item.ask.key.kind):
             return self._host_would_run_it(item, snapshot.as_of)
         held = self.holdings(item.workload, item.record)
-        return engine.decide(
+        decision = engine.decide(
             item.ask,
             held,
             snapshot,
@@ -164,6 +163,7 @@ class Placing:
             previous_hash=item.record.facts.inputs_hash if item.record is not None else "",
             finished=item.workload.progress().done,
         )
+        return in_pieces(decision, item.record)
 
     def _host_would_run_it(self, item: Due, as_of: float) -> Decision:
         """The refusal of a native kind on a host that runs such workloads itself: it would run twice."""
@@ -226,19 +226,19 @@ class Placing:
         else:
             self.waiting.pop(decision.key, None)
 
-    async def _commit(self, item: Due, decision: Decision, gate: asyncio.Semaphore) -> None:
+    async def _commit(self, item: Due, decision: Decision) -> None:
         """Writes a decision if it says anything new. A failed write takes the key again."""
         key = item.workload.key
         if item.record is not None and _same(item.record, decision):
             self.state.signals.fold(key)
             return
-        async with gate:
-            try:
+        try:
+            async with self.host.lane.slot(key):
                 obj = await self._write(item, decision)
-            except errors.ApiError as trouble:
-                self._restore(item)
-                self.queue.fail(key, trouble)
-                return
+        except errors.ApiError as trouble:
+            self._restore(item)
+            self.queue.fail(key, trouble)
+            return
         record = records.summarise(obj)
         self.state.note_record(key.namespace, record)
         self.events.placed(item.workload, item.record, decision)
@@ -283,13 +283,13 @@ class Placing:
                 },
                 "spec": spec,
             }
-            return await self.host.create(ref, body)
+            return await self.host.client.create(ref, body)
         # One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
         operations: list[dict[str, Any]] = [
             {"op": "replace", "path": "/metadata/resourceVersion", "value": record.facts.resource_version},
             {"op": "replace", "path": "/spec", "value": spec},
         ]
-        return await self.host.patch(ref, operations, kind="json")
+        return await self.host.client.patch(ref, operations, kind="json")
 
     def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
         """Clusters without a share any more that may still hold something."""
@@ -315,6 +315,19 @@ class Placing:
         else:
             cause = "a cluster could not schedule its share"
         return (*record.facts.causes, cause)
+
+
+def in_pieces(decision: Decision, record: Record | None) -> Decision:
+    """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined while they run."""
+    if record is None:
+        return decision
+    shares = []
+    for share in decision.shares:
+        before = record.share_of(share.cluster)
+        if share.ranges and before is not None:
+            share = dataclasses.replace(share, ranges=pinterestjobset.keep_pieces(before.ranges, share.ranges))  # noqa: PLW2901
+        shares.append(share)
+    return dataclasses.replace(decision, shares=tuple(shares))
 
 
 def _same(record: Record, decision: Decision) -> bool:

@@ -24,8 +24,11 @@ from federator.hub.reporting import Reporting
 from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
 from federator.hub.workloads import Documents
+from federator.hub.writing import SliceWriter
 from federator.kube import client as clients
+from federator.kube.applier import Applier
 from federator.kube.clock import Clock
+from federator.kube.lanes import Lane
 from federator.kube.metrics import Metrics
 from federator.model.names import WorkloadKey
 
@@ -52,11 +55,13 @@ class HubProcess:
         self.rng = rng
         self.state = HubState(options, metrics)
         self.documents = Documents(client, options.document_cache)
-        self.events = Events(client, clock=clock, rng=rng)
+        lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
+        applier = Applier(client, lane, clock=clock, component="hub")
+        self.events = Events(applier)
         self.feedback = Feedback(self.state, clock=clock)
-        self.placing = Placing(self.state, client, self.events, self.feedback, clock=clock, rng=rng)
-        self.dispatching = Dispatching(self.state, self.documents, rng=rng)
-        self.gathering = Gathering(self.state, client, self.dispatching, self.events, clock=clock, rng=rng)
+        self.placing = Placing(self.state, applier, self.events, self.feedback, clock=clock, rng=rng)
+        self.dispatching = Dispatching(self.state, SliceWriter(self.state, self.documents), rng=rng)
+        self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.burying = Burying(self.state, client, self.events, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
@@ -113,7 +118,19 @@ class HubProcess:
             self.reporting.changed(member)
             return
         self._close_line(name)
-        member = Member(name=name, obj=obj, on_slice=self._slice_changed, on_capacity=self._capacity_changed)
+        member = Member(
+            name=name,
+            obj=obj,
+            on_slice=self._slice_changed,
+            on_capacity=self._capacity_changed,
+            lane=Lane(
+                name,
+                limit=self.options.lane_writes_in_flight,
+                clock=self.clock,
+                rng=self.rng,
+                metrics=self.state.metrics,
+            ),
+        )
         self.state.members[name] = member
         self._open_line(member)
 

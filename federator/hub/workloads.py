@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from federator.api import kinds
+from federator.api import kinds, read
 from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.expand import asks
 from federator.kube import client as clients
@@ -109,6 +109,8 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
     content, problem = "", ""
     placement: Mapping[str, Any] = {}
     try:
+        if refused := read.host_problems(obj):
+            raise refused[0]
         verbs = kinds.verbs_of(kind)
         placement = verbs.placement(obj)
         ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=created_s(obj))

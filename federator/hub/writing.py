@@ -1,0 +1,192 @@
+"""Writes slices: renders what a member should hold, compares it with what it holds, and carries the difference out as
+steps.
+
+Called by dispatching, one action at a time per slice. Also makes what a slice needs around it in the member: its
+namespace and the copy of the RuntimeProfile that it pins. Never adopts: an object that was there before us is the
+caller's to report.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import kinds
+from federator.hub import slices, workloads
+from federator.hub.members import Member
+from federator.hub.records import Record
+from federator.hub.slices import SliceSeen, Verified
+from federator.hub.state import HubState
+from federator.hub.stepping import Action, Do
+from federator.hub.workloads import Documents, Workload
+from federator.kube import errors
+from federator.model import names
+from federator.model.decision import Share
+from federator.model.names import WorkloadKey
+from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """Two merge patches for one slice: all of what differs, and just the share."""
+
+    whole: dict[str, Any]
+    share_only: dict[str, Any]
+
+
+class SliceWriter:
+    """Turns actions into requests to one member at a time."""
+
+    def __init__(self, state: HubState, documents: Documents) -> None:
+        self.state = state
+        self.documents = documents
+
+    def content_of(self, workload: Workload) -> str:
+        """Digest of what all clusters' slices of this workload have in common, the pinned profile included."""
+        return f"{workload.content}/{self.profile_text(workload)}"
+
+    def profile_of(self, workload: Workload) -> tuple[str, str]:
+        """Name and hash of the RuntimeProfile this workload's pods get; empty where there is none."""
+        found = self.state.profiles.get(workload.profile) if workload.profile else None
+        return (workload.profile, found["hash"]) if found is not None else ("", "")
+
+    def profile_text(self, workload: Workload) -> str:
+        return "-".join(self.profile_of(workload))
+
+    async def verify(self, member: Member, workload: Workload, record: Record, seen: SliceSeen) -> None:
+        """Reads a slice that this process has not compared yet, and remembers what it covers. Raises ApiErrors."""
+        obj = await self.documents.fetch(workload)
+        if obj is None or member.client is None:
+            return
+        live = await member.client.get(_ref(workload.key))
+        share = record.share_of(member.name) or Share(member.name, seen.observation.desired, 0, record.seq)
+        self._compare(member, workload, obj, live, share)
+
+    async def carry_out(self, member: Member, workload: Workload, record: Record, action: Action) -> None:
+        """Creates, updates or deletes one slice. Raises ApiErrors."""
+        if action.do is Do.DELETE:
+            await self._delete(member, workload.key)
+            return
+        obj = await self.documents.fetch(workload)
+        if obj is None:
+            return
+        share = record.share_of(member.name) or Share(member.name, action.count, 0, record.seq)
+        if not share.ranges and action.count != share.count:
+            share = dataclasses.replace(share, count=action.count, slots=action.count)
+        await self._ensure_profile(member, self.profile_of(workload))
+        if action.do is Do.CREATE:
+            live = await self._create(member, workload.key, self._rendered(workload, obj, share))
+        else:
+            found = await self._update(member, workload, obj, share, keep_template=action.keep_template)
+            if found is None:
+                return
+            live = found
+        self._compare(member, workload, obj, live, share)
+        member.note(slices.summarise(workload.key.kind, member.name, live))
+        log.info("%s: %s slice of %s, share %d", member.name, action.do.value.lower(), workload.key, share.count)
+
+    def _rendered(
+        self, workload: Workload, obj: Mapping[str, Any], share: Share, origin: int | None = None
+    ) -> dict[str, Any]:
+        fleet, profile = self.state.options.fleet, self.profile_of(workload)
+        return slices.render(workload.verbs, obj, share, fleet=fleet, profile=profile, origin=origin)
+
+    def _compare(
+        self, member: Member, workload: Workload, obj: Mapping[str, Any], live: Mapping[str, Any], share: Share
+    ) -> Difference:
+        """Compares the live object with what it should be, notes the verdict, and returns what to write."""
+        mark = workload.verbs.read_mark(live)
+        kept = self._rendered(workload, obj, share, mark.origin_generation if mark is not None else None)
+        found = slices.difference(live, kept)
+        part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
+        member.verified.entries[workload.key] = Verified(
+            uid=live["metadata"].get("uid", ""),
+            live=slices.live_digest(live),
+            content=self.content_of(workload) if found == part else "",
+            share="" if found else slices.share_digest(share, self.profile_text(workload)),
+        )
+        if not found:
+            return Difference({}, {})
+        return Difference(slices.difference(live, self._rendered(workload, obj, share)), part)
+
+    async def _update(
+        self, member: Member, workload: Workload, obj: Mapping[str, Any], share: Share, *, keep_template: bool
+    ) -> Mapping[str, Any] | None:
+        """Patches what differs, on the condition that nobody wrote since it was read; None when nothing does."""
+        if member.client is None:
+            return None
+        ref = _ref(workload.key)
+        live = await member.client.get(ref)
+        found = self._compare(member, workload, obj, live, share)
+        patch = found.share_only if keep_template else found.whole
+        if not patch:
+            return None
+        meta = live["metadata"]
+        step = Patch(ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
+        return await _done(member, step, workload.key)
+
+    async def _create(self, member: Member, key: WorkloadKey, want: Mapping[str, Any]) -> Mapping[str, Any]:
+        """POSTs the slice; makes the namespace when it turns out to be missing."""
+        step = Create(_ref(key), want)
+        if key.namespace in member.namespaces:
+            try:
+                return await _done(member, step, key)
+            except errors.NotFound:
+                member.namespaces.discard(key.namespace)
+        await self._ensure_namespace(member, key.namespace)
+        return await _done(member, step, key)
+
+    async def _delete(self, member: Member, key: WorkloadKey) -> None:
+        seen = member.slice_of(key)
+        if seen is None or not member.synced:
+            return
+        log.info("%s: delete slice of %s", member.name, key)
+        await _done(member, Delete(_ref(key), seen.uid), key)
+
+    async def _ensure_namespace(self, member: Member, namespace: str) -> None:
+        """Makes the namespace if it is not there. Ours is marked; one that is there already is taken as it is."""
+        if member.client is None:
+            return
+        ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
+        labels = {names.FLEET_LABEL: self.state.options.fleet}
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
+        try:
+            await member.client.get(ref)
+        except errors.NotFound:
+            await _done_or_there(member, Create(ref, body))
+        member.namespaces.add(namespace)
+
+    async def _ensure_profile(self, member: Member, profile: tuple[str, str]) -> None:
+        """Copies the pinned version of a RuntimeProfile to the member, once."""
+        name = "-".join(profile)
+        if not profile[0] or name in member.profiles:
+            return
+        body = self.state.profiles[profile[0]]["copy"]
+        ref = kinds.KINDS["RuntimeProfile"].ref("", body["metadata"]["name"])
+        await _done_or_there(member, Create(ref, body))
+        member.profiles.add(name)
+
+
+def _ref(key: WorkloadKey) -> ObjectRef:
+    return kinds.KINDS[key.kind].ref(key.namespace, key.name)
+
+
+async def _done(member: Member, step: Step, key: WorkloadKey) -> Mapping[str, Any]:
+    """Carries a step out in the member's lane; raises what went wrong."""
+    if member.applier is None:
+        raise errors.Unreachable(f"{member.name}: there is no connection")
+    outcome = await member.applier.apply(step, key)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.obj or {}
+
+
+async def _done_or_there(member: Member, step: Create) -> None:
+    """The same for objects that another may have made meanwhile."""
+    if member.applier is None:
+        raise errors.Unreachable(f"{member.name}: there is no connection")
+    outcome = await member.applier.apply(step)
+    if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
+        raise outcome.error
