@@ -146,6 +146,12 @@ def _without_nulls(value: Any) -> Any:
     return value
 
 
+def name_problem(obj: Mapping[str, Any]) -> str:
+    """What is wrong with the name of an object of one of our kinds, as a sentence; "" when nothing is."""
+    found = _name_problems(_kind(obj, ""), obj)
+    return found[0].message if found else ""
+
+
 def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
     name = raw.text(obj, "metadata", "name")
     if not name:

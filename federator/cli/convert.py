@@ -1,0 +1,97 @@
+"""`federator convert FILE...`: Kubernetes manifests to Pinterest workloads, as YAML on stdout.
+
+On stderr: what each workload was made from, what to know about it, and every object that was left alone with the
+reason. Exit 0 when every object is accounted for, 1 on bad input, with nothing on stdout.
+"""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.expand.convert import Conversion
+
+SUFFIXES = (".yaml", ".yml", ".json")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@click.option("-o", "--output", default="yaml", type=click.Choice(["yaml", "json"]), help="Format.")
+@click.option("-R", "--recursive", is_flag=True, help="Read directories with all that is below them.")
+def convert(files: tuple[str, ...], output: str, recursive: bool) -> None:
+    """Turn Deployment, Service, Ingress, ConfigMap and ServiceAccount into PinterestServices, Jobs and JobSets of one
+    template into PinterestJobSets. FILE is a YAML or JSON file, a directory of them, or - for stdin."""
+    from federator.expand import convert as conversions
+    from federator.expand.convertbook import BadInput
+
+    given = [(name, obj) for name in named(files, recursive=recursive) for obj in objects(name)]
+    if not given:
+        common.fail("the files hold no object")
+    try:
+        done = conversions.convert(given)
+    except BadInput as bad:
+        common.fail(str(bad))
+    if done.objects:
+        click.echo(rendered(done.objects, output))
+    for line in told(done, several=len({origin for origin, _ in given}) > 1):
+        click.echo(line, err=True)
+
+
+def named(files: Sequence[str], *, recursive: bool) -> list[str]:
+    """The files meant, those of directories in the order of their names. Ends the command for one that is not there."""
+    found: list[str] = []
+    for name in files:
+        path = Path(name)
+        if name == "-" or path.is_file():
+            found.append(name)
+        elif path.is_dir():
+            inside = path.rglob("*") if recursive else path.glob("*")
+            found += [str(one) for one in sorted(inside) if one.suffix in SUFFIXES and one.is_file()]
+        else:
+            common.fail(f"{name}: there is no such file or directory")
+    return found
+
+
+def objects(name: str) -> list[dict[str, Any]]:
+    """The objects of one file. Ends the command when it cannot be read."""
+    from federator.api import read
+
+    try:
+        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
+        return read.load_yaml(text)
+    except (OSError, UnicodeDecodeError, read.InvalidObject) as bad:
+        common.fail(f"{name}: {bad}")
+
+
+def rendered(objs: Sequence[Mapping[str, Any]], output: str) -> str:
+    if output == "json":
+        return common.dump({"apiVersion": "v1", "kind": "List", "items": list(objs)}, "json")
+    return "\n---\n".join(common.dump(obj, "yaml") for obj in objs)
+
+
+def told(done: "Conversion", *, several: bool) -> list[str]:
+    """The lines for stderr; files are named where there are several."""
+    from federator.expand.convertbook import Fate
+
+    lines: list[str] = []
+    sources: dict[str, list[str]] = {}
+    for account in done.accounts:
+        for title in account.into:
+            sources.setdefault(title, []).append(account.title)
+    lines += [f"converted {title}: from {', '.join(parts)}" for title, parts in sources.items()]
+    lines += [f"note      {note.title}: {note.text}" for note in done.notes]
+    for account in done.accounts:
+        if account.fate is Fate.LEFT:
+            where = f" ({account.origin})" if several else ""
+            lines.append(f"left      {account.title}{where}: {account.reason}")
+    count = {fate: sum(account.fate is fate for account in done.accounts) for fate in Fate}
+    lines.append(
+        f"{len(done.accounts)} objects: {count[Fate.CONVERTED]} converted, {count[Fate.ABSORBED]} absorbed, "
+        f"{count[Fate.LEFT]} left alone"
+    )
+    return lines

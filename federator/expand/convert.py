@@ -1,0 +1,145 @@
+"""Kubernetes manifests -> Pinterest workloads: what `federator convert` runs. Pure.
+
+Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; Jobs and JobSets of one template
+become PinterestJobSets. Every object given is converted, absorbed or left with a reason, and what comes out passes
+the strict models.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.api import kinds, read
+from federator.expand import (
+    convertconfigs,
+    convertdeployments,
+    convertingresses,
+    convertjobs,
+    convertservices,
+)
+from federator.expand.convertbook import Account, BadInput, Book, Draft, Item, LeftAlone, Note, item_of
+from federator.model.errors import FieldError
+
+DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Book], Draft]]] = {
+    ("apps/v1", "Deployment"): convertdeployments.draft,
+    ("batch/v1", "Job"): convertjobs.draft_job,
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): convertjobs.draft_jobset,
+}
+"""What a workload is made from."""
+_PARTS: Final = (
+    ("v1", "Service"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("v1", "ConfigMap"),
+    ("v1", "ServiceAccount"),
+)
+
+_OTHER_KINDS: Final[Mapping[str, str]] = {
+    "StatefulSet": "its pods have names and storage of their own, a PinterestService's do not",
+    "DaemonSet": "it runs once per node, a PinterestService as often as it is told",
+    "CronJob": "a PinterestJobSet runs once; convert its job template when it is to run",
+    "Pod": "a pod alone is restarted by nobody; write a Deployment or Job",
+    "Secret": "secrets are kept in each cluster; apply it in the members",
+    "Namespace": "members get namespaces as they need them; apply it to the host as it is",
+    "PersistentVolumeClaim": "storage belongs to one cluster; apply it there",
+    "HorizontalPodAutoscaler": "autoscalers are not converted; one on the host may scale the PinterestService",
+    "PodDisruptionBudget": "apply it in the members: the pods there keep their labels",
+    "NetworkPolicy": "apply it in the members: the pods there keep their labels",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """The workloads, what became of every object, and what people should know."""
+
+    objects: tuple[dict[str, Any], ...]
+    accounts: tuple[Account, ...]
+    notes: tuple[Note, ...]
+
+
+def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
+    """Converts (origin, object) pairs together. Raises BadInput with origin and fields for an object that no API
+    server would take."""
+    book = Book([item_of(obj, origin) for origin, obj in objs])
+    _leave_repeated(book)
+    _draft_all(book)
+    convertservices.absorb(book)
+    convertingresses.absorb(book)
+    convertingresses.place(book)
+    convertconfigs.absorb_configs(book)
+    convertconfigs.absorb_accounts(book)
+    convertconfigs.note_needs(book)
+    for item in book.undecided():
+        book.leave(item, _why_not(item))
+    for draft in book.drafts:
+        _check(draft)
+    return Conversion(tuple(_ordered(draft.obj) for draft in book.drafts), book.accounts(), book.notes())
+
+
+def _leave_repeated(book: Book) -> None:
+    """Of several objects of one kind and name the first counts. Kinds that are not read say so instead."""
+    seen: dict[tuple[str, str, str], Item] = {}
+    for item in book.items:
+        key = (item.kind, item.namespace, item.name)
+        if not item.name or (item.api_version, item.kind) not in (*DRAFTERS, *_PARTS):
+            continue
+        if key in seen:
+            book.leave_repeated(item, seen[key])
+        seen.setdefault(key, item)
+
+
+def _draft_all(book: Book) -> None:
+    taken: dict[tuple[str, str, str], Item] = {}
+    for item in book.undecided():
+        drafter = DRAFTERS.get((item.api_version, item.kind))
+        if drafter is None:
+            continue
+        try:
+            draft = drafter(item, book)
+        except LeftAlone as why:
+            book.leave(item, str(why))
+            continue
+        book.draft(draft)
+        key = (draft.obj["kind"], draft.namespace, draft.name)
+        problem = read.name_problem(draft.obj)
+        if problem:
+            book.drop(draft, f"metadata.name: {problem}")
+        elif draft.name and key in taken:
+            book.drop(draft, f"metadata.name: {taken[key].title} becomes {draft.title} already")
+        else:
+            taken[key] = item
+
+
+def _why_not(item: Item) -> str:
+    if kinds.kind_of(item.obj) is not None:
+        return "is an object of the federation already; apply it to the host as it is"
+    for version, kind in (*DRAFTERS, *_PARTS):
+        if item.kind == kind and item.api_version != version:
+            return f"apiVersion {item.api_version} is not read here, only {version}"
+    reason = _OTHER_KINDS.get(item.kind)
+    return f"kind {item.kind} ({item.api_version}) is not converted" + (f": {reason}" if reason else "")
+
+
+def _check(draft: Draft) -> None:
+    """What is made must be valid; a problem is told with the field of the object that it came from."""
+    try:
+        read.load(draft.obj)
+    except read.InvalidObject as bad:
+        found = [FieldError(_origin(error.path, draft), error.message) for error in bad.errors]
+        raise BadInput(draft.item.origin, draft.item.title, found) from None
+
+
+def _origin(path: str, draft: Draft) -> str:
+    """The path in the input; the pod template is the part that may have stood elsewhere."""
+    return draft.path + path.removeprefix("spec.template") if path.startswith("spec.template") else path
+
+
+_ORDER: Final = ("project", "tier", "priority", "suspend", "replicas", "shards", "parallelism")
+_LAST: Final = ("placement", "template")
+
+
+def _ordered(obj: dict[str, Any]) -> dict[str, Any]:
+    """Fields in the order in which people read them: numbers first, the template last."""
+    spec = obj["spec"]
+    middle = [name for name in spec if name not in (*_ORDER, *_LAST)]
+    names = [name for name in (*_ORDER, *middle, *_LAST) if name in spec]
+    return {**obj, "spec": {name: spec[name] for name in names}}

@@ -1,0 +1,267 @@
+"""What converting knows while it goes: the objects given, the workloads drafted from them, and what became of each
+object.
+
+Used by the other `convert*` modules. An object ends in exactly one fate; forgetting one is an error here, not silence.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.model import errors
+from federator.model.errors import FieldError
+
+_SERVER_SET: Final = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+_LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class LeftAlone(Exception):
+    """Raised by a converter for an object that it will not touch; the text is the reason, as a sentence."""
+
+
+class BadInput(ValueError):
+    """An object that nothing can be made of; `title` is its kind and name, `errors` have the fields."""
+
+    def __init__(self, origin: str, title: str, problems: Sequence[FieldError]) -> None:
+        where = ": ".join(part for part in (origin, title) if part)
+        super().__init__("\n".join(f"{where}: {error}" for error in problems))
+        self.origin, self.title, self.errors = origin, title, tuple(problems)
+
+
+class Fate(StrEnum):
+    """What became of an object."""
+
+    CONVERTED = "converted"
+    ABSORBED = "absorbed"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One object of the input and what became of it."""
+
+    origin: str
+    title: str
+    fate: Fate
+    into: tuple[str, ...] = ()
+    """The workloads that it became, or became part of."""
+    reason: str = ""
+    """Why it was left alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """Something that a person should know about a workload that was made."""
+
+    title: str
+    text: str
+
+
+@dataclass(eq=False, slots=True)
+class Item:
+    """One object of the input, without nulls and without what servers fill in."""
+
+    obj: dict[str, Any]
+    origin: str
+    live: bool
+    """It was read from a cluster: server-set fields are then no wishes of its owner."""
+
+    @property
+    def api_version(self) -> str:
+        return raw.text(self.obj, "apiVersion")
+
+    @property
+    def kind(self) -> str:
+        return raw.text(self.obj, "kind")
+
+    @property
+    def name(self) -> str:
+        return raw.text(self.obj, "metadata", "name")
+
+    @property
+    def namespace(self) -> str:
+        return raw.text(self.obj, "metadata", "namespace")
+
+    @property
+    def title(self) -> str:
+        shown = self.name or f"{raw.text(self.obj, 'metadata', 'generateName')}*"
+        return f"{self.kind}/{shown}"
+
+    def is_a(self, api_version: str, kind: str) -> bool:
+        return (self.api_version, self.kind) == (api_version, kind)
+
+
+@dataclass(eq=False, slots=True)
+class Draft:
+    """A workload in the making."""
+
+    item: Item
+    obj: dict[str, Any]
+    path: str
+    """Where its pod template stands in the input."""
+    parts: list[Item] = field(default_factory=list)
+    doors: list[dict[str, Any]] = field(default_factory=list)
+    service: Item | None = None
+    """The Service whose place its own takes."""
+    port_names: dict[str, int] = field(default_factory=dict)
+    """Port names that tidying took from its containers."""
+
+    @property
+    def name(self) -> str:
+        return raw.text(self.obj, "metadata", "name")
+
+    @property
+    def namespace(self) -> str:
+        return self.item.namespace
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        spec: dict[str, Any] = self.obj["spec"]
+        return spec
+
+    @property
+    def pod(self) -> dict[str, Any]:
+        """The pod's spec; made when there is none, for validation to tell what is missing."""
+        pod: dict[str, Any] = self.spec["template"].setdefault("spec", {})
+        return pod
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """Labels of its pods."""
+        return raw.text_map(self.spec, "template", "metadata", "labels")
+
+    @property
+    def title(self) -> str:
+        shown = self.name or f"{raw.text(self.obj, 'metadata', 'generateName')}*"
+        return f"{self.obj['kind']}/{shown}"
+
+
+class Book:
+    """All objects of one run, in the order they were given, and their fates."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = tuple(items)
+        self.drafts: list[Draft] = []
+        self._notes: list[tuple[Draft, str]] = []
+        self._reasons: dict[int, str] = {}
+        self._into: dict[int, list[Draft]] = {}
+        self._repeated: set[int] = set()
+
+    @property
+    def distinct(self) -> Iterator[Item]:
+        """The objects without those that repeat the kind and name of an earlier one."""
+        return (item for item in self.items if id(item) not in self._repeated)
+
+    def draft(self, draft: Draft) -> None:
+        self.drafts.append(draft)
+
+    def leave_repeated(self, item: Item, earlier: Item) -> None:
+        """Leaves an object alone, and out of sight of the others, because another has its kind and name."""
+        self._repeated.add(id(item))
+        where = f" in {earlier.origin}" if earlier.origin else ""
+        self.leave(item, f"metadata.name: another {item.title} was given before{where}")
+
+    def drop(self, draft: Draft, reason: str) -> None:
+        """Takes a draft back: its object is left alone."""
+        self.drafts.remove(draft)
+        self._notes = [one for one in self._notes if one[0] is not draft]
+        self.leave(draft.item, reason)
+
+    def leave(self, item: Item, reason: str) -> None:
+        self._reasons[id(item)] = reason
+
+    def absorb(self, item: Item, draft: Draft) -> None:
+        draft.parts.append(item)
+        self._into.setdefault(id(item), []).append(draft)
+
+    def absorbed(self, item: Item) -> bool:
+        return id(item) in self._into
+
+    def note(self, draft: Draft, text: str) -> None:
+        self._notes.append((draft, text))
+
+    def open(self, api_version: str, kind: str) -> Iterator[Item]:
+        """Objects of this kind whose fate is not yet known."""
+        for item in self.items:
+            if item.is_a(api_version, kind) and id(item) not in self._reasons and id(item) not in self._into:
+                yield item
+
+    def undecided(self) -> list[Item]:
+        made = {id(draft.item) for draft in self.drafts}
+        return [
+            item
+            for item in self.items
+            if id(item) not in made and id(item) not in self._into and id(item) not in self._reasons
+        ]
+
+    def accounts(self) -> tuple[Account, ...]:
+        """One row per object, in their order."""
+        made = {id(draft.item): draft for draft in self.drafts}
+        rows: list[Account] = []
+        for item in self.items:
+            if id(item) in made:
+                rows.append(Account(item.origin, item.title, Fate.CONVERTED, (made[id(item)].title,)))
+            elif id(item) in self._into:
+                into = tuple(draft.title for draft in self._into[id(item)])
+                rows.append(Account(item.origin, item.title, Fate.ABSORBED, into))
+            else:
+                rows.append(Account(item.origin, item.title, Fate.LEFT, reason=self._reasons[id(item)]))
+        return tuple(rows)
+
+    def notes(self) -> tuple[Note, ...]:
+        """Notes by workload, in the order of the workloads; titles are those at the end, after renaming."""
+        order = {id(draft): index for index, draft in enumerate(self.drafts)}
+        found = sorted(self._notes, key=lambda one: order[id(one[0])])
+        return tuple(Note(draft.title, text) for draft, text in found)
+
+
+def item_of(obj: Obj, origin: str) -> Item:
+    """Reads an object's identity. Raises BadInput without apiVersion, kind or name."""
+    shown = f"{raw.text(obj, 'kind') or 'object'}/{raw.text(obj, 'metadata', 'name')}"
+    problems = [FieldError(field, "is required") for field in ("apiVersion", "kind") if not raw.text(obj, field)]
+    for field_name in ("metadata", "spec"):
+        if obj.get(field_name) is not None and not isinstance(obj[field_name], Mapping):
+            problems.append(FieldError(field_name, "must be an object"))
+    if not raw.text(obj, "metadata", "name") and not raw.text(obj, "metadata", "generateName"):
+        problems.append(FieldError("metadata.name", "is required"))
+    if problems:
+        raise BadInput(origin, shown, problems)
+    clean = without_nulls(obj)
+    meta = clean["metadata"]
+    live = bool(meta.get("uid") or meta.get("resourceVersion"))
+    for name in (*_SERVER_SET, *(("ownerReferences", "finalizers") if live else ())):
+        meta.pop(name, None)
+    annotations = meta.get("annotations")
+    if isinstance(annotations, dict):
+        annotations.pop(_LAST_APPLIED, None)
+        if not annotations:
+            del meta["annotations"]
+    clean.pop("status", None)
+    return Item(clean, origin, live)
+
+
+def without_nulls(value: Any) -> Any:
+    """A copy in which a field that is null is left out, as API servers read it."""
+    if isinstance(value, Mapping):
+        return {name: without_nulls(entry) for name, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [without_nulls(entry) for entry in value]
+    return value
+
+
+def only_fields(fields: Obj, known: frozenset[str], reasons: Mapping[str, str], path: str) -> None:
+    """Raises LeftAlone for the first field that would be lost. Empty values ask for nothing."""
+    for name in sorted(fields):
+        if name in known or fields[name] in ("", [], {}):
+            continue
+        why = reasons.get(name, "it is not known here, so it would be lost")
+        raise LeftAlone(f"{errors.join(path, name)}: {why}")
+
+
+def listed(names: Sequence[str], most: int = 5) -> str:
+    """`a, b and 3 more`."""
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
