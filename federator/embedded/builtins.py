@@ -85,7 +85,8 @@ def definition(name: str) -> JSON:
     if zero is None:
         return schema
     # An empty list of managed fields is a request (forget all owners) and must survive decoding.
-    omit = [field for field in zero.get("omit", ()) if field != "managedFields"]
+    # Empty lists that must be there are null on the wire: they are left out on reading, too.
+    omit = [field for field in (*zero.get("omit", ()), *zero.get("null", ())) if field != "managedFields"]
     return {**schema, "x-omit": omit, "x-null": zero.get("null", ())}
 
 

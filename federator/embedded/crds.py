@@ -4,9 +4,12 @@ Conversion between versions is `None` only: objects keep their fields and change
 `crd_rules`.
 """
 
+import functools
 import re
 from collections.abc import Iterator
 from typing import Any, Final
+
+import msgspec
 
 from federator.embedded import crd_rules, metadata_rules
 from federator.embedded.fielderrors import FieldError, go_json, invalid, not_supported, required
@@ -34,9 +37,17 @@ Crd = dict[str, Any]
 
 
 def resource_infos(crd: Crd) -> list[ResourceInfo]:
-    """The resources of an established CRD, one per served version, the storage version marked."""
-    spec = crd["spec"]
-    return [_info(spec, version) for version in spec.get("versions") or () if version.get("served")]
+    """The resources of an established CRD, one per served version, the storage version marked.
+
+    Clusters of one process that hold the same CRD share what is compiled from it.
+    """
+    return list(_infos(msgspec.json.encode(crd["spec"], order="sorted")))
+
+
+@functools.lru_cache(maxsize=256)
+def _infos(encoded: bytes) -> tuple[ResourceInfo, ...]:
+    spec = msgspec.json.decode(encoded)
+    return tuple(_info(spec, version) for version in spec.get("versions") or () if version.get("served"))
 
 
 def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
@@ -136,7 +147,7 @@ def check(crd: Crd, old: Crd | None = None) -> list[FieldError]:
     if name != wanted and old is None:
         errors.append(invalid("metadata.name", name, 'must be spec.names.plural+"."+spec.group'))
     errors += _spec_problems(spec, names)
-    errors += _schema_problems(spec)
+    errors += _known_schema_problems(msgspec.json.encode(spec))
     if not any(version.get("storage") for version in spec.get("versions") or ()):
         errors.append(invalid("status.storedVersions", None, "must have at least one stored version"))
     if old is not None:
@@ -275,6 +286,12 @@ def _subresource_problems(subresources: dict[str, Any], at: str) -> Iterator[Fie
     if selector and not selector.startswith((".spec.", ".status.")):
         text = "should be a json path under either .spec or .status"
         yield invalid(f"{at}.scale.labelSelectorPath", selector, text)
+
+
+@functools.lru_cache(maxsize=256)
+def _known_schema_problems(encoded: bytes) -> tuple[FieldError, ...]:
+    """The same for equal specs: hundreds of clusters are given the same few large CRDs."""
+    return tuple(_schema_problems(msgspec.json.decode(encoded)))
 
 
 def _schema_problems(spec: dict[str, Any]) -> Iterator[FieldError]:

@@ -26,10 +26,14 @@ class FieldError:
         return f"{self.field}: {self.message}"
 
 
+class GoStruct(dict[str, Any]):
+    """A value that a real server prints as its Go struct: capital names, in the struct's order."""
+
+
 def shown(value: Any) -> str:
     """A value as the server prints it: strings quoted, objects and lists as compact JSON with sorted keys."""
     if isinstance(value, dict | list):
-        return go_json(value)
+        return go_json(value, sort=not isinstance(value, GoStruct))
     return json.dumps(value, ensure_ascii=False)
 
 

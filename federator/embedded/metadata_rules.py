@@ -75,10 +75,14 @@ def _at_most(limit: int, rule: NameRule) -> NameRule:
     return lambda name: [f"must be no more than {limit} characters", *rule(name)] if len(name) > limit else rule(name)
 
 
+def _undotted(name: str) -> list[str]:
+    return ["must not contain dots"] if "." in name else dns_label(name)
+
+
 _NAME_RULES: Final[Mapping[tuple[str, str], NameRule]] = {
     ("", "namespaces"): dns_label,
     ("", "services"): dns_label,
-    ("apps", "statefulsets"): dns_label,
+    ("apps", "statefulsets"): _undotted,
     ("batch", "cronjobs"): _at_most(52, subdomain),
     ("rbac.authorization.k8s.io", "roles"): path_segment,
     ("rbac.authorization.k8s.io", "rolebindings"): path_segment,
@@ -95,9 +99,9 @@ def qualified_name(name: str) -> list[str]:
         if "/" in prefix:
             return [
                 "a valid label key must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
-                "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation "
-                "is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain prefix and '/' (e.g. "
-                "'example.com/MyName')"
+                "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+                "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]') with an optional DNS subdomain "
+                "prefix and '/' (e.g. 'example.com/MyName')"
             ]
         problems += ["prefix part must be non-empty"] if not prefix else [f"prefix part {p}" for p in subdomain(prefix)]
     if not part:

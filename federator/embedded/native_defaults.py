@@ -18,7 +18,10 @@ def _image_pull_policy(image: str) -> str:
     repository, _, tag = name.rpartition(":")
     if not repository or "/" in tag:
         repository, tag = name, ""
-    if not repository or repository != repository.lower():
+    host, slash, path = repository.partition("/")
+    if not slash or not ("." in host or ":" in host or host == "localhost" or host != host.lower()):
+        path = repository
+    if not path or path != path.lower():
         return "IfNotPresent"
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
 

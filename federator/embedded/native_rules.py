@@ -8,8 +8,17 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded import pod_rules, scalars, workload_rules
-from federator.embedded.fielderrors import FieldError, duplicate, forbidden, invalid, not_supported, required, too_long
+from federator.embedded import cron_rules, pod_rules, scalars, workload_rules
+from federator.embedded.fielderrors import (
+    FieldError,
+    GoStruct,
+    duplicate,
+    forbidden,
+    invalid,
+    not_supported,
+    required,
+    too_long,
+)
 from federator.embedded.metadata_rules import dns_label, label_value, qualified_name, subdomain
 from federator.embedded.patches import same
 from federator.embedded.pod_rules import named, nonnegative, one_of, port_number, port_or_name
@@ -133,7 +142,8 @@ def _port_uniqueness(ports: list[Struct]) -> Iterator[FieldError]:
     for index, port in enumerate(ports):
         key = (port.get("protocol"), port.get("port"))
         if key in seen:
-            yield duplicate(f"spec.ports[{index}]", {"port": key[1], "protocol": key[0]})
+            printed = GoStruct(Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0)
+            yield duplicate(f"spec.ports[{index}]", printed)
         seen.add(key)
 
 
@@ -251,7 +261,7 @@ def _ingress_path(path: Struct, at: str) -> Iterator[FieldError]:
 def _backend(backend: Struct, at: str) -> Iterator[FieldError]:
     service, resource = backend.get("service"), backend.get("resource")
     if service is None and resource is None:
-        yield required(at, "port name or number is required")
+        yield invalid(at, "", "resource or service backend is required")
         return
     if service is None:
         return
@@ -276,7 +286,13 @@ def _backend(backend: Struct, at: str) -> Iterator[FieldError]:
 def _budget(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     spec = obj.get("spec") or {}
     if "minAvailable" in spec and "maxUnavailable" in spec:
-        yield invalid("spec", spec, "minAvailable and maxUnavailable cannot be both set")
+        printed = GoStruct(
+            MinAvailable=spec["minAvailable"],
+            Selector=spec.get("selector"),
+            MaxUnavailable=spec["maxUnavailable"],
+            UnhealthyPodEvictionPolicy=spec.get("unhealthyPodEvictionPolicy"),
+        )
+        yield invalid("spec", printed, "minAvailable and maxUnavailable cannot be both set")
     for key in ("minAvailable", "maxUnavailable"):
         if isinstance(spec.get(key), int):
             yield from nonnegative(spec[key], f"spec.{key}")
@@ -298,6 +314,9 @@ def _autoscaler(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     for key in ("kind", "name"):
         if not target.get(key):
             yield required(f"spec.scaleTargetRef.{key}")
+    version = target.get("apiVersion", "")
+    if "/" not in version:
+        yield invalid("spec.scaleTargetRef.apiVersion", version, "apiVersion must specify API group")
 
 
 def _claim(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -334,9 +353,10 @@ def _priority_class(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
 
 
 def _role_binding(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
-    reference = obj.get("roleRef") or {}
-    if reference.get("kind") not in ("Role", "ClusterRole"):
-        yield not_supported("roleRef.kind", reference.get("kind"), ("Role", "ClusterRole"))
+    reference, namespaced = obj.get("roleRef") or {}, obj.get("kind") == "RoleBinding"
+    kinds = ("Role", "ClusterRole") if namespaced else ("ClusterRole",)
+    if reference.get("kind") not in kinds:
+        yield not_supported("roleRef.kind", reference.get("kind"), kinds)
     if not reference.get("name"):
         yield required("roleRef.name")
     for index, subject in enumerate(obj.get("subjects") or ()):
@@ -345,7 +365,7 @@ def _role_binding(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
             yield required(f"{at}.name")
         if subject.get("kind") not in ("ServiceAccount", "User", "Group"):
             yield not_supported(f"{at}.kind", subject.get("kind"), ("ServiceAccount", "User", "Group"))
-        elif subject["kind"] == "ServiceAccount" and not subject.get("namespace"):
+        elif subject["kind"] == "ServiceAccount" and not namespaced and not subject.get("namespace"):
             yield required(f"{at}.namespace")
     if old is not None and not same(reference, old.get("roleRef")):
         yield invalid("roleRef", reference, "cannot change roleRef")
@@ -376,7 +396,7 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("apps", "daemonsets"): workload_rules.daemon_set,
     ("apps", "statefulsets"): workload_rules.stateful_set,
     ("batch", "jobs"): workload_rules.job,
-    ("batch", "cronjobs"): workload_rules.cron_job,
+    ("batch", "cronjobs"): cron_rules.cron_job,
     ("networking.k8s.io", "ingresses"): _ingress,
     ("policy", "poddisruptionbudgets"): _budget,
     ("autoscaling", "horizontalpodautoscalers"): _autoscaler,

@@ -236,8 +236,10 @@ def allocate_service_addresses(
     if not spec.get("clusterIP"):
         spec["clusterIP"] = (spec.get("clusterIPs") or [None])[0] or ip()
     spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    spec.setdefault("ipFamilies", ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    # A headless service without a selector may point anywhere, so it is given both families.
+    anywhere = spec["clusterIP"] == "None" and not spec.get("selector")
+    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if anywhere else ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if anywhere else "SingleStack")
     wants_ports = spec.get("type") == "NodePort" or (
         spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts", True)
     )

@@ -19,6 +19,7 @@ from federator.embedded.schema import JSON
 Json = dict[str, Any]
 
 _META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1."
+_SCALE: Final = "io.k8s.api.autoscaling.v1.Scale"
 _REF: Final = "#/components/schemas/"
 _API_VERSION: Final = (
     "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized "
@@ -126,7 +127,10 @@ def _document(infos: list[ResourceInfo]) -> Json:
         if "list" in info.verbs:
             schemas[name + "List"] = _list_schema(info, name)
         paths.update(_paths(info, name))
-    _add_referenced(schemas, [*schemas, *(_META + name for name in ("DeleteOptions", "Patch", "Status"))])
+    todo = [*schemas, *(_META + name for name in ("DeleteOptions", "Patch", "Status"))]
+    if any("scale" in info.subresources for info in infos):
+        todo.append(_SCALE)
+    _add_referenced(schemas, todo)
     return {
         "openapi": "3.0.0",
         "info": {"title": "Kubernetes", "version": builtins.kubernetes_version()},
@@ -240,7 +244,7 @@ def _paths(info: ResourceInfo, name: str) -> Json:
     for sub_name, sub in info.subresources.items():
         kind_schema = name if (sub.group, sub.kind) == (info.group, info.kind) else ""
         if sub.kind == "Scale":
-            kind_schema = "io.k8s.api.autoscaling.v1.Scale"
+            kind_schema = _SCALE
         if kind_schema:
             verbs = tuple(verb for verb in ("get", "update", "patch") if verb in sub.verbs)
             operations = {

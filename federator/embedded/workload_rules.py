@@ -1,11 +1,11 @@
-"""Validation of Deployments, ReplicaSets, StatefulSets, DaemonSets, Jobs and CronJobs, in a real server's words."""
+"""Validation of Deployments, ReplicaSets, StatefulSets, DaemonSets and Jobs, with a real API server's words."""
 
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from federator.embedded import pod_rules
-from federator.embedded.fielderrors import FieldError, forbidden, invalid, not_supported, required
+from federator.embedded.fielderrors import FieldError, GoStruct, forbidden, invalid, not_supported, required
 from federator.embedded.metadata_rules import dns_label, label_value, qualified_name
 from federator.embedded.patches import same
 from federator.embedded.pod_rules import NONNEGATIVE, nonnegative
@@ -19,7 +19,6 @@ _PERCENT_TEXT: Final = (
 )
 _MAX_INDEXED: Final = 100_000
 _OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
-_CRON_FIELD: Final = re.compile(r"^[\d*/,\-?A-Za-z#L]+$")
 
 
 def selector(value: Struct | None, path: str) -> Iterator[FieldError]:
@@ -83,9 +82,11 @@ def _selected(spec: Struct, kind: str) -> Iterator[FieldError]:
             yield invalid("spec.selector", wanted, f"empty selector is invalid for {kind}")
 
 
-def _template_matches(spec: Struct) -> Iterator[FieldError]:
+def _template_matches(spec: Struct, unreadable: str = "invalid label selector") -> Iterator[FieldError]:
     wanted, labels = spec.get("selector"), _template_labels(spec)
-    if (wanted is None or not _is_empty(wanted)) and not matches(wanted, labels or {}):
+    if any(selector(wanted, "")):
+        yield invalid("spec.selector", wanted, unreadable)
+    elif (wanted is None or not _is_empty(wanted)) and not matches(wanted, labels or {}):
         yield invalid("spec.template.metadata.labels", labels, "`selector` does not match template `labels`")
 
 
@@ -143,7 +144,8 @@ def deployment(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     elif strategy.get("type") == "RollingUpdate":
         yield from _rolling(strategy.get("rollingUpdate") or {}, "spec.strategy.rollingUpdate")
     else:
-        yield not_supported("spec.strategy", strategy, ("Recreate", "RollingUpdate"))
+        printed = GoStruct(Type=strategy.get("type", ""), RollingUpdate=None)
+        yield not_supported("spec.strategy", printed, ("Recreate", "RollingUpdate"))
     for key in ("minReadySeconds", "revisionHistoryLimit", "progressDeadlineSeconds"):
         yield from nonnegative(spec.get(key), f"spec.{key}")
     deadline = spec.get("progressDeadlineSeconds")
@@ -193,7 +195,8 @@ def daemon_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
             rolling = strategy.get("rollingUpdate") or {}
             yield from _int_or_percent(rolling.get(key), f"spec.updateStrategy.rollingUpdate.{key}")
     elif strategy.get("type") != "OnDelete":
-        yield not_supported("spec.updateStrategy.type", strategy.get("type"), ("RollingUpdate", "OnDelete"))
+        printed = GoStruct(Type=strategy.get("type", ""), RollingUpdate=None)
+        yield not_supported("spec.updateStrategy", printed, ("RollingUpdate", "OnDelete"))
     yield from nonnegative(spec.get("revisionHistoryLimit"), "spec.revisionHistoryLimit")
 
 
@@ -224,7 +227,7 @@ def stateful_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     if spec.get("serviceName") and old is None:
         yield from pod_rules.named(spec["serviceName"], dns_label, "spec.serviceName")
     yield from _selected(spec, "statefulset")
-    yield from _template_matches(spec)
+    yield from _template_matches(spec, "")
     yield from pod_rules.template(_with_claims(spec), "spec.template")
     yield from _always_running(spec, "StatefulSet")
     if old is not None:
@@ -320,7 +323,7 @@ def job_spec(spec: Struct, path: str) -> Iterator[FieldError]:
             yield invalid(f"{path}.successPolicy", spec["successPolicy"], "requires indexed completion mode")
     replacement = spec.get("podReplacementPolicy")
     if replacement not in (None, "TerminatingOrFailed", "Failed"):
-        yield not_supported(f"{path}.podReplacementPolicy", replacement, ("TerminatingOrFailed", "Failed"))
+        yield not_supported(f"{path}.podReplacementPolicy", replacement, ("Failed", "TerminatingOrFailed"))
     template = spec.get("template") or {}
     yield from pod_rules.template(template, f"{path}.template")
     policy = (template.get("spec") or {}).get("restartPolicy", "")
@@ -345,35 +348,3 @@ def _indexed(spec: Struct, path: str) -> Iterator[FieldError]:
         yield invalid(f"{path}.maxFailedIndexes", failed, "must be less than or equal to completions")
     if failed is not None and failed > _MAX_INDEXED:
         yield invalid(f"{path}.maxFailedIndexes", failed, f"must be less than or equal to {_MAX_INDEXED}")
-
-
-def cron_job(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
-    """A CronJob."""
-    spec = obj.get("spec") or {}
-    schedule = spec.get("schedule", "")
-    if not schedule:
-        yield required("spec.schedule")
-    else:
-        problem = _bad_schedule(schedule)
-        if problem:
-            yield invalid("spec.schedule", schedule, problem)
-    yield from nonnegative(spec.get("startingDeadlineSeconds"), "spec.startingDeadlineSeconds")
-    policy = spec.get("concurrencyPolicy")
-    if policy not in ("Allow", "Forbid", "Replace"):
-        yield not_supported("spec.concurrencyPolicy", policy, ("Allow", "Forbid", "Replace"))
-    yield from job_spec((spec.get("jobTemplate") or {}).get("spec") or {}, "spec.jobTemplate.spec")
-    for key in ("successfulJobsHistoryLimit", "failedJobsHistoryLimit"):
-        yield from nonnegative(spec.get(key), f"spec.{key}")
-
-
-def _bad_schedule(schedule: str) -> str:
-    if "TZ" in schedule:
-        return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
-    if schedule.startswith("@"):
-        known = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
-        return "" if schedule in known or schedule.startswith("@every ") else f"unrecognized descriptor: {schedule}"
-    fields = schedule.split()
-    if len(fields) != 5:
-        return f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
-    bad = next((field for field in fields if not _CRON_FIELD.match(field)), None)
-    return f'failed to parse int from {bad}: strconv.Atoi: parsing "{bad}": invalid syntax' if bad else ""

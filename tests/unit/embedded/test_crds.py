@@ -1,0 +1,114 @@
+"""What a CustomResourceDefinition brings: resources, status, published schema; and that our own are sound."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from federator.embedded import builtins, crds, defaults, openapi, pruning, validation
+
+OWN = sorted((Path(__file__).parents[3] / "config" / "crd").glob("*.yaml"))
+DEFINITIONS = builtins.info("apiextensions.k8s.io", "customresourcedefinitions")
+
+
+def _crd(**version: Any) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"a": {"type": "string"}}}}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "things.example.org"},
+        "spec": {
+            "group": "example.org",
+            "scope": "Namespaced",
+            "names": {"plural": "things", "kind": "Thing", "shortNames": ["th"], "categories": ["all"]},
+            "versions": [
+                {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}, **version}
+            ],
+        },
+    }
+
+
+@pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)
+def test_our_own_definitions_are_accepted_strictly(path: Path) -> None:
+    pruned = pruning.prune(yaml.safe_load(path.read_text()), DEFINITIONS)
+    assert pruned.unknown == []
+    defaults.fill(pruned.obj, DEFINITIONS)
+    assert validation.check(pruned.obj, None, DEFINITIONS) == []
+    for info in crds.resource_infos(pruned.obj):
+        assert info.node.fields["spec"].raw["type"] == "object"
+
+
+def test_resource_has_what_the_definition_says() -> None:
+    crd = _crd(
+        subresources={"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}},
+        additionalPrinterColumns=[{"name": "N", "type": "integer", "jsonPath": ".spec.n", "priority": 1}],
+    )
+    defaults.fill(crd, DEFINITIONS)
+    (info,) = crds.resource_infos(crd)
+    assert (info.plural, info.singular, info.list_kind, info.short_names) == ("things", "thing", "ThingList", ("th",))
+    assert sorted(info.subresources) == ["scale", "status"]
+    assert info.subresources["scale"].group == "autoscaling"
+    assert info.scale is not None
+    assert info.scale.spec == ".spec.n"
+    assert [(column.name, column.priority) for column in info.printer_columns] == [("N", 1)]
+
+
+def test_resource_without_columns_shows_its_age() -> None:
+    (info,) = crds.resource_infos(_crd())
+    assert [column.name for column in info.printer_columns] == ["Age"]
+
+
+def test_version_that_is_not_served_is_no_resource() -> None:
+    assert crds.resource_infos(_crd(served=False)) == []
+
+
+def test_established_status_keeps_its_times_and_its_stored_versions() -> None:
+    crd = _crd()
+    crd["status"] = crds.established_status(crd, "then")
+    assert crds.is_established(crd)
+    crd["spec"]["versions"] = [{**crd["spec"]["versions"][0], "name": "v2"}]
+    again = crds.established_status(crd, "now")
+    assert {condition["lastTransitionTime"] for condition in again["conditions"]} == {"then"}
+    assert again["storedVersions"] == ["v1", "v2"]
+
+
+def test_published_schema_refers_to_object_metadata() -> None:
+    (info,) = crds.resource_infos(_crd())
+    document = json.loads(openapi.document([info]))
+    schema = document["components"]["schemas"]["org.example.v1.Thing"]
+    assert schema["x-kubernetes-group-version-kind"] == [{"group": "example.org", "kind": "Thing", "version": "v1"}]
+    assert schema["properties"]["metadata"]["allOf"][0]["$ref"].endswith("ObjectMeta")
+    assert "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta" in document["components"]["schemas"]
+
+
+def test_patch_of_custom_resources_is_not_offered_strategically() -> None:
+    """kubectl sends a strategic patch wherever a document lists it, and custom resources refuse it."""
+    (info,) = crds.resource_infos(_crd())
+    custom = json.loads(openapi.document([info]))["paths"]["/apis/example.org/v1/namespaces/{namespace}/things/{name}"]
+    assert "application/strategic-merge-patch+json" not in custom["patch"]["requestBody"]["content"]
+    apps = json.loads(openapi.document([builtins.info("apps", "deployments")]))
+    builtin = apps["paths"]["/apis/apps/v1/namespaces/{namespace}/deployments/{name}"]
+    assert "application/strategic-merge-patch+json" in builtin["patch"]["requestBody"]["content"]
+
+
+def test_index_address_changes_with_the_schema_only() -> None:
+    def address(crd: dict[str, Any]) -> str:
+        index = openapi.index([*crds.resource_infos(crd), *builtins.resource_infos()])
+        return str(index["paths"]["apis/example.org/v1"]["serverRelativeURL"])
+
+    crd = _crd()
+    assert address(crd) == address(json.loads(json.dumps(crd)))
+    other = json.loads(json.dumps(crd))
+    other["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["description"] = "new"
+    assert address(other) != address(crd)
+
+
+def test_every_reference_of_a_document_is_in_it() -> None:
+    for group, version in {(info.group, info.version) for info in builtins.resource_infos()}:
+        members = [info for info in builtins.resource_infos() if (info.group, info.version) == (group, version)]
+        text = openapi.document(members).decode()
+        schemas = json.loads(text)["components"]["schemas"]
+        names = {part.split('"')[0] for part in text.split('"#/components/schemas/')[1:]}
+        assert names <= schemas.keys()
