@@ -44,6 +44,7 @@ class CapacityReporter:
         self._options = options
         self._clock = clock
         self._dirty = asyncio.Event()
+        self._reminder: asyncio.TimerHandle | None = None
         self._masks = Masks(())
         self._masks_epoch = -1
         self._includes_seq = 0
@@ -61,14 +62,24 @@ class CapacityReporter:
             self._dirty.clear()
             wait_s = self._options.capacity_interval_s
             try:
-                wait_s = max(wait_s, await self._report())
+                later_s = await self._report()
             except errors.ApiError as exc:
                 self._dirty.set()
                 wait_s = max(wait_s, self._options.capacity_write_s, exc.retry_after_s or 0.0)
+            else:
+                self._remind(later_s)
             await asyncio.sleep(wait_s)
 
+    def _remind(self, later_s: float) -> None:
+        """Looks again in so many seconds (0: no need); anything that happens before is looked at before."""
+        if self._reminder is not None:
+            self._reminder.cancel()
+            self._reminder = None
+        if later_s > 0:
+            self._reminder = asyncio.get_running_loop().call_later(later_s, self._dirty.set)
+
     async def _report(self) -> float:
-        """Writes the report if there is news; returns in how many seconds to look again at the earliest."""
+        """Writes the report if there is news and it is time; returns in how many seconds it will be, 0 for nothing."""
         question = self._caches.questions.get(("", clustercapacity.NAME))
         live = self._live(question)
         capacity, error = await self.survey({} if question is None else clustercapacity.asked(question))
@@ -81,7 +92,6 @@ class CapacityReporter:
             self._written_at_s = self._clock.monotonic() if live else float("-inf")
         due_s = self._written_at_s + self._pause_s(status, live, capacity)
         if due_s > self._clock.monotonic():
-            self._dirty.set()
             return due_s - self._clock.monotonic()
         status = clustercapacity.from_capacity(
             capacity, observed_generation=generation, error=error, as_of_s=self._clock.now()

@@ -142,6 +142,18 @@ async def test_a_daemon_set_is_owed_its_missing_pods(world: MemberWorld) -> None
 
 
 @in_member(nodes=FOUR_NODES)
+async def test_a_small_change_that_can_wait_does_not_delay_a_slice_that_cannot(world: MemberWorld) -> None:
+    await ask(world, ONE_CPU)
+    await until_copies(world, ONE_CPU, 32)
+    await asyncio.sleep(10)
+    metadata = {"name": "tiny", "namespace": "feed"}
+    await world.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": template("1m")["spec"]})
+    await asyncio.sleep(4)
+    await world.create(service(replicas=4, template=template("1"), slice=block(seq=77)))
+    await world.until_status(KIND, "cluster", includesSeq=77, within_s=4)
+
+
+@in_member(nodes=FOUR_NODES)
 async def test_the_highest_seq_stays_when_its_slice_goes(world: MemberWorld) -> None:
     await world.create(service(slice=block(seq=9)))
     await world.until_status(KIND, "cluster", includesSeq=9)
