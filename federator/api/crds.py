@@ -43,8 +43,13 @@ def embedded_schema(name: str) -> Mapping[str, Any]:
 
 
 def all_crds() -> list[dict[str, Any]]:
-    """One CRD per kind of ours, in the order of their names."""
-    return [crd(kind) for _, kind in sorted(KINDS.items()) if kind.model is not None]
+    """One CRD per kind of ours, in the order of their names. Shared: do not change them."""
+    return list(_all())
+
+
+@functools.cache
+def _all() -> tuple[dict[str, Any], ...]:
+    return tuple(crd(kind) for _, kind in sorted(KINDS.items()) if kind.model is not None)
 
 
 def crd(kind: Kind) -> dict[str, Any]:

@@ -205,16 +205,9 @@ def _number(store: Store[Any], key: tuple[str, str]) -> int:
 
 
 async def install_crds(client: clients.Client) -> None:
-    """Applies every CRD and waits until the last one is served."""
+    """Creates every CRD and waits until the last one is served."""
     for crd in crds.all_crds():
-        ref = ObjectRef(
-            "apiextensions.k8s.io/v1",
-            "customresourcedefinitions",
-            "",
-            crd["metadata"]["name"],
-            "CustomResourceDefinition",
-        )
-        await client.patch(ref, crd, kind="apply", force=True)
+        await ensure(client, crd, "customresourcedefinitions")
     for kind in kinds.KINDS.values():
         if kind.model is None:
             continue
