@@ -174,9 +174,7 @@ class Gathering:
     def _patch(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> dict[str, Any]:
         merged = conditions.merge(live.get("conditions"), result.conditions, self.clock.rfc3339(), verdict.OWNED)
         record = self.state.record_of(workload)
-        want = workload.verbs.host_status(
-            workload.stub(), result, merged, policy=record.facts.policy_name if record is not None else ""
-        )
+        want = workload.verbs.host_status(workload.stub(), result, merged, policy=_policy_shown(record))
         if kinds.KINDS[workload.key.kind].model is not None:
             return diffs.replacement_patch(live, want)
         # The status of a native kind comes back with fields that its server fills in: those are not ours to compare.
@@ -224,3 +222,10 @@ class Gathering:
 
 def _integer(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _policy_shown(record: Record | None) -> str:
+    """The policy's name; a policy that the workload itself spells out has none."""
+    if record is None:
+        return ""
+    return record.facts.policy_name or record.facts.policy_origin

@@ -65,6 +65,8 @@ class Member:
     applier: Applier | None = None
     """Carries steps out on `client`; both are None while there is no connection."""
     stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
+    slices_held: int = 0
+    """Objects there that carry a slice mark; the rest under our label are their natives."""
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
     """Slices as the answers to our writes showed them, until the watch has caught up."""
     report: CapacityReport | None = None
@@ -194,6 +196,7 @@ class Member:
         return lambda obj: slices.summarise(kind, self.name, obj)
 
     def _slice_changed(self, _: Any, old: SliceSeen | None, new: SliceSeen | None) -> None:
+        self.slices_held += _marked(new) - _marked(old)
         seen = new if new is not None else old
         if seen is not None:
             self.on_slice(self, seen.key)
@@ -243,6 +246,10 @@ class Member:
     @property
     def lost(self) -> bool:
         return self.link.link in (Link.LOST, Link.REFUSED, Link.NEW)
+
+
+def _marked(seen: SliceSeen | None) -> int:
+    return 1 if seen is not None and seen.mark is not None else 0
 
 
 def _report(obj: Mapping[str, Any]) -> CapacityReport:

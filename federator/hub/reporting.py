@@ -78,7 +78,7 @@ class Reporting:
     def _figures(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """What people read of its room, if that is news; empty otherwise. Copied at intervals, never at once."""
         found: dict[str, Any] = {}
-        slices = sum(len(store) for store in member.stores.values())
+        slices = member.slices_held
         if member.heard and live.get("slices") != slices:
             found["slices"] = slices
         if member.report is not None:
