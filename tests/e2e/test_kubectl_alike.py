@@ -41,6 +41,7 @@ WRITTEN_OVER = (
     (r"/tmp/(LIVE|MERGED)-\d+", r"\1"),
     (r"\b(\d+d)?(\d+h)?(\d+m)?\d+s\b", "AGE"),
     (r"/[^ ]*/manifest", "manifest"),
+    (r"Endpoints: .*", "Endpoints:"),  # a rollout may still be under way
     (r"[ \t]+", " "),
     (r"(?m) $", ""),
 )
@@ -85,7 +86,9 @@ class Runner:
 @pytest.fixture
 async def embedded(tmp_path: Path) -> AsyncIterator[Path]:
     """The kubeconfig of an embedded cluster with two nodes and the widgets."""
-    cluster = EmbeddedCluster("emb", clock=RealClock(), rng=random.Random(1), nodes=[NodePool(count=2)])
+    cluster = EmbeddedCluster(
+        "emb", clock=RealClock(), rng=random.Random(1), nodes=[NodePool(count=2, annotations=QUICK)]
+    )
     assert cluster.controllers is not None
     running = asyncio.create_task(cluster.controllers.run())
     server = await http.serve(cluster)
@@ -97,12 +100,18 @@ async def embedded(tmp_path: Path) -> AsyncIterator[Path]:
     await asyncio.gather(running, return_exceptions=True)
 
 
+QUICK = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/stop-seconds": "0"}
+"""Pods of the embedded cluster start and stop at once, as those on stand-in nodes of the real one do."""
+
+WORK = job(completions=2)
+WORK["spec"]["template"]["metadata"]["annotations"] = {"embedded.federator/run-seconds": "0.1"}
+
 MANIFESTS = {
     "web": [deployment(replicas=2)],
     "web2": [deployment(replicas=2, image="registry/app:2")],
     "strategyless": [deployment("bad", replicas=-1)],
     "typo": [{**deployment("typo"), "specc": {}}],
-    "work": [{"apiVersion": "batch/v1", "kind": "Job", **job(completions=2)}],
+    "work": [{"apiVersion": "batch/v1", "kind": "Job", **WORK}],
     "definition": [definition()],
     "widget": [widget("a", replicas=3, note="hi")],
     "badwidget": [widget("b", color="blue")],
@@ -152,7 +161,7 @@ SCRIPTS = {
         "rollout status deploy/web --timeout=60s >silent",
         "describe deploy web",
         "describe rs",
-        "describe ns",
+        "describe ns default",
         "set image deploy/web app=registry/app:3",
         "rollout status deploy/web --timeout=60s >silent",
         "rollout history deploy/web",
