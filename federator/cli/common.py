@@ -7,6 +7,7 @@ Tables go to stdout, everything else to stderr. Exit 1: something failed, or onl
 import asyncio
 import json
 import os
+import re
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -15,6 +16,7 @@ import click
 import yaml
 
 T = TypeVar("T")
+_LIKE_A_NUMBER = re.compile(r"[-+]?[.0-9][-+.0-9a-fA-FxXoO_:]*")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -103,7 +105,21 @@ def dump(value: Any, output: str) -> str:
     """The value as JSON or YAML."""
     if output == "json":
         return json.dumps(value, indent=4, sort_keys=False)
-    return str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True)).rstrip()
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)).rstrip()
+
+
+class _Dumper(yaml.SafeDumper):
+    """Scripts as blocks; and texts that some reader of YAML takes for a number (1e3, 0o17) in quotes."""
+
+    def represent_text(self, text: str) -> yaml.ScalarNode:
+        if "\n" in text:
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style="|")
+        if _LIKE_A_NUMBER.fullmatch(text):
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style="'")
+        return self.represent_str(text)
+
+
+_Dumper.add_representer(str, _Dumper.represent_text)
 
 
 def age(stamp: str, now_s: float) -> str:

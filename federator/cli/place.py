@@ -39,7 +39,6 @@ def place(files: tuple[str, ...], output: str) -> None:
 def load(files: Sequence[str]) -> list[dict[str, Any]]:
     """Every object of the files, checked against its schema. Ends the command at the first bad one, with its field."""
     from federator.api import kinds, read
-    from federator.model.errors import FieldError
 
     objs: list[dict[str, Any]] = []
     for name in files:
@@ -48,7 +47,7 @@ def load(files: Sequence[str]) -> list[dict[str, Any]]:
             found = read.load_yaml(text)
         except (OSError, UnicodeDecodeError) as bad:
             common.fail(f"{name}: {bad}")
-        except FieldError as bad:
+        except read.InvalidObject as bad:
             common.fail(f"{name}: {bad}")
         for index, obj in enumerate(found):
             for item in obj.get("items", ()) if obj.get("kind") == "List" else (obj,):

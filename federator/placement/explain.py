@@ -317,7 +317,8 @@ def _arithmetic(ask: Ask, rows: Sequence[Row], decision: Decision) -> tuple[str,
     lines = [f"strategy {strategy}: {decision.wanted} wanted over {len(rows)} clusters, weights sum up to {total}"]
     for row in rows:
         room = "not yet known" if row.room is None else str(row.room)
-        free = ", ".join(f"{name} {text}" for name, text in quantity.render(row.largest).items()) or "nothing"
+        amounts = [(name, row.largest[name]) for name, _ in ask.shape.requests.items()]
+        free = ", ".join(f"{name} {quantity.render_amount(name, amount)}" for name, amount in amounts) or "nothing"
         lines.append(
             f"{row.cluster}: weight {row.weight}, held {row.held}, room for {room} more, at most {row.cap}, "
             f"gets {row.got}; most free on one node: {free}"

@@ -1,0 +1,73 @@
+"""`federator explain KIND/NAME`: why a workload is where it is, and what would help. Reads the host only."""
+
+import time
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.api.kinds import Kind
+    from federator.kube.client import Client
+
+READ = ("MemberCluster", "ClusterPlacementPolicy", "PlacementPolicy", "FederatedQuota", "RuntimeProfile")
+"""What a decision depends on besides the workload and the decisions."""
+
+
+@click.command()
+@click.argument("workload", metavar="KIND/NAME")
+@click.argument("name", required=False, default="")
+@click.option("--cluster", default="", help="This cluster only.")
+@click.option("-o", "--output", default="text", type=click.Choice(["text", "json", "yaml"]), help="Format.")
+@click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
+@common.connection_options
+def explain(workload: str, name: str, cluster: str, output: str, namespace: str, kubeconfig: str, context: str) -> None:
+    """Why a workload (psvc/NAME, pjs/NAME, deploy/NAME) is where it is: every cluster with its verdict, the split, what
+    is short and what would help."""
+    from federator.cli import explaining, views
+
+    named, slash, after = workload.partition("/")
+    kind = views.kind_named(named)
+    chosen = after if slash else name
+    if kind.verbs is None:
+        common.fail(f"a {kind.kind} is not placed; explain a psvc, pjs or deploy")
+    if not chosen:
+        common.fail("name a workload, such as psvc/web")
+    where = namespace or common.default_namespace(kubeconfig, context)
+
+    async def work(client: "Client") -> dict[str, Any]:
+        return await gathered(client, kind, where, chosen)
+
+    found = common.run(common.with_host(kubeconfig, context, work))
+    rows = found.get("clusters", [])
+    if cluster and cluster not in {row["cluster"] for row in rows}:
+        known = ", ".join(row["cluster"] for row in rows) or "none"
+        common.fail(f"there is no cluster {cluster!r}; the fleet has {known}")
+    if output == "text":
+        click.echo(explaining.text(found, cluster=cluster))
+    else:
+        if cluster:
+            found["clusters"] = [row for row in rows if row["cluster"] == cluster]
+        click.echo(common.dump(found, output))
+
+
+async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) -> dict[str, Any]:
+    """The facts of one workload from objects of the host."""
+    from federator.api import kinds
+    from federator.cli import explaining
+    from federator.hub import offline
+    from federator.kube import errors
+    from federator.model.names import WorkloadKey
+
+    try:
+        obj = await client.get(kind.ref(namespace, name))
+    except errors.NotFound:
+        common.fail(f'{kind.plural} "{name}" not found in namespace {namespace}')
+    objs: list[dict[str, Any]] = [{**obj, "apiVersion": kind.api_version, "kind": kind.kind}]
+    for other in (*READ, "PlacementDecision"):
+        row = kinds.KINDS[other]
+        listing = await client.list(row.api_version, row.plural)
+        objs += listing.items
+    situation = offline.read(objs, as_of=time.time())
+    return explaining.facts(obj, situation, situation.workloads[WorkloadKey(kind.kind, namespace, name)])
