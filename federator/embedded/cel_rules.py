@@ -1,7 +1,7 @@
 """`x-kubernetes-validations`: CEL rules of custom resources, compiled once per schema node and only when first needed.
 
-The evaluator takes 200 ms to import, so it is imported by the first rule. A rule gets only the fields of `self` and
-`oldSelf` that it names: converting a whole pod template would cost a hundred times the rule itself.
+The evaluator takes 200 ms to import, so it is imported by the first rule. What a rule
+sees of an object is cut out by `cel_views`.
 """
 
 import re
@@ -9,19 +9,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.embedded import cel_functions
+from federator.embedded import cel_functions, cel_views
 from federator.embedded.fielderrors import FieldError, duplicate, forbidden, invalid, required
 from federator.embedded.patches import same
 from federator.embedded.schema import Node
 
-_USES: Final = re.compile(r"\b(self|oldSelf)\b(?:\s*\.\s*([A-Za-z_]\w*)(?!\w|\s*\())?")
-_STRINGS: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-_RESERVED: Final = frozenset(
-    {
-        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function"),
-        *("if", "import", "let", "loop", "package", "namespace", "return", "var", "void", "while"),
-    }
-)
 _DEEPEST: Final = 64
 
 
@@ -31,7 +23,7 @@ class RuleError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One compiled rule. `named` is what it reads of each variable: field names, or None for all of it."""
+    """One compiled rule. `named` is what it reads of each variable (see `cel_views`)."""
 
     source: str
     program: Any
@@ -41,7 +33,7 @@ class Rule:
     field_path: str
     uses_old: bool
     optional_old: bool
-    named: Mapping[str, frozenset[str] | None]
+    named: Mapping[str, cel_views.Named | None]
     functions: Mapping[str, Any]
 
     def complaint(self) -> str:
@@ -165,9 +157,9 @@ def _evaluate(program: Any, variables: dict[str, Any], functions: Mapping[str, A
 
 
 def _variables(rule: Rule, obj: Any, old: Any, comparable: bool, node: Node) -> dict[str, Any]:
-    variables = {"self": _seen(obj, rule.named.get("self"), node)}
+    variables = {"self": cel_views.seen(obj, rule.named.get("self"), node)}
     if rule.uses_old:
-        seen = _seen(old, rule.named.get("oldSelf"), node) if comparable else None
+        seen = cel_views.seen(old, rule.named.get("oldSelf"), node) if comparable else None
         if rule.optional_old:
             import cel
 
@@ -175,49 +167,6 @@ def _variables(rule: Rule, obj: Any, old: Any, comparable: bool, node: Node) -> 
         else:
             variables["oldSelf"] = seen
     return variables
-
-
-def _seen(value: Any, named: frozenset[str] | None, node: Node) -> Any:
-    """What a rule sees of a value: the fields it names, field names spelt as CEL can spell them."""
-    if type(value) is not dict or node.values is not None:
-        return _spelt(value, node)
-    if named is None:
-        return _spelt(value, node)
-    pairs = ((spelling(key), key) for key in value)
-    return {name: _spelt(value[key], node.fields.get(key)) for name, key in pairs if name in named}
-
-
-def spelling(name: str) -> str:
-    """A property's name in CEL: reserved words and characters that identifiers lack are escaped."""
-    if name in _RESERVED:
-        return f"__{name}__"
-    if name.isidentifier() and "__" not in name:
-        return name
-    escaped = name.replace("__", "__underscores__").replace(".", "__dot__")
-    return escaped.replace("-", "__dash__").replace("/", "__slash__")
-
-
-def _spelt(value: Any, node: Node | None) -> Any:
-    if node is None or not _needs_spelling(node):
-        return value
-    if type(value) is dict:
-        fields = node.fields
-        return {
-            (spelling(key) if key in fields else key): _spelt(child, fields.get(key, node.values))
-            for key, child in value.items()
-        }
-    return [_spelt(item, node.items) for item in value] if type(value) is list else value
-
-
-def _needs_spelling(node: Node, depth: int = 0) -> bool:
-    known: bool | None = node.compiled.get("needs_spelling")
-    if known is None:
-        below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
-        known = any(spelling(key) != key for key in node.fields) or (
-            depth < _DEEPEST and any(_needs_spelling(child, depth + 1) for child in below)
-        )
-        node.compiled["needs_spelling"] = known
-    return known
 
 
 def compiled(node: Node) -> list[Rule | RuleError]:
@@ -244,7 +193,7 @@ def compile_rule(raw: Mapping[str, Any], node: Node) -> Rule:
     if raw.get("messageExpression"):
         message_program, in_message, more = compile_expression(raw["messageExpression"], node)
         functions = {**functions, **more}
-        named = {name: _union(named.get(name, frozenset()), in_message.get(name, frozenset())) for name in named}
+        named = {name: cel_views.united(named[name], in_message[name]) for name in named}
     return Rule(
         source=source,
         program=program,
@@ -259,11 +208,7 @@ def compile_rule(raw: Mapping[str, Any], node: Node) -> Rule:
     )
 
 
-def _union(left: frozenset[str] | None, right: frozenset[str] | None) -> frozenset[str] | None:
-    return None if left is None or right is None else left | right
-
-
-def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, frozenset[str] | None], dict[str, Any]]:
+def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, cel_views.Named | None], dict[str, Any]]:
     """(program, field names read per variable or None for all, extension functions needed). Raises `RuleError`."""
     import cel
 
@@ -280,9 +225,9 @@ def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, frozense
         at = re.search(rf"\b{unknown[0]}\s*\(", source)
         problem = f"undeclared reference to '{unknown[0]}' (in container '')"
         raise _located(problem, source, at.end() - 1 if at else 0)
-    named = _named_fields(source)
-    known = {spelling(key) for key in node.fields} | {"apiVersion", "kind", "metadata"}
-    for name in sorted((named["self"] or frozenset()) - known):
+    named = cel_views.named_fields(source)
+    known = {cel_views.spelling(key) for key in node.fields} | {"apiVersion", "kind", "metadata"}
+    for name in sorted((named["self"] or {}).keys() - known):
         if node.kind == "object" and node.fields and not node.preserve:
             at = re.search(rf"\bself\s*\.\s*{name}\b", source)
             raise _located(f"undefined field '{name}'", source, source.index(".", at.start()) if at else 0)
@@ -292,12 +237,3 @@ def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, frozense
 def _located(problem: str, source: str, column: int) -> RuleError:
     """A complaint about one place of a rule, with the place pointed at as the compiler does."""
     return RuleError(f"compilation failed: ERROR: <input>:1:{column + 1}: {problem}\n | {source}\n | {'.' * column}^")
-
-
-def _named_fields(source: str) -> dict[str, frozenset[str] | None]:
-    """Which fields of `self` and `oldSelf` an expression names; None for a variable that is also used as a whole."""
-    named: dict[str, frozenset[str] | None] = {"self": frozenset(), "oldSelf": frozenset()}
-    for variable, field in _USES.findall(_STRINGS.sub("''", source)):
-        present = named[variable]
-        named[variable] = None if not field or present is None else present | {field}
-    return named

@@ -170,19 +170,27 @@ def _lists(value: Any, node: Node, path: str) -> Iterator[FieldError]:
 
 
 def _duplicates(value: list[Any], node: Node, path: str) -> Iterator[FieldError]:
+    if len(value) < 2:
+        return
     seen: set[str] = set()
     told: set[str] = set()
     for index, item in enumerate(value):
-        if node.list_type == MAP:
-            if type(item) is not dict:
-                continue
-            defaults = (node.items.fields if node.items is not None else {}).items()
-            filled = {k: field.default for k, field in defaults if k in node.keys and field.has_default}
-            identity: Any = {key: item.get(key, filled.get(key)) for key in node.keys if key in item or key in filled}
-        else:
-            identity = item
-        text = json.dumps(identity, sort_keys=True)
+        identity = _identity(item, node)
+        # Keys come in the schema's order, so equal identities read the same.
+        text = repr(identity)
         if text in seen and text not in told:
             told.add(text)
             yield duplicate(f"{path}[{index}]", identity)
         seen.add(text)
+
+
+def _identity(item: Any, node: Node) -> Any:
+    """What makes two items the same: the item itself in sets, its keys (with their defaults) in maps."""
+    if node.list_type != MAP or type(item) is not dict:
+        return item
+    filled: dict[str, Any] | None = node.compiled.get("key_defaults")
+    if filled is None:
+        fields = node.items.fields if node.items is not None else {}
+        filled = {key: fields[key].default for key in node.keys if key in fields and fields[key].has_default}
+        node.compiled["key_defaults"] = filled
+    return {key: item.get(key, filled.get(key)) for key in node.keys if key in item or key in filled}

@@ -4,32 +4,36 @@ The order of merged lists follows the configuration, with live items kept in bet
 changed in place. Called by `ownership.apply` only.
 """
 
+import operator
 from collections.abc import Iterator
 from typing import Any
 
-from federator.embedded.fieldsets import ABSENT, FIELDS, FLAT, child_node, element, shape
+from federator.embedded.fieldsets import ABSENT, FIELDS, FLAT, KEYED, VALUES, child_node, element, shape
+from federator.embedded.patches import same
 from federator.embedded.schema import Node
 
 
 def merged(live: Any, config: Any, node: Node | None) -> Any:
-    """`live` with everything `config` says. Null says null."""
+    """`live` with everything `config` says: `live` itself, or its very parts, where nothing changes. Null says null."""
     if live is ABSENT or config is None:
         return config
     if config is ABSENT:
         return live
     kind = shape(config, node)
-    if kind == FLAT:
-        return config
-    if kind == FIELDS:
-        if type(config) is not dict or type(live) is not dict:
-            return config
-        result = dict(live)
+    if kind == FIELDS and type(config) is dict and type(live) is dict:
+        result = live
         for key, value in config.items():
-            result[key] = merged(live.get(key, ABSENT), value, child_node(node, key))
+            before = live.get(key, ABSENT)
+            after = merged(before, value, child_node(node, key))
+            if after is not before:
+                if result is live:
+                    result = dict(live)
+                result[key] = after
         return result
-    if type(config) is not list or type(live) is not list or node is None:
-        return config
-    return _merged_items(live, config, kind, node)
+    if kind in (KEYED, VALUES) and type(config) is list and type(live) is list and node is not None:
+        items = _merged_items(live, config, kind, node)
+        return live if len(items) == len(live) and all(map(operator.is_, items, live)) else items
+    return live if same(live, config) else config
 
 
 def _merged_items(live: list[Any], config: list[Any], kind: int, node: Node) -> list[Any]:

@@ -163,9 +163,9 @@ def apply(  # noqa: PLR0917 - as `track`
     before = next((entry for entry in entries if managers.is_by(entry, writer)), None)
     others = [entry for entry in entries if entry is not before]
     config = _configured(applied, info, subresource)
-    claimed = _ownable(fieldsets.applied(config, root)) or LEAF
+    claimed = managers.shared(_ownable(fieldsets.applied(config, root)) or LEAF)
     merged: Object = merging.merged(base, config, root)
-    if before is not None:
+    if before is not None and before.get("fieldsV1") is not claimed:
         merged = _pruned(merged, before, claimed, others, root)
     changed, removed = _differences(base, merged, info, subresource)
     conflicts = _conflicts(others, changed)
@@ -175,7 +175,7 @@ def apply(  # noqa: PLR0917 - as `track`
     if not unchanged:
         others = managers.without(others, fieldsets.union(changed or LEAF, removed or LEAF))
     time = (before or {}).get("time") if unchanged else now
-    updated = [*others, managers.made(writer, time, managers.shared(claimed))] if claimed else others
+    updated = [*others, managers.made(writer, time, claimed)] if claimed else others
     updated = managers.in_order(updated)
     if unchanged and updated == stored:
         return Applied(base, [])

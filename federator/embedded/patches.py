@@ -132,6 +132,8 @@ def _applied(tree: Any, operation: dict[str, Any]) -> Any:
 
 def same(left: Any, right: Any) -> bool:
     """JSON equality: like Python's, but `true` is not 1."""
+    if left is right:
+        return True
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, dict) and isinstance(right, dict):

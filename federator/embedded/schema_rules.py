@@ -59,14 +59,53 @@ def _compiled(node: Node) -> Fits:
         return _object_fits(node, bounded)
     if kind == "array":
         return _list_fits(node, bounded)
-    wanted = {"string": str, "boolean": bool}.get(kind)
-    if wanted is None or bounded:
-        integer = kind == "integer" and not bounded
-        if integer:
-            return lambda value: type(value) is int or not any(problems(value, _ABSENT, node, "", ""))
+    return _scalar_fits(node, bounded)
+
+
+def _scalar_fits(node: Node, bounded: bool) -> Fits:
+    """Says yes at once to the plain cases; anything else is left to the slow walk."""
+    wanted = {"string": str, "boolean": bool, "integer": int}.get(node.kind)
+    raw = node.raw
+    if wanted is None or (bounded and not _QUICK.issuperset(_BOUNDS & raw.keys())):
         return lambda value: not any(problems(value, _ABSENT, node, "", ""))
-    nullable = node.nullable
-    return lambda value: type(value) is wanted or (value is None and nullable)
+    if not bounded:
+        return lambda value: type(value) is wanted or not any(problems(value, _ABSENT, node, "", ""))
+    if "enum" in raw:
+        candidates = [item for item in raw["enum"] if type(item) is wanted]
+        allowed = frozenset(item for item in candidates if not any(problems(item, _ABSENT, node, "", "")))
+        return lambda value: (
+            (type(value) is wanted and value in allowed) or not any(problems(value, _ABSENT, node, "", ""))
+        )
+    if wanted is int:
+        low, high = _integer_range(node)
+        return lambda value: (
+            (type(value) is int and low <= value <= high) or not any(problems(value, _ABSENT, node, "", ""))
+        )
+    shortest, longest = raw.get("minLength", 0), raw.get("maxLength", 2**63)
+    matches = _searches(raw["pattern"]).search if "pattern" in raw else None
+    checked = bool(node.format)
+    return lambda value: (
+        (
+            type(value) is str
+            and not checked
+            and shortest <= len(value) <= longest
+            and (matches is None or matches(value) is not None)
+        )
+        or not any(problems(value, _ABSENT, node, "", ""))
+    )
+
+
+_QUICK: Final = frozenset({"minimum", "maximum", "minLength", "maxLength", "pattern", "enum"})
+"""Bounds the quick look knows by itself."""
+
+
+def _integer_range(node: Node) -> tuple[float, float]:
+    """Bounds within which an integer is surely fine; exclusive ones and formats make them narrower."""
+    raw = node.raw
+    bits = {"int32": 31}.get(node.format, 63)
+    low = max(raw.get("minimum", -(2**bits)) + bool(raw.get("exclusiveMinimum")), -(2**bits))
+    high = min(raw.get("maximum", 2**bits - 1) - bool(raw.get("exclusiveMaximum")), 2**bits - 1)
+    return low, high
 
 
 def _object_fits(node: Node, bounded: bool) -> Fits:

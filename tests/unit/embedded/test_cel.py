@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import cel_rules
+from federator.embedded import cel_rules, cel_views
 from federator.embedded.schema import Node
 
 
@@ -126,10 +126,27 @@ def test_rule_sees_what_it_names(rule: str, obj: dict[str, Any], holds: bool) ->
     assert (cel_rules.check(obj, None, node) == []) is holds
 
 
-def test_rule_is_given_only_the_fields_it_names() -> None:
-    (rule,) = cel_rules.compiled(_node([{"rule": "self.a > 0 && oldSelf.b > 0"}], a=INTEGER, b=INTEGER))
-    assert isinstance(rule, cel_rules.Rule)
-    assert rule.named == {"self": frozenset({"a"}), "oldSelf": frozenset({"b"})}
+NAMED = [
+    ("self.a > 0 && oldSelf.b > 0", {"a": None}, {"b": None}),
+    ("has(self.a.b) && self.a.c == 1", {"a": {"b": {}, "c": None}}, {}),
+    ("has(self.a) && self.a.size() > 0", {"a": None}, {}),
+    ("self.a.b.all(x, x.self > 0)", {"a": {"b": None}}, {}),
+    ("self.a[0].b == 'self.c'", {"a": None}, {}),
+    ("self == oldSelf", None, None),
+]
+
+
+@pytest.mark.parametrize(("rule", "of_self", "of_old"), NAMED)
+def test_rule_is_given_only_what_it_names(rule: str, of_self: Any, of_old: Any) -> None:
+    assert cel_views.named_fields(rule) == {"self": of_self, "oldSelf": of_old}
+
+
+def test_what_is_only_asked_for_is_not_shown() -> None:
+    node = _node([], a={"type": "object", "properties": {"b": TEXT, "c": TEXT}}, d=TEXT)
+    value = {"a": {"b": "x", "c": "y"}, "d": "z"}
+    assert cel_views.seen(value, {"a": {}}, node) == {"a": {}}
+    assert cel_views.seen(value, {"a": {"b": None}, "e": None}, node) == {"a": {"b": "x"}}
+    assert cel_views.seen(value, None, node) is value
 
 
 REFUSED = [
