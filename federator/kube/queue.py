@@ -22,6 +22,9 @@ log = logging.getLogger(__name__)
 
 Answer = Revisit | Iterable[Revisit] | None
 
+LEAST_DELAY_S = 0.001
+"""No delay is shorter: one that is only a rounding error long would ring, find itself not yet due, and ring again."""
+
 
 class QueueMeter(Protocol):
     """Where a queue reports; `metrics.Metrics` is one."""
@@ -97,7 +100,7 @@ class WorkQueue(Generic[K]):
         if delay_s <= 0:
             self.add(key)
             return
-        due = asyncio.get_running_loop().time() + delay_s
+        due = asyncio.get_running_loop().time() + max(delay_s, LEAST_DELAY_S)
         if due >= self._due.get(key, float("inf")):
             return
         self._due[key] = due

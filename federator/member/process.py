@@ -70,7 +70,7 @@ class MemberProcess:
             self.caches, applier, Entitlements(self.caches, self.expander), options=self.options, clock=clock
         )
         self.heartbeat = Heartbeat(client, options=self.options, clock=clock, identity=identity or cluster)
-        self.tiers = TierClasses(self.caches, applier)
+        self.tiers = TierClasses(self.caches, applier, rng=rng)
         self.to_expand: WorkQueue[WorkloadKey] = WorkQueue("expand", rng=rng, metrics=metrics)
         self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)
         self.caches.signals.to_expand.append(self.to_expand.add)

@@ -125,6 +125,21 @@ async def test_delays_of_nothing_are_signals_at_once():
 
 
 @on_virtual_time
+async def test_a_delay_of_a_rounding_error_still_lets_time_pass():
+    work, due = queue(), asyncio.get_running_loop().time() + 1.1
+
+    async def again_until_due(key: str) -> Revisit | None:
+        left = due - asyncio.get_running_loop().time()
+        return Revisit(key, min(left, 1e-12), "not quite there") if left > 0 else None
+
+    served = Served(work, again_until_due)
+    work.add("a")
+    await asyncio.sleep(2)
+    assert len(served.turns) < 1200
+    await served.stop()
+
+
+@on_virtual_time
 async def test_a_revisit_brings_the_key_back():
     work = queue()
 
