@@ -1,0 +1,95 @@
+"""What must hold of the requests that our processes send: one class per rule, told of every request on the wire.
+
+Each keeps its own small memory per life of a process and adds a sentence to `found` for every breach.
+"""
+
+import collections
+import json
+from typing import Any
+
+from federator.api import kinds
+
+from tests.simulation.world import HUB, Sent
+
+REQUESTS_PER_MINUTE = 90
+"""Of one process to one path: a status may be written once a second, and a little more for retries (rule 21)."""
+_HOST_LISTS = frozenset({"placementdecisions", "memberclusters", *(kind.plural for kind in kinds.WORKLOADS.values())})
+
+
+def resource_of(path: str) -> tuple[str, bool]:
+    """(plural, names one object) of a path of the API."""
+    parts = path.strip("/").split("/")
+    parts = parts[2:] if parts[0] == "api" else parts[3:]
+    if parts and parts[0] == "namespaces" and len(parts) > 2:
+        parts = parts[2:]
+    return (parts[0] if parts else ""), len(parts) > 1
+
+
+class NoDeleteOnDoubt:
+    """14: nothing is deleted before this life has listed what the judgement depends on; 5: and only by uid."""
+
+    name = "14 no delete on doubt"
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._listed: dict[tuple[str, str], set[str]] = collections.defaultdict(set)
+
+    def __call__(self, sent: Sent) -> None:
+        plural, one = resource_of(sent.request.path)
+        if sent.request.method == "GET" and not one and not sent.watches and sent.status == 200:
+            self._listed[sent.life.name, sent.cluster].add(plural)
+        if sent.request.method != "DELETE":
+            return
+        if not _preconditions(sent.request.body).get("uid"):
+            self.found.append(f"5 ownership: {sent.text()} deletes without the uid it was judged by")
+        missing = self._missing(sent, plural)
+        if missing:
+            self.found.append(f"{self.name}: {sent.text()} before {', '.join(sorted(missing))} had been listed")
+
+    def _missing(self, sent: Sent, plural: str) -> set[str]:
+        listed = self._listed[sent.life.name, sent.cluster]
+        if sent.process != HUB:
+            return {"pinterestservices", "pinterestjobsets", "deployments", plural} - listed
+        on_host = _HOST_LISTS - self._listed[sent.life.name, "host"]
+        return on_host | (set() if sent.cluster == "host" else {plural} - listed)
+
+
+def _preconditions(body: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = (json.loads(body) if body else {}).get("preconditions") or {}
+    return found
+
+
+class NoHotLoop:
+    """21: no process asks for one object more than `REQUESTS_PER_MINUTE` times a virtual minute."""
+
+    name = "21 no hot loop"
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.most = 0
+        self._recent: dict[tuple[str, str, str, str], collections.deque[float]] = collections.defaultdict(
+            collections.deque
+        )
+
+    def __call__(self, sent: Sent) -> None:
+        recent = self._recent[sent.process, sent.cluster, sent.request.method, sent.request.path]
+        recent.append(sent.at_s)
+        while recent[0] < sent.at_s - 60:
+            recent.popleft()
+        self.most = max(self.most, len(recent))
+        if len(recent) == REQUESTS_PER_MINUTE + 1:
+            self.found.append(f"{self.name}: {sent.text()} is one of {len(recent)} in a minute")
+
+
+class Quiet:
+    """10: counts writes while `listening`; a world at rest has none. Heartbeats are no writes of work."""
+
+    name = "10 stays at rest"
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.listening = False
+
+    def __call__(self, sent: Sent) -> None:
+        if self.listening and sent.writes and not sent.heartbeat:
+            self.found.append(f"{self.name}: {sent.text()} {sent.request.body[:300]!r}")

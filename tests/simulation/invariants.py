@@ -1,0 +1,228 @@
+"""What must hold after every step: one function and one row of `STEPS` per rule of the invariants' list.
+
+A step is one write to any API server; rules see the object before and after, and who wrote. They return a sentence
+for every breach and never touch the world. Rules that hold of requests live in `conduct`, those of a world at rest in
+`rest`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federator.api import federatedquota, kinds
+from federator.api.placementdecision import DecisionFacts, decision_facts
+from federator.embedded.server import EmbeddedCluster
+from federator.member.caches import NATIVES
+from federator.model import names, shards
+from federator.model.ask import Unit
+from federator.placement import quota
+
+Obj = Mapping[str, Any]
+NOTE = "example.com/"
+"""Ends the prefix of labels and annotations that belong to somebody else."""
+
+
+def note_key(kind: str) -> str:
+    """The note that somebody leaves on objects of this kind. A slice's labels flow down to what it is expanded to, so
+    each kind has notes of its own."""
+    return f"{kind.lower()}.{NOTE}note"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One write. `old` is None for a creation, `new` for a deletion."""
+
+    clusters: Mapping[str, EmbeddedCluster]
+    cluster: str
+    writer: str
+    """Name of the life that wrote, "" for the user and the clusters' own controllers."""
+    kind: str
+    old: Obj | None
+    new: Obj | None
+
+    @property
+    def obj(self) -> Obj:
+        found = self.new if self.new is not None else self.old
+        assert found is not None
+        return found
+
+    @property
+    def name(self) -> str:
+        meta = self.obj["metadata"]
+        return f"{self.kind} {meta.get('namespace', '')}/{meta['name']} in {self.cluster}"
+
+    @property
+    def same(self) -> bool:
+        """Both states are of one object."""
+        return (
+            self.old is not None
+            and self.new is not None
+            and self.old["metadata"].get("uid") == self.new["metadata"].get("uid")
+        )
+
+    def all_of(self, kind: str, cluster: str = "host") -> list[Obj]:
+        """Every object of one of our kinds, after the step."""
+        return all_of(self.clusters[cluster], kind)
+
+
+def all_of(cluster: EmbeddedCluster, kind: str) -> list[Obj]:
+    """Every object of one of our kinds in a cluster."""
+    found = kinds.KINDS[kind]
+    return [one.obj for one in cluster.store.items(cluster.registry.get(found.group, found.plural))]
+
+
+def is_decision(step: Step) -> bool:
+    return step.kind == "PlacementDecision" and step.new is not None
+
+
+def is_slice(step: Step) -> bool:
+    return step.kind in kinds.WORKLOADS and step.cluster != "host"
+
+
+def conservation(step: Step) -> Iterator[str]:
+    """Shares and shortfall of a decision make up what is wanted; nothing is given twice."""
+    if not is_decision(step):
+        return
+    facts = decision_facts(step.obj)
+    if facts.placed + facts.shortfall != facts.wanted or facts.shortfall < 0:
+        yield f"{step.name}: {facts.placed} placed and {facts.shortfall} missing do not make {facts.wanted} wanted"
+    if len({share.cluster for share in facts.shares}) != len(facts.shares):
+        yield f"{step.name}: a cluster has two shares"
+    if facts.unit is Unit.SHARDS:
+        given = [one for share in facts.shares for one in share.ranges]
+        if shards.size(given) != shards.size(shards.normal(given)):
+            yield f"{step.name}: a shard is given to two clusters: {shards.text(given)}"
+
+
+def rising_seq(step: Step) -> Iterator[str]:
+    """The number of a decision and of a slice never falls, and rises when shares change."""
+    if not step.same or step.old is None or step.new is None:
+        return
+    if step.kind == "PlacementDecision":
+        old, new = decision_facts(step.old), decision_facts(step.new)
+        if new.seq < old.seq or (new.seq == old.seq and new.shares != old.shares):
+            yield f"{step.name}: seq goes from {old.seq} to {new.seq}, shares from {old.shares} to {new.shares}"
+    elif is_slice(step):
+        was, now = _seq(step.kind, step.old), _seq(step.kind, step.new)
+        if was is not None and (now is None or now < was):
+            yield f"{step.name}: seq goes from {was} to {now}"
+
+
+def intent_first(step: Step) -> Iterator[str]:
+    """What the hub writes to a member is already written on the host: a decision of that workload with that seq."""
+    if not is_slice(step) or not step.writer.startswith("hub") or step.new is None:
+        return
+    mark = kinds.verbs_of(step.kind).read_mark(step.new)
+    if mark is None:
+        yield f"{step.name}: {step.writer} wrote a slice without a mark"
+        return
+    facts = [decision_facts(obj) for obj in step.all_of("PlacementDecision")]
+    newest = max((one.seq for one in facts if one.workload_uid == mark.workload_uid), default=-1)
+    if newest < mark.seq:
+        yield f"{step.name}: carries seq {mark.seq}, the host's decision has {newest}"
+
+
+def _seq(kind: str, obj: Obj) -> int | None:
+    mark = kinds.verbs_of(kind).read_mark(obj)
+    return mark.seq if mark is not None else None
+
+
+def ownership(step: Step) -> Iterator[str]:
+    """Our processes change and delete only what carries our fleet's label, in members."""
+    if not step.writer or step.old is None or step.cluster == "host":
+        return
+    if step.kind not in NATIVES and step.kind not in kinds.WORKLOADS:
+        return
+    if names.FLEET_LABEL not in (step.old["metadata"].get("labels") or {}):
+        yield f"{step.name}: {step.writer} changed an object that is not ours"
+
+
+def quota_kept(step: Step) -> Iterator[str]:
+    """No decision takes an account beyond its limit."""
+    if not is_decision(step):
+        return
+    facts = decision_facts(step.obj)
+    for obj in step.all_of("FederatedQuota"):
+        account = federatedquota.to_account(obj)
+        if facts.project not in account.projects or facts.tier not in account.tiers:
+            continue
+        others = [
+            other
+            for other in map(decision_facts, step.all_of("PlacementDecision"))
+            if other.uid != facts.uid and other.project in account.projects and other.tier == facts.tier
+        ]
+        before = decision_facts(step.old) if step.old is not None else None
+        for resource, which, limit in quota.limits(account.tiers[facts.tier]):
+            used = _charge(facts, resource) + sum(_charge(other, resource) for other in others)
+            had = used - _charge(facts, resource) + (_charge(before, resource) if before is not None else 0)
+            if used > max(limit, had):
+                yield f"{step.name}: {account.name} uses {used} {resource} after {had}, its {which} is {limit}"
+
+
+def _charge(facts: DecisionFacts, resource: str) -> int:
+    if facts.shape is None:
+        return 0
+    return sum(share.slots for share in facts.shares) * facts.shape.requests[resource]
+
+
+def observed_generation(step: Step) -> Iterator[str]:
+    """`status.observedGeneration` only rises, and never beyond the generation."""
+    if step.new is None or step.kind not in kinds.WORKLOADS:
+        return
+    now = _observed(step.new)
+    if now > step.new["metadata"].get("generation", 0):
+        yield f"{step.name}: observes generation {now}, which is still to come"
+    if step.same and step.old is not None and now < _observed(step.old):
+        yield f"{step.name}: observed generation {_observed(step.old)} before, {now} now"
+
+
+def _observed(obj: Obj) -> int:
+    found = (obj.get("status") or {}).get("observedGeneration", 0)
+    return found if isinstance(found, int) else 0
+
+
+def notes_survive(step: Step) -> Iterator[str]:
+    """Labels and annotations of somebody else come through every write of ours."""
+    if not step.same or not step.writer or step.old is None or step.new is None:
+        return
+    for part in ("labels", "annotations"):
+        now = step.new["metadata"].get(part) or {}
+        for name, text in (step.old["metadata"].get(part) or {}).items():
+            if name == note_key(step.kind) and now.get(name) != text:
+                yield f"{step.name}: {step.writer} lost the {part[:-1]} {name}={text}"
+
+
+def minimal_movement(step: Step) -> Iterator[str]:
+    """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted."""
+    if not is_decision(step) or not step.same or step.old is None:
+        return
+    old, new = decision_facts(step.old), decision_facts(step.obj)
+    if old.unit is not Unit.REPLICAS or new.wanted < old.wanted or "could not schedule" in " ".join(new.causes[-1:]):
+        return
+    if new.inputs_hash != old.inputs_hash and new.policy_origin == "inline":
+        return
+    staying = {share.cluster: share.count for share in new.shares}
+    for share in old.shares:
+        now = staying.get(share.cluster, 0 if new.inputs_hash == old.inputs_hash else share.count)
+        if now < share.count:
+            yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.wanted} are wanted"
+
+
+Rule = Callable[[Step], Iterator[str]]
+
+STEPS: Mapping[str, Rule] = {
+    "1 conservation": conservation,
+    "4 rising seq": rising_seq,
+    "4 intent first": intent_first,
+    "5 ownership": ownership,
+    "6 quota": quota_kept,
+    "9 observed generation": observed_generation,
+    "18 field respect": notes_survive,
+    "33 minimal movement": minimal_movement,
+}
+"""By number and name in the list of invariants."""
+
+
+def breaches(step: Step) -> list[str]:
+    """Every breach of every rule at one step, led by the rule's name."""
+    return [f"{name}: {text}" for name, rule in STEPS.items() for text in rule(step)]

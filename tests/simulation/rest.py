@@ -1,0 +1,172 @@
+"""What must hold of a world at rest, read from the API servers' stores alone: one function and one row of `REST` per rule.
+
+Also the end state in a form that two runs of one script can be compared by: without what time and chance leave in it
+(uids, versions, times, seq) and without the choice between clusters, which rightly depends on the order of events.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from federator.api import kinds
+from federator.api.placementdecision import DecisionFacts, decision_facts
+from federator.hub import workloads
+from federator.member.caches import NATIVES
+from federator.model import names, shards
+from federator.model.ask import Unit
+
+from tests.simulation import foreign
+from tests.simulation.invariants import Obj, all_of
+from tests.simulation.world import World
+
+Uid = str
+
+
+def host_workloads(world: World) -> dict[Uid, tuple[str, Obj]]:
+    """(kind, object) of every workload on the host, by uid."""
+    return {
+        obj["metadata"]["uid"]: (kind, obj) for kind in kinds.WORKLOADS for obj in all_of(world.federation.host, kind)
+    }
+
+
+def decisions(world: World) -> list[DecisionFacts]:
+    return [decision_facts(obj) for obj in all_of(world.federation.host, "PlacementDecision")]
+
+
+def slices(world: World, kind: str, uid: Uid) -> dict[str, Obj]:
+    """The slices of one workload by cluster."""
+    return {
+        cluster: obj
+        for cluster, member in world.federation.members.items()
+        for obj in all_of(member, kind)
+        if (mark := kinds.verbs_of(kind).read_mark(obj)) is not None and mark.workload_uid == uid
+    }
+
+
+def no_orphans(world: World) -> Iterator[str]:
+    """Nothing in a member, and no decision, speaks of a workload that is gone."""
+    alive = host_workloads(world)
+    for facts in decisions(world):
+        if facts.workload_uid not in alive:
+            yield f"decision {facts.name} outlives {facts.key}"
+    for cluster, member in world.federation.members.items():
+        for info in member.registry.stored():
+            for found in member.store.items(info):
+                labels = found.obj["metadata"].get("labels") or {}
+                if labels.get(names.WORKLOAD_UID_LABEL, "") not in {"", *alive}:
+                    yield f"{info.plural} {'/'.join(found.key)} in {cluster} belongs to a workload that is gone"
+
+
+def decided_as_asked(world: World) -> Iterator[str]:
+    """Every workload has one decision, for as many copies as it asks, and members hold exactly its shares."""
+    found = decisions(world)
+    for uid, (kind, obj) in sorted(host_workloads(world).items()):
+        name = f"{kind} {obj['metadata']['namespace']}/{obj['metadata']['name']}"
+        mine = [facts for facts in found if facts.workload_uid == uid]
+        if len(mine) != 1:
+            yield f"{name} has {len(mine)} decisions"
+            continue
+        (facts,) = mine
+        asked = kinds.verbs_of(kind).count(obj)
+        if facts.wanted != asked:
+            yield f"{name} asks for {asked}, its decision is for {facts.wanted}"
+        if facts.unit is Unit.SHARDS and _done(obj) == asked:
+            continue
+        shares = {share.cluster: share.count for share in facts.shares}
+        held = {cluster: _held(kind, one) for cluster, one in slices(world, kind, uid).items()}
+        if shares != held:
+            yield f"{name}: decided {shares}, members hold {held}"
+
+
+def _done(obj: Obj) -> int:
+    status = obj.get("status") or {}
+    return int(status.get("done", 0)) + int(status.get("failed", 0))
+
+
+def _held(kind: str, obj: Obj) -> int:
+    mark = kinds.verbs_of(kind).read_mark(obj)
+    assert mark is not None
+    return shards.size(mark.ranges) if kind == "PinterestJobSet" else int(obj["spec"].get("replicas", 1))
+
+
+def status_is_true(world: World) -> Iterator[str]:
+    """What the host's status says is what the natives in the members add up to, and it speaks of the present spec."""
+    for uid, (kind, obj) in sorted(host_workloads(world).items()):
+        meta, status = obj["metadata"], obj.get("status") or {}
+        name = f"{kind} {meta['namespace']}/{meta['name']}"
+        if status.get("observedGeneration") != meta["generation"]:
+            yield f"{name}: generation {meta['generation']}, observed {status.get('observedGeneration')}"
+        if kind == "PinterestJobSet":
+            done = [
+                one
+                for cluster, slice_ in slices(world, kind, uid).items()
+                for one in workloads.read_ranges((slice_.get("status") or {}).get("completedIndexes") or "")
+            ]
+            said = workloads.read_ranges(status.get("completedIndexes") or "")
+            if shards.minus(shards.normal(done), said):
+                yield f"{name}: members completed {shards.text(shards.normal(done))}, status says {shards.text(said)}"
+            continue
+        ready = sum(
+            int((native.obj.get("status") or {}).get("readyReplicas", 0))
+            for member in world.federation.members.values()
+            for native in member.store.items(member.registry.get("apps", "deployments"), meta["namespace"])
+            if (native.obj["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid
+        )
+        says = int(status.get("readyReplicas" if kind == "Deployment" else "ready", 0))
+        if says != ready:
+            yield f"{name}: {ready} pods are ready in members, status says {says}"
+
+
+def planted_untouched(world: World) -> Iterator[str]:
+    """Objects of somebody else in members are what they were."""
+    for cluster, key, before in world.planted:
+        member = world.federation.members[cluster]
+        found = member.store.get(member.registry.get(key[0], key[1]), *key[2:])
+        if found is None or foreign.lasting(found.obj) != before:
+            yield f"{key[1]} {'/'.join(key[2:])} in {cluster} is not ours and was changed"
+
+
+Rule = Callable[[World], Iterator[str]]
+
+REST: Mapping[str, Rule] = {
+    "1 decided as asked": decided_as_asked,
+    "5 foreign objects": planted_untouched,
+    "8 no orphans": no_orphans,
+    "19 status truth": status_is_true,
+}
+"""By number and name in the list of invariants."""
+
+
+def breaches(world: World) -> list[str]:
+    return [f"{name}: {text}" for name, rule in REST.items() for text in rule(world)]
+
+
+def end_state(world: World, *, contended: bool) -> dict[str, Any]:
+    """What two runs of one script must agree on. `contended`: with a quota, who got it depends on who came first."""
+    found: dict[str, Any] = {}
+    for kind, obj in host_workloads(world).values():
+        meta, status = obj["metadata"], obj.get("status") or {}
+        says = {
+            name: status.get(name)
+            for name in ("desired", "ready", "placed", "unknownReplicas", "shards", "done", "completedIndexes")
+            if not contended
+        } | {one["type"]: one["status"] for one in status.get("conditions") or () if not contended}
+        found[f"{kind} {meta['namespace']}/{meta['name']}"] = {"spec": obj["spec"], "status": says}
+    natives = {} if contended else _natives(world)
+    return {"host": found, "natives": natives}
+
+
+def _natives(world: World) -> dict[str, Any]:
+    """What members run, over all of them, without the number of copies: (kind, namespace, name) -> contents."""
+    found: dict[str, set[str]] = {}
+    for member in world.federation.members.values():
+        for kind, (api_version, plural) in NATIVES.items():
+            if kind == "Job":  # their names and bounds are the ranges, which depend on the order of events
+                continue
+            group = api_version.rpartition("/")[0]
+            for native in member.store.items(member.registry.get(group, plural)):
+                meta = native.obj["metadata"]
+                if names.FLEET_LABEL in (meta.get("labels") or {}):
+                    template = (native.obj.get("spec") or {}).get("template") or {}
+                    contents = workloads.digest([(template.get("spec") or {}), native.obj.get("data")])
+                    found.setdefault(f"{kind} {meta['namespace']}/{meta['name']}", set()).add(contents)
+    return {name: sorted(contents) for name, contents in sorted(found.items())}

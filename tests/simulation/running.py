@@ -1,0 +1,235 @@
+"""One simulated run: a script under faults, healing, rest, a restart that must change nothing, and all rules throughout.
+
+`simulate(seed)` is the whole of it. A run fails with `Broken`, whose text begins and ends with the drawn parameters.
+"""
+
+import asyncio
+import contextlib
+import gc
+import hashlib
+import logging
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from federator.embedded import virtualtime
+from federator.embedded.revisions import DELETED, Event
+from federator.kube import errors
+from federator.model import names
+from federator.model.steps import ObjectRef
+
+from tests.simulation import conduct, invariants, rest, script
+from tests.simulation.drawing import Parameters, draw, generator
+from tests.simulation.world import HUB, LIFE, Between, World
+
+HEAL_S = 120.0
+"""After the last fault everything settles within this many virtual seconds."""
+DEBOUNCE_S = 45.0
+"""Figures that are not urgent are written up to half a minute after they moved."""
+QUIET_S = 60.0
+TAIL = 60
+"""Lines of the trace that a failure shows."""
+
+
+class Broken(AssertionError):
+    """A rule was broken. The text says which, under which parameters, after which requests."""
+
+    def __init__(self, parameters: Parameters, breaches: Sequence[str], trace: Sequence[str]) -> None:
+        self.breaches = list(breaches)
+        lines = [parameters.text(), *trace[-TAIL:], *breaches[:10], parameters.text()]
+        super().__init__("\n".join(lines))
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a run was like."""
+
+    parameters: Parameters
+    fired: Counter[str]
+    actions: Counter[str]
+    end_state: dict[str, object]
+    steps: int
+    deaths: int
+    most_per_minute: int
+    trace: tuple[str, ...]
+
+    @property
+    def digest(self) -> str:
+        """Equal for two runs that sent the same requests at the same times."""
+        return hashlib.blake2b("\n".join(self.trace).encode(), digest_size=12).hexdigest()
+
+
+class Errors(logging.Handler):
+    """20: an exception that nobody expected is a breach."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record) if record.exc_info else record.getMessage()
+        self.found.append(f"20 total functions: {text}")
+
+
+class Run:
+    """The parts of one run."""
+
+    def __init__(self, parameters: Parameters, between: Between | None) -> None:
+        self.parameters = parameters
+        self.world = World(parameters, between=between)
+        self.script = script.write(parameters)
+        self.quiet = conduct.Quiet()
+        self.loops = conduct.NoHotLoop()
+        self.watchers = [self.quiet, self.loops, conduct.NoDeleteOnDoubt()]
+        self.world.listeners += self.watchers
+        self.errors = Errors()
+        self.broken: list[str] = []
+        self.steps = 0
+        for name, cluster in self.world.clusters.items():
+            cluster.store.subscribe_all(lambda event, name=name: self._step(name, event))  # type: ignore[misc]
+        self.notes = generator(parameters.seed, "notes")
+
+    def _step(self, cluster: str, event: Event) -> None:
+        """Every rule at every write. Runs inside the write, so it only takes note."""
+        self.steps += 1
+        life = LIFE.get()
+        step = invariants.Step(
+            clusters=self.world.clusters,
+            cluster=cluster,
+            writer=life.name if life is not None else "",
+            kind=event.current.obj["kind"],
+            old=event.previous.obj if event.previous is not None else None,
+            new=None if event.type is DELETED else event.current.obj,
+        )
+        self.broken += invariants.breaches(step)
+
+    def check(self) -> None:
+        """Raises `Broken` when any rule has been broken so far, or a process has ended by itself."""
+        self.world.federation.check()
+        found = [*self.broken, *self.errors.found, *(text for one in self.watchers for text in one.found)]
+        if found:
+            raise Broken(self.parameters, found, self.world.trace)
+
+    async def main(self) -> Report:
+        """The whole run."""
+        world = self.world
+        await world.start()
+        await script.open_namespaces(world.host)
+        await world.plant()
+        for action in self.script:
+            await asyncio.sleep(action.pause_s)
+            world.say(f"user: {action.text()}")
+            await script.perform(action, world.host)
+            await self._note()
+            self.check()
+        await self._heal()
+        await self._rest("nothing is left to do")
+        world.lives[HUB].die()
+        await self._rest("a restarted hub has nothing to do")
+        self._judge_rest()
+        return Report(
+            parameters=self.parameters,
+            fired=world.fired,
+            actions=Counter(action.what for action in self.script),
+            end_state=rest.end_state(world, contended=bool(self.parameters.quota_cpu)),
+            steps=self.steps,
+            deaths=world.deaths,
+            most_per_minute=self.loops.most,
+            trace=tuple(world.trace),
+        )
+
+    async def _note(self) -> None:
+        """Somebody in a member leaves a note on one of our objects there."""
+        cluster = self.notes.choice(sorted(self.world.federation.members))
+        member = self.world.federation.members[cluster]
+        kind, group, version, plural = self.notes.choice(_NOTED)
+        found = [
+            one
+            for one in member.store.items(member.registry.get(group, plural))
+            if names.FLEET_LABEL in (one.obj["metadata"].get("labels") or {})
+        ]
+        if not found:
+            return
+        meta = self.notes.choice(found).obj["metadata"]
+        ref = ObjectRef(f"{group}/{version}", plural, meta["namespace"], meta["name"], kind)
+        part = self.notes.choice(("labels", "annotations"))
+        note = {invariants.note_key(kind): str(self.notes.randrange(1000))}
+        with contextlib.suppress(errors.NotFound):
+            await self.world.member(cluster).patch(ref, {"metadata": {part: note}})
+
+    async def _heal(self) -> None:
+        self.world.end_faults()
+        await self.world.unplant()
+        self.world.say("faults are over")
+        deadline = self.world.federation.clock.monotonic() + HEAL_S
+        while waiting := self.world.unsettled():
+            self.check()
+            if self.world.federation.clock.monotonic() >= deadline:
+                raise Broken(self.parameters, [f"10 settles: {text}" for text in waiting], self.world.trace)
+            await asyncio.sleep(0.5)
+
+    async def _rest(self, why: str) -> None:
+        await asyncio.sleep(DEBOUNCE_S)
+        self.world.say(f"quiet from here: {why}")
+        self.quiet.listening = True
+        await asyncio.sleep(QUIET_S)
+        self.quiet.listening = False
+        self.check()
+
+    def _judge_rest(self) -> None:
+        found = [f"10 settles: {text}" for text in self.world.unsettled()] + rest.breaches(self.world)
+        if found:
+            raise Broken(self.parameters, found, self.world.trace)
+
+
+_NOTED = (
+    ("PinterestService", "pinterest.com", "v1beta1", "pinterestservices"),
+    ("PinterestJobSet", "pinterest.com", "v1beta1", "pinterestjobsets"),
+    ("Deployment", "apps", "v1", "deployments"),
+)
+
+
+def simulate(parameters: Parameters, *, between: Between | None = None) -> Report:
+    """One run from beginning to end. Raises `Broken`."""
+
+    async def main() -> Report:
+        run = Run(parameters, between)
+        logger = logging.getLogger("federator")
+        logger.addHandler(run.errors)
+        try:
+            return await run.main()
+        except Broken:
+            raise
+        except Exception as error:
+            raise Broken(parameters, [f"the run itself failed: {error!r}"], run.world.trace) from error
+        finally:
+            logger.removeHandler(run.errors)
+
+    with _few_collections():
+        return virtualtime.run(main())
+
+
+def compare(faulty: Report, calm: Report) -> None:
+    """The end state under faults is that without. Raises `Broken`."""
+    if faulty.end_state != calm.end_state:
+        found = [f"10 reference: without faults {calm.end_state}", f"with faults {faulty.end_state}"]
+        raise Broken(faulty.parameters, found, faulty.trace)
+
+
+def check(seed: int) -> Report:
+    """The run of a seed under faults, compared with the same script without."""
+    parameters = draw(seed)
+    report = simulate(parameters)
+    compare(report, simulate(parameters.without_faults()))
+    return report
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """A world is one big heap that dies at once: collecting its youth over and over costs a third of the time."""
+    before = gc.get_threshold()
+    gc.set_threshold(100_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

@@ -1,0 +1,228 @@
+"""What the user of a simulated federation does: a list of actions on the host, drawn from the seed before anything runs.
+
+The script does not look at the federation, so the same seed asks for the same end state whatever faults befall it. It
+ends with every cluster open again, because what a cordoned one holds depends on when it was cordoned.
+"""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from federator.api import kinds
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.model.steps import ObjectRef
+
+from tests.simulation.drawing import Parameters, generator
+
+SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
+NAMES: tuple[tuple[str, str, str], ...] = (
+    (SERVICE, "feed", "web"),
+    (SERVICE, "feed", "api"),
+    (SERVICE, "ads", "web"),
+    (JOBSET, "feed", "index"),
+    (DEPLOYMENT, "ads", "page"),
+)
+"""Few names, so that they are used again."""
+NAMESPACES = ("ads", "feed")
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """One thing the user does after a pause. `body` is the new object, or a merge patch."""
+
+    pause_s: float
+    what: str
+    kind: str
+    namespace: str
+    name: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    def text(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.what} {self.kind} {where} {dict(self.body) or ''}"
+
+
+async def perform(action: Action, host: Client) -> None:
+    """Does it. The user's own connection has no faults."""
+    ref = kinds.KINDS[action.kind].ref(action.namespace, action.name)
+    if action.what in ("delete", "re-create"):
+        live = await host.get(ref)
+        await host.delete(ref, uid=live["metadata"]["uid"])
+    if action.what in ("create", "re-create"):
+        await host.create(ref, whole(action))
+    elif action.what != "delete":
+        await host.patch(ref, action.body)
+
+
+def whole(action: Action) -> dict[str, Any]:
+    """The object that a creating action makes."""
+    meta = {"name": action.name} | ({"namespace": action.namespace} if action.namespace else {})
+    return {
+        "apiVersion": kinds.KINDS[action.kind].api_version,
+        "kind": action.kind,
+        "metadata": meta,
+        **action.body,
+    }
+
+
+async def open_namespaces(host: Client) -> None:
+    for name in NAMESPACES:
+        ref = ObjectRef("v1", "namespaces", "", name, "Namespace")
+        try:
+            await host.create(ref, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+        except errors.AlreadyExists:
+            continue
+
+
+def write(parameters: Parameters) -> list[Action]:
+    """The script of a seed."""
+    author = _Author(parameters)
+    actions = [*author.begin(), *(author.next() for _ in range(parameters.steps))]
+    return [*actions, *author.end()]
+
+
+class _Author:
+    """Keeps in mind what exists, so that every action is possible."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.rng: random.Random = generator(parameters.seed, "script")
+        self.pause_s = parameters.pause_s
+        self.quota_cpu = parameters.quota_cpu
+        self.clusters = "abcdefghij"[: parameters.members]
+        self.alive: set[tuple[str, str, str]] = set()
+        self.policies: set[str] = set()
+        self.cordoned: set[str] = set()
+        self.image = 1
+
+    def begin(self) -> Iterator[Action]:
+        if self.quota_cpu:
+            limits = {"cpu": str(self.quota_cpu), "memory": "64Gi"}
+            spec = {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": limits}}}
+            yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": spec})
+        yield self.create()
+
+    def next(self) -> Action:
+        choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
+        choices += [self.delete, self.recreate, self.suspend]
+        while True:
+            action = self.rng.choice(choices)()
+            if action is not None:
+                return action
+
+    def end(self) -> Iterator[Action]:
+        for cluster in sorted(self.cordoned):
+            yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
+        for kind, namespace, name in sorted(self.alive):
+            if kind != DEPLOYMENT:
+                yield Action(0.0, "patch", kind, namespace, name, {"spec": {"suspend": False}})
+
+    def _pause(self) -> float:
+        return round(self.rng.uniform(0, self.pause_s), 3)
+
+    def _one(self, *wanted: str) -> tuple[str, str, str] | None:
+        found = sorted(name for name in self.alive if name[0] in wanted)
+        return self.rng.choice(found) if found else None
+
+    def create(self) -> Action | None:
+        free = [name for name in NAMES if name not in self.alive]
+        if not free:
+            return None
+        found = self.rng.choice(free)
+        self.alive.add(found)
+        return Action(self._pause(), "create", *found, self._body(found[0]))
+
+    def recreate(self) -> Action | None:
+        found = self._one(SERVICE, JOBSET, DEPLOYMENT)
+        return found and Action(self._pause(), "re-create", *found, self._body(found[0]))
+
+    def delete(self) -> Action | None:
+        found = self._one(SERVICE, JOBSET, DEPLOYMENT)
+        if found is None:
+            return None
+        self.alive.discard(found)
+        return Action(self._pause(), "delete", *found)
+
+    def scale(self) -> Action | None:
+        found = self._one(SERVICE, DEPLOYMENT)
+        return found and Action(self._pause(), "patch", *found, {"spec": {"replicas": self.rng.randint(0, 12)}})
+
+    def roll(self) -> Action | None:
+        found = self._one(SERVICE, DEPLOYMENT)
+        if found is None:
+            return None
+        self.image += 1
+        container = _container(f"app:{self.image}")
+        spec = {"template": {"spec": {"containers": [container]}}}
+        return Action(self._pause(), "patch", *found, {"spec": spec})
+
+    def suspend(self) -> Action | None:
+        found = self._one(SERVICE)
+        return found and Action(self._pause(), "patch", *found, {"spec": {"suspend": self.rng.random() < 0.5}})
+
+    def policy(self) -> Action:
+        """One policy for each namespace, made, changed or removed."""
+        namespace = self.rng.choice(NAMESPACES)
+        spec: dict[str, Any] = {
+            "clusters": self.rng.choice(
+                ({"exclude": [self.clusters[0]]}, {"names": list(self.clusters[:2])}, {"exclude": [self.clusters[-1]]})
+            ),
+            "rollout": {"maxClustersAtOnce": self.rng.randint(1, 3)},
+        }
+        if namespace not in self.policies:
+            self.policies.add(namespace)
+            return Action(self._pause(), "create", "PlacementPolicy", namespace, "where", {"spec": spec})
+        if self.rng.random() < 0.3:
+            self.policies.discard(namespace)
+            return Action(self._pause(), "delete", "PlacementPolicy", namespace, "where")
+        nulls = {"exclude": None, "names": None, **spec["clusters"]}
+        return Action(
+            self._pause(), "patch", "PlacementPolicy", namespace, "where", {"spec": {**spec, "clusters": nulls}}
+        )
+
+    def relabel(self) -> Action:
+        cluster, zone = self.rng.choice(self.clusters), self.rng.choice(("z-1", "z-2"))
+        return Action(
+            self._pause(), "patch", "MemberCluster", "", cluster, {"metadata": {"labels": {"zone": zone}}}
+        )
+
+    def cordon(self) -> Action:
+        cluster = self.rng.choice(self.clusters)
+        self.cordoned ^= {cluster}
+        return Action(
+            self._pause(), "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": cluster in self.cordoned}}
+        )
+
+    def _body(self, kind: str) -> dict[str, Any]:
+        self.image += 1
+        container = _container(f"app:{self.image}")
+        if kind == JOBSET:
+            return {"spec": self._jobset(container)}
+        template: dict[str, Any] = {"spec": {"containers": [container]}}
+        spec: dict[str, Any] = {"replicas": self.rng.randint(1, 8), "template": template}
+        if kind == DEPLOYMENT:
+            labels = {"app": "page"}
+            template["metadata"] = {"labels": labels}
+            return {"spec": {**spec, "selector": {"matchLabels": labels}}}
+        if self.rng.random() < 0.5:
+            spec["service"] = {"ports": [{"port": 80}]}
+        if self.rng.random() < 0.3:
+            zones = [{"key": "zone", "operator": "In", "values": ["z-1"]}]
+            spec["placement"] = {"clusters": {"selector": {"matchExpressions": zones}}}
+        return {"spec": spec}
+
+    def _jobset(self, container: dict[str, Any]) -> dict[str, Any]:
+        shards = self.rng.randint(2, 10)
+        return {
+            "shards": shards,
+            "parallelism": self.rng.randint(1, shards),
+            "template": {
+                "metadata": {"annotations": {"embedded.federator/run-seconds": str(self.rng.randint(1, 5))}},
+                "spec": {"restartPolicy": "Never", "containers": [container]},
+            },
+        }
+
+
+def _container(image: str) -> dict[str, Any]:
+    return {"name": "app", "image": image, "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}
