@@ -26,7 +26,7 @@ from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.model import names
 from federator.model.ask import Ask, Policy
-from federator.model.decision import Decision, Reason
+from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.placement import engine, inputs, ordering
@@ -321,13 +321,14 @@ def in_pieces(decision: Decision, record: Record | None) -> Decision:
     """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined while they run."""
     if record is None:
         return decision
-    shares = []
-    for share in decision.shares:
-        before = record.share_of(share.cluster)
-        if share.ranges and before is not None:
-            share = dataclasses.replace(share, ranges=pinterestjobset.keep_pieces(before.ranges, share.ranges))  # noqa: PLW2901
-        shares.append(share)
-    return dataclasses.replace(decision, shares=tuple(shares))
+    return dataclasses.replace(decision, shares=tuple(_piecewise(share, record) for share in decision.shares))
+
+
+def _piecewise(share: Share, record: Record) -> Share:
+    before = record.share_of(share.cluster)
+    if not share.ranges or before is None:
+        return share
+    return dataclasses.replace(share, ranges=pinterestjobset.keep_pieces(before.ranges, share.ranges))
 
 
 def _same(record: Record, decision: Decision) -> bool:

@@ -55,7 +55,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Why one cluster was or was not chosen. `message` is a sentence with numbers that names the field it comes from."""
+    """Where one workload goes: the shares and the shortfall together are what is wanted (Duplicate: in each cluster)."""
 
     cluster: str
     reason: Reason
