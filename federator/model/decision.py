@@ -55,7 +55,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Where one workload goes: the shares and the shortfall together are what is wanted (Duplicate: in each cluster)."""
+    """Why one cluster was or was not chosen. `message` is a sentence with numbers and the field it comes from."""
 
     cluster: str
     reason: Reason

@@ -1,8 +1,10 @@
-"""Makes `federator/embedded/data/k8s-protobuf.json.gz`: which protobuf field number is which JSON field, for builtin types.
+"""Makes `federator/embedded/data/k8s-protobuf.json.gz`: which protobuf field number is which JSON field, for builtin
+types.
 
-Run as `python tests/controlplane/trim_protobuf.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v0.36.4`, where the modules
-`k8s.io/api` and `k8s.io/apimachinery` have been downloaded. kubectl's typed commands (`create namespace`, `auth can-i`, ...) post
-protobuf. The data are facts about the published wire format (Apache-2.0): names, numbers and types; none of its code is taken.
+Run as `python tests/controlplane/trim_protobuf.py MODULE_CACHE VERSION`, for example `~/go/pkg/mod v0.36.4`, where
+the modules `k8s.io/api` and `k8s.io/apimachinery` have been downloaded. kubectl's typed commands (`create namespace`,
+`auth can-i`, ...) post protobuf. The data are facts about the published wire format (Apache-2.0): names, numbers and
+types; none of its code is taken.
 """
 
 import gzip

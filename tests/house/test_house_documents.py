@@ -1,5 +1,7 @@
-"""What users may choose or read is documented where they look: filters, scorers, dividers, faults, settings, metrics, CRDs."""
+"""What users may choose or read is documented where they look: filters, scorers, dividers, faults, settings, metrics,
+CRDs."""
 
+import itertools
 import re
 from collections.abc import Iterable
 
@@ -53,7 +55,7 @@ def test_every_setting_has_a_reason_in_the_settings_file() -> None:
     text = CONFIG.read_text(encoding="utf-8").splitlines()
     bare = [
         line.strip()
-        for before, line in zip(text, text[1:], strict=False)
+        for before, line in itertools.pairwise(text)
         if re.match(r"  \w+:", line) and not before.strip().startswith("#")
     ]
 

@@ -10,7 +10,9 @@ LINE_MAX = 120
 
 
 def test_no_file_is_longer_than_its_reader_can_hold() -> None:
-    long = [f"{source.name}: {lines}" for source in sources.all_sources() if (lines := source.text.count("\n")) > FILE_MAX]
+    long = [
+        f"{source.name}: {lines}" for source in sources.all_sources() if (lines := source.text.count("\n")) > FILE_MAX
+    ]
 
     assert not long
 

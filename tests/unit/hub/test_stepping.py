@@ -1,4 +1,5 @@
-"""What is done next in each member: grow before shrinking, wait for the unheard, roll out in turn, keep what is not ours."""
+"""What is done next in each member: grow before shrinking, wait for the unheard, roll out in turn, keep what is not
+ours."""
 
 import dataclasses
 from collections.abc import Mapping

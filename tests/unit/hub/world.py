@@ -1,4 +1,5 @@
-"""A small federation on virtual time, with a user's hands and a ledger of every write. Used by the scenarios beside it."""
+"""A small federation on virtual time, with a user's hands and a ledger of every write. Used by the scenarios beside
+it."""
 
 import random
 from collections import Counter
