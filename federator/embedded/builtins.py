@@ -49,6 +49,18 @@ _SELECTABLE = {
         ".source",
         ".type",
     ),
+    ("events.k8s.io", "events"): (
+        ".regarding.kind",
+        ".regarding.namespace",
+        ".regarding.name",
+        ".regarding.uid",
+        ".regarding.apiVersion",
+        ".regarding.resourceVersion",
+        ".regarding.fieldPath",
+        ".reason",
+        ".reportingController",
+        ".type",
+    ),
     ("batch", "jobs"): (".status.successful",),
     ("apps", "replicasets"): (".status.replicas",),
 }

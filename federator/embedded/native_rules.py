@@ -1,27 +1,24 @@
-"""Validation of the other builtins (Service, Ingress, ConfigMap, ...), and the table of all rules by kind.
+"""Validation of the other builtins (ConfigMap, Secret, claims, RBAC, ...), and the table of all rules by kind.
 
 A kind without a row is stored as its schema lets it through.
 """
 
-import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded import cron_rules, pod_rules, scalars, workload_rules
+from federator.embedded import cron_rules, pod_rules, scalars, service_rules, workload_rules
 from federator.embedded.fielderrors import (
     FieldError,
     GoStruct,
-    duplicate,
     forbidden,
     invalid,
     not_supported,
     required,
     too_long,
 )
-from federator.embedded.metadata_rules import dns_label, label_value, qualified_name, subdomain
 from federator.embedded.patches import same
-from federator.embedded.pod_rules import named, nonnegative, one_of, port_number, port_or_name
+from federator.embedded.pod_rules import nonnegative
 from federator.embedded.resources import ResourceInfo
 
 Struct = Mapping[str, Any]
@@ -33,7 +30,6 @@ _CONFIG_KEY_TEXT: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-_SERVICE_TYPES: Final = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _HIGHEST_PRIORITY: Final = 1_000_000_000
 
@@ -85,87 +81,6 @@ def _pod_template(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     yield from pod_rules.template(obj.get("template") or {}, "template")
 
 
-def _service(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
-    spec = obj.get("spec") or {}
-    kind, ports = spec.get("type", ""), spec.get("ports") or []
-    headless = spec.get("clusterIP") == "None"
-    if not ports and not headless and kind != "ExternalName":
-        yield required("spec.ports")
-    if kind == "ExternalName":
-        if not spec.get("externalName"):
-            yield required("spec.externalName")
-        else:
-            yield from named(spec["externalName"].removesuffix("."), subdomain, "spec.externalName")
-    elif kind == "LoadBalancer" and headless:
-        yield invalid("spec.clusterIPs[0]", "None", "may not be set to 'None' for LoadBalancer services")
-    elif kind == "NodePort" and headless:
-        yield invalid("spec.clusterIPs[0]", "None", "may not be set to 'None' for NodePort services")
-    names: set[str] = set()
-    for index, port in enumerate(ports):
-        yield from _service_port(port, f"spec.ports[{index}]", len(ports) > 1, names)
-    yield from _service_selector(spec)
-    affinity = spec.get("sessionAffinity")
-    yield from one_of(affinity, ("ClientIP", "None"), "spec.sessionAffinity")
-    yield from one_of(kind, _SERVICE_TYPES, "spec.type")
-    yield from _port_uniqueness(ports)
-    yield from _addresses(spec)
-    if old is not None:
-        yield from _service_update(spec, old.get("spec") or {})
-
-
-def _service_port(port: Struct, at: str, needs_name: bool, names: set[str]) -> Iterator[FieldError]:
-    name = port.get("name", "")
-    if needs_name and not name:
-        yield required(f"{at}.name")
-    elif name:
-        yield from named(name, dns_label, f"{at}.name")
-        if name in names:
-            yield duplicate(f"{at}.name", name)
-        names.add(name)
-    yield from port_number(port.get("port"), f"{at}.port")
-    yield from one_of(port.get("protocol"), ("SCTP", "TCP", "UDP"), f"{at}.protocol")
-    yield from port_or_name(port.get("targetPort", 0), f"{at}.targetPort")
-    if port.get("appProtocol"):
-        yield from named(port["appProtocol"], qualified_name, f"{at}.appProtocol")
-
-
-def _service_selector(spec: Struct) -> Iterator[FieldError]:
-    for key, value in sorted((spec.get("selector") or {}).items()):
-        for text in qualified_name(key):
-            yield invalid("spec.selector", key, text)
-        for text in label_value(value):
-            yield invalid("spec.selector", value, text)
-
-
-def _port_uniqueness(ports: list[Struct]) -> Iterator[FieldError]:
-    seen: set[tuple[Any, Any]] = set()
-    for index, port in enumerate(ports):
-        key = (port.get("protocol"), port.get("port"))
-        if key in seen:
-            printed = GoStruct(Name="", Protocol=key[0], AppProtocol=None, Port=key[1], TargetPort=0, NodePort=0)
-            yield duplicate(f"spec.ports[{index}]", printed)
-        seen.add(key)
-
-
-def _addresses(spec: Struct) -> Iterator[FieldError]:
-    for index, address in enumerate(spec.get("clusterIPs") or ()):
-        if address == "None":
-            continue
-        try:
-            ipaddress.ip_address(address)
-        except ValueError:
-            text = "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)"
-            yield invalid(f"spec.clusterIPs[{index}]", address, text)
-
-
-def _service_update(spec: Struct, before: Struct) -> Iterator[FieldError]:
-    fixed = "ExternalName" not in (spec.get("type"), before.get("type"))
-    old = before.get("clusterIPs") or []
-    new = spec.get("clusterIPs") or ([spec["clusterIP"]] if spec.get("clusterIP") else [])
-    if fixed and old and new[:1] != old[:1]:
-        yield invalid("spec.clusterIPs[0]", new or None, "may not change once set")
-
-
 def _config_map(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     total = 0
     for kind in ("data", "binaryData"):
@@ -214,73 +129,6 @@ def _secret(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     for key in needs.get(obj.get("type", ""), ()):
         if key not in (obj.get("data") or {}):
             yield required(f"data[{key}]")
-
-
-def _ingress(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
-    spec = obj.get("spec") or {}
-    if not spec.get("rules") and "defaultBackend" not in spec:
-        # A real server prints the empty list of rules it looked at.
-        yield invalid("spec", None, "either `defaultBackend` or `rules` must be specified")
-    if "defaultBackend" in spec:
-        yield from _backend(spec["defaultBackend"], "spec.defaultBackend")
-    for index, rule in enumerate(spec.get("rules") or ()):
-        at, host = f"spec.rules[{index}]", rule.get("host", "")
-        if host:
-            try:
-                ipaddress.ip_address(host)
-                yield invalid(f"{at}.host", host, "must be a DNS name, not an IP address")
-            except ValueError:
-                yield from named(host.removeprefix("*."), subdomain, f"{at}.host")
-        if "http" in rule:
-            paths = (rule["http"] or {}).get("paths") or []
-            if not paths:
-                yield required(f"{at}.http.paths")
-            for position, path in enumerate(paths):
-                yield from _ingress_path(path, f"{at}.http.paths[{position}]")
-
-
-def _ingress_path(path: Struct, at: str) -> Iterator[FieldError]:
-    kind, where = path.get("pathType"), path.get("path", "")
-    if kind is None:
-        yield required(f"{at}.pathType", "pathType must be specified")
-        return
-    if kind in ("Exact", "Prefix"):
-        if not where.startswith("/"):
-            yield invalid(f"{at}.path", where, "must be an absolute path")
-        for part in ("//", "/./", "/../", "%2f", "%2F"):
-            if part in where:
-                yield invalid(f"{at}.path", where, f"must not contain '{part}'")
-    elif kind == "ImplementationSpecific":
-        if where and not where.startswith("/"):
-            yield invalid(f"{at}.path", where, "must be an absolute path")
-    else:
-        yield not_supported(f"{at}.pathType", kind, ("Exact", "ImplementationSpecific", "Prefix"))
-    yield from _backend(path.get("backend") or {}, f"{at}.backend")
-
-
-def _backend(backend: Struct, at: str) -> Iterator[FieldError]:
-    service, resource = backend.get("service"), backend.get("resource")
-    if service is None and resource is None:
-        yield invalid(at, "", "resource or service backend is required")
-        return
-    if service is None:
-        return
-    if resource is not None:
-        yield invalid(at, "", "cannot set both resource and service backends")
-        return
-    if not service.get("name"):
-        yield required(f"{at}.service.name")
-    else:
-        yield from named(service["name"], dns_label, f"{at}.service.name")
-    port = service.get("port") or {}
-    if port.get("name") and port.get("number"):
-        yield invalid(at, "", "cannot set both port name & port number")
-    elif port.get("name"):
-        yield from named(port["name"], pod_rules.port_name, f"{at}.service.port.name")
-    elif port.get("number"):
-        yield from port_number(port["number"], f"{at}.service.port.number")
-    else:
-        yield required(at, "port name or number is required")
 
 
 def _budget(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -387,7 +235,7 @@ def _role(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
 _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "pods"): _pod,
     ("", "podtemplates"): _pod_template,
-    ("", "services"): _service,
+    ("", "services"): service_rules.service,
     ("", "configmaps"): _config_map,
     ("", "secrets"): _secret,
     ("", "persistentvolumeclaims"): _claim,
@@ -397,7 +245,7 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("apps", "statefulsets"): workload_rules.stateful_set,
     ("batch", "jobs"): workload_rules.job,
     ("batch", "cronjobs"): cron_rules.cron_job,
-    ("networking.k8s.io", "ingresses"): _ingress,
+    ("networking.k8s.io", "ingresses"): service_rules.ingress,
     ("policy", "poddisruptionbudgets"): _budget,
     ("autoscaling", "horizontalpodautoscalers"): _autoscaler,
     ("coordination.k8s.io", "leases"): _lease,

@@ -74,8 +74,8 @@ class _Pairs(dict[str, Any]):
 def _remember_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     decoded = _Pairs(pairs)
     if len(decoded) != len(pairs):
-        seen: set[str] = set()
-        decoded.twice = tuple(dict.fromkeys(k for k, _ in pairs if k in seen or seen.add(k)))  # type: ignore[func-returns-value]
+        names = [name for name, _ in pairs]
+        decoded.twice = tuple(name for name in decoded if names.count(name) > 1)
     return decoded
 
 
