@@ -1,0 +1,76 @@
+"""The workloads that the end-to-end stories apply, as plain objects; small enough for a real API server."""
+
+from collections.abc import Mapping
+from typing import Any
+
+START = {"embedded.federator/start-seconds": "0"}
+"""Stand-in kubelets have the pods up at once ..."""
+RUN = {**START, "embedded.federator/run-seconds": "0.5"}
+"""... and those of jobs done soon."""
+
+
+def _template(name: str, image: str, annotations: Mapping[str, str] = START, **spec: Any) -> dict[str, Any]:
+    container = {
+        "name": "app",
+        "image": image,
+        "resources": {"requests": {"cpu": "20m", "memory": "32Mi"}},
+        "ports": [{"containerPort": 8080, "protocol": "TCP"}],  # a default in a list makes `apply` say "configured"
+    }
+    return {
+        "metadata": {"labels": {"app": name}, "annotations": dict(annotations)},
+        "spec": {"containers": [container], **spec},
+    }
+
+
+def service(name: str, namespace: str, replicas: int, **spec: Any) -> dict[str, Any]:
+    """A PinterestService with everything it expands to but a load balancer."""
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestService",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+        "spec": {
+            "replicas": replicas,
+            "iamRole": f"role-{name}",
+            "service": {"ports": [{"name": "http", "port": 80, "targetPort": 8080, "protocol": "TCP"}]},
+            "config": {"app.properties": "a=1\n"},
+            "template": _template(name, "registry.example/app:1"),
+            **spec,
+        },
+    }
+
+
+def jobset(name: str, namespace: str, shards: int, parallelism: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestJobSet",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {
+            "shards": shards,
+            "parallelism": parallelism,
+            "backoffLimitPerShard": 3,
+            "template": _template(name, "registry.example/job:1", RUN, restartPolicy="Never"),
+        },
+    }
+
+
+def deployment(name: str, namespace: str, replicas: int) -> dict[str, Any]:
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": {"app": name}},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": _template(name, "registry.example/page:1"),
+        },
+    }
+
+
+def policy(name: str, namespace: str, app: str, **spec: Any) -> dict[str, Any]:
+    """A PlacementPolicy for the PinterestServices with that label."""
+    return {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "PlacementPolicy",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"workloads": {"kinds": ["PinterestService"], "matchLabels": {"app": app}}, **spec},
+    }
