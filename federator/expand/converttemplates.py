@@ -47,7 +47,7 @@ def tidy(template: Obj, path: str, tell: Tell, *, live: bool) -> tuple[dict[str,
     if merged:
         pod = _by_number(pod, merged)
     rest = {key: value for key, value in template.items() if key not in ("metadata", "spec")}
-    return {"metadata": meta, **({"spec": pod} if "spec" in template else {}), **rest}, merged
+    return {**raw.present({"metadata": meta}), **({"spec": pod} if "spec" in template else {}), **rest}, merged
 
 
 def _amounts(value: Any, path: str, tell: Tell) -> Any:

@@ -1,0 +1,403 @@
+"""Deployments, Services, Ingresses, ConfigMaps and ServiceAccounts to PinterestServices: one test per rule."""
+
+from typing import Any
+
+import pytest
+
+from federator.expand import convert
+from federator.expand.convertbook import BadInput, Fate
+from tests.unit.expand.conversions import converted, deployment, ingress, left, native, notes, only, service
+
+
+def container(obj: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = obj["spec"]["template"]["spec"]["containers"][0]
+    return found
+
+
+def test_a_deployment_becomes_a_service_without_a_door() -> None:
+    rolling = {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "10%", "maxUnavailable": 0}}
+    obj = only(converted(deployment(replicas=7, strategy=rolling, minReadySeconds=5)))
+
+    assert obj["kind"] == "PinterestService"
+    assert obj["spec"]["replicas"] == 7
+    assert obj["spec"]["updateStrategy"] == {"maxSurge": "10%", "maxUnavailable": 0, "minReadySeconds": 5}
+    assert obj["spec"]["template"]["metadata"]["labels"] == {"app": "web"}
+    assert "service" not in obj["spec"]
+
+
+def test_federation_annotations_of_a_carried_deployment_become_fields() -> None:
+    annotations = {f"federation.pinterest.com/{key}": value for key, value in _ANNOTATED.items()}
+    obj = only(converted(deployment(metadata={"annotations": annotations})))
+
+    spec = obj["spec"]
+    assert (spec["project"], spec["tier"], spec["priority"], spec["suspend"]) == ("ads", "Reserved", 7, True)
+    assert spec["placement"] == {"policyRef": "zonal"}
+    assert "annotations" not in obj["metadata"]
+
+
+_ANNOTATED = {"project": "ads", "tier": "Reserved", "priority": "7", "suspend": "true", "policy": "zonal"}
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"strategy": {"type": "Recreate"}}, "spec.strategy.type: Recreate"),
+        ({"paused": True}, "spec.paused"),
+        ({"pod": {"nodeName": "n1"}}, "nodeName: n1 is a node of one cluster"),
+        (
+            {"pod": {"volumes": [{"name": "d", "persistentVolumeClaim": {"claimName": "data"}}]}},
+            "PersistentVolumeClaim data is the storage of one cluster",
+        ),
+        ({"metadata": {"name": "2048"}}, "metadata.name"),
+        ({"metadata": {"name": "x" * 53}}, "at most 52"),
+    ],
+)
+def test_a_deployment_that_would_lose_something_is_left_alone(spec: dict[str, Any], reason: str) -> None:
+    done = converted(deployment(**spec))
+
+    assert done.objects == ()
+    assert reason in next(iter(left(done).values()))
+
+
+def test_fields_that_no_api_server_takes_are_bad_input_with_their_path() -> None:
+    with pytest.raises(BadInput) as bad:
+        convert.convert([("web.yaml", deployment(container={"imagePullPolice": "Always"}))])
+
+    assert bad.value.errors[0].path == "spec.template.spec.containers[0].imagePullPolice"
+    assert str(bad.value).startswith("web.yaml: Deployment/web: ")
+
+
+@pytest.mark.parametrize(
+    ("obj", "field"),
+    [
+        ({"kind": "Deployment", "metadata": {"name": "a"}}, "apiVersion"),
+        ({"apiVersion": "v1", "metadata": {"name": "a"}}, "kind"),
+        ({"apiVersion": "v1", "kind": "Service", "metadata": {}}, "metadata.name"),
+        (deployment(selector={"matchLabels": {"app": "other"}}), "spec.template.metadata.labels"),
+    ],
+)
+def test_objects_without_identity_or_sense_are_bad_input(obj: dict[str, Any], field: str) -> None:
+    with pytest.raises(BadInput) as bad:
+        convert.convert([("", obj)])
+
+    assert field in [error.path for error in bad.value.errors]
+
+
+def test_a_fractional_quantity_becomes_a_text_and_is_told() -> None:
+    done = converted(deployment(container={"resources": {"requests": {"cpu": 0.5}, "limits": {"memory": 1e9}}}))
+
+    assert container(only(done))["resources"] == {"requests": {"cpu": "0.5"}, "limits": {"memory": "1000000000"}}
+    assert 'resources.requests.cpu was the number 0.5 and becomes the text "0.5"' in notes(done)
+
+
+def test_of_variables_named_twice_the_last_is_kept_as_containers_see_it() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}, {"name": "A", "value": "3"}]
+    done = converted(deployment(container={"env": env}))
+
+    assert container(only(done))["env"] == env[1:]
+    assert "env has A more than once" in notes(done)
+
+
+def test_a_port_given_under_two_names_is_one_port_and_references_use_its_number() -> None:
+    ports = [{"name": "http", "containerPort": 8080}, {"name": "probe", "containerPort": 8080, "protocol": "TCP"}]
+    probe = {"httpGet": {"path": "/", "port": "probe"}}
+    done = converted(
+        deployment(container={"ports": ports, "readinessProbe": probe}),
+        service(port={"port": 80, "targetPort": "probe"}),
+    )
+
+    obj = only(done)
+    assert container(obj)["ports"] == ports[:1]
+    assert container(obj)["readinessProbe"]["httpGet"]["port"] == 8080
+    assert obj["spec"]["service"]["ports"] == [{"port": 80, "targetPort": 8080}]
+
+
+def test_nulls_status_and_server_set_fields_do_not_come_along() -> None:
+    obj = deployment()
+    obj["status"] = {"replicas": 1}
+    obj["metadata"] |= {"uid": "u", "resourceVersion": "5", "managedFields": [], "creationTimestamp": None}
+    obj["spec"]["template"]["metadata"]["creationTimestamp"] = None
+    made = only(converted(obj))
+
+    assert made["metadata"] == {"name": "web"}
+    assert made["spec"]["template"]["metadata"] == {"labels": {"app": "web"}}
+    assert "status" not in made
+
+
+def test_a_service_over_one_deployment_is_its_service() -> None:
+    done = converted(deployment(), service())
+
+    assert only(done)["spec"]["service"] == {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
+    assert left(done) == {}
+
+
+def test_a_headless_service_stays_headless() -> None:
+    assert only(converted(deployment(), service(clusterIP="None")))["spec"]["service"]["headless"] is True
+
+
+def test_the_workload_takes_the_name_by_which_clients_know_it() -> None:
+    done = converted(deployment("web-v1", labels={"app": "web"}), service(metadata={"labels": {"tier": "front"}}))
+
+    obj = only(done)
+    assert obj["metadata"] == {"name": "web", "labels": {"tier": "front"}}
+    assert "takes the name of Service/web" in notes(done)
+
+
+def test_a_name_that_another_workload_has_is_not_taken() -> None:
+    done = converted(deployment("web"), deployment("api"), service("web", app="api"))
+
+    assert [obj["metadata"]["name"] for obj in done.objects] == ["web", "api"]
+    assert "cannot take its name" in left(done)["Service/web"]
+
+
+def test_namespaces_are_apart() -> None:
+    elsewhere = service(metadata={"namespace": "b"})
+    done = converted(deployment(metadata={"namespace": "a"}), elsewhere)
+
+    assert "selects the pods of no workload" in left(done)["Service/web"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"selector": {}}, "it selects no pods"),
+        ({"selector": {"app": "nobody"}}, "selects the pods of no workload"),
+        ({"type": "ExternalName", "externalName": "a.b"}, "ExternalName is a DNS alias"),
+        ({"type": "NodePort"}, "NodePort opens a port"),
+        ({"sessionAffinity": "ClientIP"}, "no session affinity"),
+        ({"publishNotReadyAddresses": True}, "publishes ready pods only"),
+        ({"clusterIP": "10.0.0.7"}, "an address of one cluster"),
+        ({"externalIPs": ["192.0.2.1"]}, "addresses of one cluster"),
+        ({"unheardOf": 1}, "it is not known here"),
+        ({"metadata": {"annotations": {"cloud/lb": "x"}}}, "annotations: cloud/lb"),
+        ({"type": "LoadBalancer", "port": {"name": "postgres", "port": 5432}}, "not known to be http"),
+    ],
+)
+def test_a_service_that_cannot_be_expressed_stays_as_it_is(spec: dict[str, Any], reason: str) -> None:
+    done = converted(deployment(), service(**spec))
+
+    assert "service" not in only(done)["spec"]
+    assert reason in left(done)["Service/web"]
+
+
+def test_defaults_that_servers_fill_in_are_no_reason() -> None:
+    filled = {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "ipFamilies": ["IPv4"]}
+    filled |= {"ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}
+    done = converted(deployment(), service(metadata={"uid": "u"}, **filled))
+
+    assert only(done)["spec"]["service"] == {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}
+
+
+def test_a_service_over_several_deployments_is_left_with_their_names() -> None:
+    both = [deployment(name, labels={"app": "web", "v": name}) for name in ("web-a", "web-b")]
+    done = converted(*both, service())
+
+    assert len(done.objects) == 2
+    assert "2 workloads (Deployment/web-a, Deployment/web-b)" in left(done)["Service/web"]
+
+
+def test_a_service_that_also_selects_a_stateful_set_is_left() -> None:
+    other = {**deployment("db", labels={"app": "web"}), "kind": "StatefulSet"}
+
+    assert "Deployment/web, StatefulSet/db" in left(converted(deployment(), other, service()))["Service/web"]
+
+
+def test_a_second_service_of_type_load_balancer_becomes_doors() -> None:
+    done = converted(deployment(), service("web-external", type="LoadBalancer"), service())
+
+    obj = only(done)
+    assert obj["metadata"]["name"] == "web"
+    assert obj["spec"]["loadBalancers"] == [{"port": 80}]
+    assert "Service/web-external of type LoadBalancer becomes spec.loadBalancers" in notes(done)
+
+
+def test_a_second_name_for_the_same_pods_is_left() -> None:
+    done = converted(deployment(), service(), service("alias"))
+
+    assert "a second name for the same pods" in left(done)["Service/alias"]
+
+
+def test_a_second_load_balancer_that_leads_elsewhere_is_left() -> None:
+    outer = service("outer", type="LoadBalancer", port={"name": "http", "port": 80, "targetPort": 9999})
+
+    assert "does not lead where port 80" in left(converted(deployment(), service(), outer))["Service/outer"]
+
+
+def test_an_ingress_becomes_doors_with_host_and_path() -> None:
+    both = ingress()
+    both["spec"]["rules"][0]["http"]["paths"][0]["path"] = "/a"
+    done = converted(deployment(), service(), both, ingress("second", host="b.example", port="http"))
+
+    assert only(done)["spec"]["loadBalancers"] == [
+        {"port": 80, "host": "web.example", "path": "/a"},
+        {"port": 80, "host": "b.example"},
+    ]
+    assert left(done) == {}
+
+
+def test_an_ingress_over_two_workloads_becomes_doors_of_both() -> None:
+    fan = ingress()
+    fan["spec"]["rules"] += ingress(host="api.example", backend="api")["spec"]["rules"]
+    done = converted(deployment(), service(), deployment("api"), service("api", app="api"), fan)
+
+    assert [obj["spec"]["loadBalancers"] for obj in done.objects] == [
+        [{"port": 80, "host": "web.example"}],
+        [{"port": 80, "host": "api.example"}],
+    ]
+    account = done.accounts[-1]
+    assert (account.fate, account.into) == (Fate.ABSORBED, ("PinterestService/web", "PinterestService/api"))
+
+
+def test_the_class_of_an_ingress_is_told() -> None:
+    assert "the class nginx of Ingress/web is not carried" in notes(
+        converted(deployment(), service(), ingress(ingressClassName="nginx"))
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"tls": [{"hosts": ["web.example"]}]}, "end no TLS"),
+        ({"path_type": "Exact"}, "Exact"),
+        ({"metadata": {"annotations": {"nginx.ingress.kubernetes.io/rewrite-target": "/"}}}, "rewrite-target"),
+        ({"defaultBackend": {"service": {"name": "web", "port": {"number": 80}}}}, "spec.defaultBackend"),
+        ({"backend": "other"}, "Service/other is not given here"),
+        ({"port": 81}, "has no port 81"),
+        ({"rules": []}, "spec.rules: it has none"),
+    ],
+)
+def test_an_ingress_that_doors_cannot_express_is_left(spec: dict[str, Any], reason: str) -> None:
+    done = converted(deployment(), service(), ingress(**spec))
+
+    assert "loadBalancers" not in only(done)["spec"]
+    assert reason in left(done)["Ingress/web"]
+
+
+def using(name: str) -> dict[str, Any]:
+    return {"volumes": [{"name": "conf", "configMap": {"name": name}}]}
+
+
+def test_a_config_map_of_one_workload_becomes_its_configuration_and_references_follow() -> None:
+    env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}]
+    users = {"pod": using("settings"), "container": {"env": env, "envFrom": [{"configMapRef": {"name": "settings"}}]}}
+    done = converted(deployment(**users), native("ConfigMap", "settings", data={"a": "1"}))
+
+    obj = only(done)
+    assert obj["spec"]["config"] == {"a": "1"}
+    assert obj["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"] == "web-config"
+    assert container(obj)["envFrom"] == [{"configMapRef": {"name": "web-config"}}]
+    assert container(obj)["env"][0]["valueFrom"]["configMapKeyRef"]["name"] == "web-config"
+    assert "in members the ConfigMap web-config" in notes(done)
+
+
+def test_its_name_follows_the_service() -> None:
+    done = converted(
+        deployment("web-v1", labels={"app": "web"}, pod=using("c")),
+        service(),
+        native("ConfigMap", "c", data={"a": "1"}),
+    )
+
+    assert only(done)["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"] == "web-config"
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"binaryData": {"a": "AA=="}, "data": {"b": "1"}}, "holds texts only"),
+        ({"immutable": True, "data": {"b": "1"}}, "immutable"),
+        ({"data": {}}, "it is empty"),
+    ],
+)
+def test_a_config_map_that_cannot_be_expressed_is_left(fields: dict[str, Any], reason: str) -> None:
+    done = converted(deployment(pod=using("c")), native("ConfigMap", "c", **fields))
+
+    assert reason in left(done)["ConfigMap/c"]
+    assert only(done)["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"] == "c"
+    assert "its pods need ConfigMap/c in every member" in notes(done)
+
+
+def test_a_config_map_of_two_workloads_is_left() -> None:
+    done = converted(
+        deployment("a", pod=using("c")), deployment("b", pod=using("c")), native("ConfigMap", "c", data={"a": "1"})
+    )
+
+    assert "2 workloads (PinterestService/a, PinterestService/b)" in left(done)["ConfigMap/c"]
+
+
+def test_a_config_map_that_something_else_uses_is_left() -> None:
+    other = {**deployment("db", pod=using("c")), "kind": "StatefulSet"}
+    done = converted(other, native("ConfigMap", "c", data={"a": "1"}))
+
+    assert "StatefulSet/db, which is not converted" in left(done)["ConfigMap/c"]
+
+
+def test_a_config_map_that_nobody_uses_is_left() -> None:
+    done = converted(deployment(), native("ConfigMap", "c", data={"a": "1"}))
+
+    assert left(done)["ConfigMap/c"] == "no workload given here uses it"
+
+
+def test_of_two_config_maps_the_second_is_left() -> None:
+    pod = {"volumes": [{"name": n, "configMap": {"name": n}} for n in ("a", "b")]}
+    done = converted(deployment(pod=pod), *(native("ConfigMap", n, data={n: "1"}) for n in ("a", "b")))
+
+    assert only(done)["spec"]["config"] == {"a": "1"}
+    assert "has one ConfigMap" in left(done)["ConfigMap/b"]
+
+
+def test_a_service_account_is_made_by_members_even_for_several_workloads() -> None:
+    pod = {"serviceAccountName": "robot"}
+    done = converted(deployment("a", pod=pod), deployment("b", pod=pod), native("ServiceAccount", "robot"))
+
+    assert done.accounts[-1].into == ("PinterestService/a", "PinterestService/b")
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"imagePullSecrets": [{"name": "s"}]},
+        {"automountServiceAccountToken": False},
+        {"metadata": {"annotations": {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/x"}}},
+    ],
+)
+def test_a_service_account_with_settings_is_left(fields: dict[str, Any]) -> None:
+    done = converted(deployment(pod={"serviceAccountName": "robot"}), native("ServiceAccount", "robot", **fields))
+
+    assert "an account that is there is left as it is" in left(done)["ServiceAccount/robot"]
+
+
+def test_a_service_account_that_nobody_names_is_left() -> None:
+    assert (
+        "no converted workload names it" in left(converted(native("ServiceAccount", "robot")))["ServiceAccount/robot"]
+    )
+
+
+def test_our_role_annotation_becomes_the_role() -> None:
+    account = native("ServiceAccount", "robot", metadata={"annotations": {"pinterest.com/iam-role": "role-web"}})
+
+    assert only(converted(deployment(pod={"serviceAccountName": "robot"}), account))["spec"]["iamRole"] == "role-web"
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "Secret", "Namespace", "Pod", "Widget"])
+def test_other_kinds_are_left_and_named(kind: str) -> None:
+    assert f"kind {kind} (v1) is not converted" in left(converted(native(kind, "x")))[f"{kind}/x"]
+
+
+def test_objects_of_the_federation_are_left() -> None:
+    done = converted(*converted(deployment()).objects)
+
+    assert "an object of the federation already" in left(done)["PinterestService/web"]
+
+
+def test_of_two_objects_of_one_name_the_first_counts() -> None:
+    done = convert.convert([("a", deployment()), ("b", deployment(replicas=9)), ("b", service())])
+
+    assert len(done.objects) == 1
+    assert done.accounts[1].reason == "metadata.name: another Deployment/web was given before in a"
+    assert done.accounts[2].fate is Fate.ABSORBED
+
+
+def test_old_api_versions_are_named() -> None:
+    old = {**deployment(), "apiVersion": "extensions/v1beta1"}
+
+    assert "only apps/v1" in left(converted(old))["Deployment/web"]
