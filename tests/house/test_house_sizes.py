@@ -1,4 +1,4 @@
-"""Rooms a reader can take in: files of at most 400 lines, functions of at most 60, each module saying what it is for."""
+"""Rooms a reader can take in: files of at most 400 lines, functions of at most 60, each saying what it is for."""
 
 import ast
 
