@@ -3,7 +3,7 @@
 The garbage collector and the kubelets among the stand-in controllers finish what is only marked here.
 """
 
-from federator.embedded import fieldselectors, options, reading, refusals, views
+from federator.embedded import cohabitants, fieldselectors, options, reading, refusals, views
 from federator.embedded.context import Context
 from federator.embedded.messages import Answer, ApiRequest, Target, json_answer
 from federator.embedded.options import DeleteOptions
@@ -47,7 +47,8 @@ def delete_collection(ctx: Context, request: ApiRequest, target: Target) -> Answ
     info = target.info
     opts = options.delete_options(request)
     matches = fieldselectors.predicate(info, request.param("labelSelector"), request.param("fieldSelector"))
-    chosen = [item for item in ctx.store.items(info, target.namespace) if matches is None or matches(item.obj)]
+    found = ctx.store.items(cohabitants.home(info), target.namespace)
+    chosen = [item for item in found if matches is None or matches(item.obj)]
     for item in chosen:
         remove(ctx, info, item, opts)
     view = views.view(request, info, ctx.clock.now)
@@ -61,7 +62,7 @@ def remove(ctx: Context, info: ResourceInfo, old: Revision, opts: DeleteOptions)
     if info.key == _NAMESPACES and name in _IMMORTAL:
         raise refusals.forbidden(info.group, info.plural, name, "this namespace may not be deleted")
     return ctx.store.delete(
-        info,
+        cohabitants.home(info),
         metadata.get("namespace", ""),
         name,
         uid=opts.uid,

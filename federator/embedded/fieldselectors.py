@@ -9,13 +9,14 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from federator.embedded import refusals
+from federator.embedded import cohabitants, refusals
 from federator.embedded.resources import ResourceInfo
 from federator.model import selectors
 from federator.model.errors import FieldError
 
 Predicate = Callable[[dict[str, Any]], bool]
 
+_EVENTS = ("", "events")
 _TERM = re.compile(r"((?:[^\\,=!]|\\.)*)(!=|==|=)((?:[^\\,=]|\\.)*)")
 
 
@@ -109,8 +110,14 @@ def _field(info: ResourceInfo, path: str, equal: bool, value: str) -> Predicate:
             known = 'only "metadata.name", "metadata.namespace"'
             raise refusals.bad_request(f'"{path}" is not a known field selector: {known}')
         raise refusals.bad_request(f"field label not supported: {path}")
-    steps = tuple(path.split("."))
+    if path == "source" and info.key == _EVENTS:
+        return lambda obj: (_source(obj) == value) is equal
+    steps = tuple(cohabitants.selected(info, path).split("."))
     return lambda obj: (_text_at(obj, steps) == value) is equal
+
+
+def _source(event: dict[str, Any]) -> str:
+    return (event.get("source") or {}).get("component") or event.get("reportingComponent") or ""
 
 
 def _text_at(obj: Any, steps: tuple[str, ...]) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded import cron_rules, pod_rules, scalars, service_rules, workload_rules
+from federator.embedded import cron_rules, event_rules, pod_rules, scalars, service_rules, workload_rules
 from federator.embedded.fielderrors import (
     FieldError,
     GoStruct,
@@ -238,6 +238,8 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("", "services"): service_rules.service,
     ("", "configmaps"): _config_map,
     ("", "secrets"): _secret,
+    ("", "events"): event_rules.core,
+    ("events.k8s.io", "events"): event_rules.later,
     ("", "persistentvolumeclaims"): _claim,
     ("apps", "deployments"): workload_rules.deployment,
     ("apps", "replicasets"): workload_rules.replica_set,

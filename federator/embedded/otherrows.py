@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from federator.embedded import ages, rowparts
+from federator.embedded import ages, cohabitants, rowparts
 from federator.embedded.revisions import JsonObject
 
 
@@ -103,6 +103,7 @@ def node(obj: JsonObject, now: float) -> list[Any]:
 
 
 def event(obj: JsonObject, now: float) -> list[Any]:
+    obj = cohabitants.core_event(obj)
     first = ages.since(obj.get("firstTimestamp") or obj.get("eventTime"), now)
     last = ages.since(obj["lastTimestamp"], now) if obj.get("lastTimestamp") else first
     count = obj.get("count") or 1

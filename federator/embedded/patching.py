@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from federator.embedded import bodies, options, ownership, patches, reading, refusals, validation, writing
+from federator.embedded import bodies, cohabitants, options, ownership, patches, reading, refusals, validation, writing
 from federator.embedded.context import Context
 from federator.embedded.messages import Answer, ApiRequest, Target
 from federator.embedded.options import WriteOptions
@@ -99,7 +99,7 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
     """Server-side apply: merges by ownership; creates what is not there (201)."""
     info = target.info
     _check_applied(document, target)
-    live = ctx.store.get(info, target.space, target.name)
+    live = cohabitants.get(ctx.store, info, target.space, target.name)
     if live is None and target.subresource:
         raise refusals.not_found(info.group, info.plural, target.name)
     now = ctx.clock.rfc3339()

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from federator.embedded import fieldselectors, refusals, views
+from federator.embedded import cohabitants, fieldselectors, refusals, views
 from federator.embedded.messages import Answer, ApiRequest, Target
 from federator.embedded.revisions import JsonObject, Revision
 from federator.embedded.store import Store
@@ -31,7 +31,7 @@ def get(store: Store, request: ApiRequest, target: Target) -> Answer:
 
 def existing(store: Store, target: Target) -> Revision:
     """The stored object that a path names, or `Refusal` 404."""
-    revision = store.get(target.info, target.space, target.name)
+    revision = cohabitants.get(store, target.info, target.space, target.name)
     if revision is None:
         raise refusals.not_found(target.info.group, target.info.plural, target.name)
     return revision
@@ -62,6 +62,7 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
 
 def _versions(store: Store, request: ApiRequest, target: Target) -> tuple[int, tuple[str, str] | None, list[Revision]]:
     """(version, key to start after, all objects of the collection at that version)."""
+    home = cohabitants.home(target.info)
     token, given = request.param("continue"), request.param("resourceVersion")
     match = request.param("resourceVersionMatch")
     if match:
@@ -71,24 +72,25 @@ def _versions(store: Store, request: ApiRequest, target: Target) -> tuple[int, t
             raise refusals.bad_request("specifying resource version is not allowed when using continue")
         number, after = _parse_token(token)
         try:
-            return number, after, store.items_at(target.info, target.namespace, number)
+            return number, after, store.items_at(home, target.namespace, number)
         except refusals.Refusal as error:
             raise refusals.expired(_CONTINUE_EXPIRED) from error
     number = check_not_ahead(store, given)
     if match == "Exact":
         try:
-            return number, None, store.items_at(target.info, target.namespace, number)
+            return number, None, store.items_at(home, target.namespace, number)
         except refusals.Refusal as error:
             raise refusals.expired("The resourceVersion for the provided list is too old.") from error
     return store.revision, None, _current(store, request, target)
 
 
 def _current(store: Store, request: ApiRequest, target: Target) -> list[Revision]:
+    home = cohabitants.home(target.info)
     name = fieldselectors.only_name(request.param("fieldSelector"))
     if name is not None and (target.namespace is not None or not target.info.namespaced):
-        revision = store.get(target.info, target.space, name)
+        revision = store.get(home, target.space, name)
         return [] if revision is None else [revision]
-    return store.items(target.info, target.namespace)
+    return store.items(home, target.namespace)
 
 
 def check_not_ahead(store: Store, text: str) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from federator.embedded import refusals, tables
+from federator.embedded import cohabitants, refusals, tables
 from federator.embedded.messages import ApiRequest
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.revisions import JsonObject, Revision
@@ -126,12 +126,12 @@ class View:
             return _encode(partial(revision.obj, self.version))
         if revision.obj["apiVersion"] == self.info.api_version:
             return revision.encoded()
-        return _encode({**revision.obj, "apiVersion": self.info.api_version})
+        return _encode(cohabitants.outward(self.info, revision.obj))
 
     def _table(self, revisions: list[Revision], resource_version: str) -> JsonObject:
         return tables.table(
             self.info,
-            [revision.obj for revision in revisions],
+            [cohabitants.outward(self.info, revision.obj) for revision in revisions],
             resource_version,
             include=self.include or "Metadata",
             now=self.now(),

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 
 import msgspec
 
-from federator.embedded import fieldselectors, reading, refusals, views
+from federator.embedded import cohabitants, fieldselectors, reading, refusals, views
 from federator.embedded.fieldselectors import Predicate
 from federator.embedded.messages import Answer, ApiRequest, Target
 from federator.embedded.revisions import ADDED, DELETED, MODIFIED, Event, Revision
@@ -156,15 +156,16 @@ def watch(store: Store, request: ApiRequest, target: Target) -> Answer:
     number = reading.parse_version(given) if given else 0
     stream_initial = _streams_initial(request)
     bookmarks = request.flag("allowWatchBookmarks")
+    home = cohabitants.home(target.info)
     opened = Watch(view, target.namespace, matches, 0 if stream_initial or number == 0 else number)
     if stream_initial or (number == 0 and stream_initial is None):
         reading.check_not_ahead(store, given)
-        opened.take_initial(store.items(target.info, target.namespace))
+        opened.take_initial(store.items(home, target.namespace))
         if stream_initial and bookmarks:
             opened.take_bookmark(store.revision, initial_end=True)
     after = None if number == 0 or stream_initial else number
     try:
-        subscription = store.subscribe(target.info, opened.take, after=after)
+        subscription = store.subscribe(home, opened.take, after=after)
     except refusals.Refusal as refusal:
         return Answer(stream=_Failed(refusal))
     opened.on_close(subscription.close)

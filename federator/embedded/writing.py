@@ -11,6 +11,7 @@ import msgspec
 
 from federator.embedded import (
     bodies,
+    cohabitants,
     crds,
     defaults,
     natives,
@@ -72,7 +73,7 @@ def create_object(
     _refuse_errors(info, metadata["name"], validation.check(fresh, None, info))
     if info.key == ctx.registry.crd.key:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
-    return ctx.store.create(info, fresh, dry_run=opts.dry_run)
+    return cohabitants.create(ctx.store, info, fresh, dry_run=opts.dry_run)
 
 
 def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
@@ -122,7 +123,7 @@ def update_object(
     _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource))
     if info.key == ctx.registry.crd.key and not status:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
-    return ctx.store.update(info, fresh, same_generation=status, dry_run=opts.dry_run)
+    return cohabitants.update(ctx.store, info, fresh, same_generation=status, dry_run=opts.dry_run)
 
 
 def decode(
@@ -333,6 +334,7 @@ def _check_address(ctx: Context, service: JsonObject) -> None:
 
 def _refuse_errors(info: ResourceInfo, name: str, errors: list[validation.FieldError]) -> None:
     if errors:
+        info = cohabitants.home(info)
         refusal = refusals.invalid(info.group, info.kind, name, [error.cause() for error in errors])
         refusal.message = validation.invalid_message(info, name, errors)
         raise refusal
