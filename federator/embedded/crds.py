@@ -5,8 +5,10 @@ Conversion between versions is `None` only: objects keep their fields and change
 """
 
 import functools
+import hashlib
 import re
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -60,6 +62,7 @@ def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
     if scale:
         sub["scale"] = Subresource("autoscaling", "v1", "Scale", _SUB_VERBS)
     schema = (version.get("schema") or {}).get("openAPIV3Schema") or {"x-kubernetes-preserve-unknown-fields": True}
+    shared = _shared(schema)
     columns = tuple(_column(column) for column in version.get("additionalPrinterColumns") or ())
     deprecation = ""
     if version.get("deprecated"):
@@ -74,7 +77,7 @@ def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
         singular=names.get("singular") or names["kind"].lower(),
         namespaced=spec.get("scope") == "Namespaced",
         verbs=_VERBS,
-        schema=LazyNode(lambda: Node(schema, None)),
+        schema=shared.node,
         short_names=tuple(names.get("shortNames") or ()),
         categories=tuple(names.get("categories") or ()),
         subresources=sub,
@@ -84,6 +87,39 @@ def _info(spec: dict[str, Any], version: dict[str, Any]) -> ResourceInfo:
         storage=bool(version.get("storage")),
         deprecation=deprecation,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """One schema of the process: its tree, and its parsed form with everything compiled on it."""
+
+    schema: dict[str, Any]
+    node: LazyNode
+
+
+_SHARED: dict[bytes, _Shared] = {}
+"""By digest. Hundreds of clusters install the same few definitions, each of megabytes once parsed; emptied when
+outgrown.
+"""
+_SHARED_LIMIT: Final = 256
+
+
+def _shared(schema: dict[str, Any]) -> _Shared:
+    key = hashlib.sha256(msgspec.json.encode(schema, order="sorted")).digest()
+    known = _SHARED.get(key)
+    if known is None:
+        if len(_SHARED) >= _SHARED_LIMIT:
+            _SHARED.clear()
+        known = _SHARED[key] = _Shared(schema, LazyNode(lambda: Node(schema, None)))
+    return known
+
+
+def share_schemas(crd: Crd) -> None:
+    """Puts the process-wide copy of each schema into a fresh CRD; stored objects never change, so it may be shared."""
+    for version in crd["spec"].get("versions") or ():
+        holder = version.get("schema") or {}
+        if holder.get("openAPIV3Schema"):
+            holder["openAPIV3Schema"] = _shared(holder["openAPIV3Schema"]).schema
 
 
 def _scale(scale: dict[str, Any]) -> ScalePaths:

@@ -9,7 +9,7 @@ tolerations, and so on.
 from collections.abc import Callable
 from typing import Any, Final
 
-from federator.embedded import pod_admission
+from federator.embedded import crds, defaults, pod_admission
 from federator.embedded.pruning import copy_json
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.schema import Node
@@ -78,8 +78,6 @@ _STATUS_MAY_LABEL: Final = frozenset({("", "pods"), ("", "nodes")})
 
 def _zero_status(info: ResourceInfo) -> Any:
     """The status of a new builtin: the zero value of its type, as its wire form shows it."""
-    from federator.embedded import defaults
-
     status: Object = {}
     node = info.node.fields.get("status")
     if node is not None:
@@ -131,9 +129,12 @@ def _priority_class(priority: Object, uid: str) -> None:
 
 
 def _definition(crd: Object, uid: str) -> None:
-    from federator.embedded import crds
-
+    crds.share_schemas(crd)
     crd["status"] = crds.initial_status(crd)
+
+
+def _updated_definition(crd: Object, old: Object) -> None:
+    crds.share_schemas(crd)
 
 
 def _updated_job(job: Object, old: Object) -> None:
@@ -223,6 +224,7 @@ _ON_UPDATE: Final[dict[tuple[str, str], Callable[[Object, Object], None]]] = {
     ("", "services"): _updated_service,
     ("apps", "daemonsets"): _updated_daemon_set,
     ("batch", "jobs"): _updated_job,
+    ("apiextensions.k8s.io", "customresourcedefinitions"): _updated_definition,
 }
 
 

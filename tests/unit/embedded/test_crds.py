@@ -74,6 +74,15 @@ def test_established_status_keeps_its_times_and_its_stored_versions() -> None:
     assert again["storedVersions"] == ["v1", "v2"]
 
 
+def test_equal_schemas_are_parsed_once_for_the_whole_process() -> None:
+    first, second = _crd(), json.loads(json.dumps(_crd()))
+    assert crds.resource_infos(first)[0].node is crds.resource_infos(second)[0].node
+    crds.share_schemas(first)
+    crds.share_schemas(second)
+    schemas = [crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"] for crd in (first, second)]
+    assert schemas[0] is schemas[1]
+
+
 def test_published_schema_refers_to_object_metadata() -> None:
     (info,) = crds.resource_infos(_crd())
     document = json.loads(openapi.document([info]))
