@@ -161,7 +161,7 @@ def _more_nodes(ask: Ask, situation: Situation, why: Explanation) -> list[dict[s
     nodes = -(-why.missing // copies)
     each = ", ".join(f"{what} {amount}" for what, amount in quantity.render(row.allocatable).items())
     change = f"{nodes} more nodes like those of {name} ({each}), {copies} copies on each (+{why.missing})"
-    field = f"MemberCluster {name} status.capacity.rows[].allocatable"
+    field = f"MemberCluster {name} status.capacity.nodes[].allocatable"
     return [{"field": field, "change": change, "gains": why.missing}]
 
 

@@ -1,0 +1,142 @@
+"""`federator place`: what operators run in CI to test policies. Exit codes, formats, errors with their fields."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from federator.api import read
+from tests.unit.cli.files import items, member, pjs, policy, psvc, quota, run, write
+
+
+def shares(found: dict[str, Any]) -> dict[str, Any]:
+    return {share["cluster"]: share.get("replicas", share.get("ranges")) for share in found["spec"]["shares"]}
+
+
+def test_what_fits_is_placed_and_the_exit_code_is_0(tmp_path: Path) -> None:
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), member("b"), psvc()))
+
+    assert done.exit_code == 0
+    assert done.stdout.splitlines()[0].split() == ["NAMESPACE", "WORKLOAD", "CLUSTER", "SHARE", "REASON"]
+    assert [line.split() for line in done.stdout.splitlines()[1:]] == [
+        ["feed", "PinterestService/web", "a", "2"],
+        ["feed", "PinterestService/web", "b", "2"],
+    ]
+
+
+def test_a_shortfall_has_exit_code_3_and_its_reason(tmp_path: Path) -> None:
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(replicas=20)))
+
+    assert done.exit_code == 3
+    assert "short 12" in done.stdout
+    assert "InsufficientCapacity: 8 of 20 copies are placed, 12 are missing" in done.stdout
+
+
+def test_files_are_taken_together_and_stdin_is_one(tmp_path: Path) -> None:
+    fleet = write(tmp_path, "fleet.yaml", member("a"), member("b"))
+    rules = write(tmp_path, "rules.yaml", policy(clusters={"names": ["b"]}))
+    done = run("place", "-f", fleet, "-f", rules, "-f", "-", "-o", "json", stdin=yaml.safe_dump(psvc()))
+
+    (decision,) = items(done.stdout)
+    assert shares(decision) == {"b": 4}
+    assert decision["spec"]["policy"]["name"] == "rules"
+
+
+@pytest.mark.parametrize("output", ["json", "yaml"])
+def test_decisions_are_objects_that_our_own_reader_takes(tmp_path: Path, output: str) -> None:
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), pjs(shards=3)), "-o", output)
+
+    found = read.load_yaml(done.stdout)
+    assert [obj["kind"] for obj in found] == ["PlacementDecision", "PlacementDecision"]
+    for obj in found:
+        read.load(obj)
+
+
+def test_shards_are_printed_as_ranges(tmp_path: Path) -> None:
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), member("b"), pjs(shards=6)), "-o", "json")
+
+    assert sorted(shares(items(done.stdout)[0]).values()) == ["0-2", "3-5"]
+
+
+def test_decisions_given_are_the_present_state_and_nothing_moves_without_need(tmp_path: Path) -> None:
+    fleet = [member("a"), member("b")]
+    first = run("place", "-f", write(tmp_path, "1.yaml", *fleet, psvc()), "-o", "json")
+    (decision,) = items(first.stdout)
+    decision["spec"]["shares"] = [{"cluster": "b", "replicas": 4, "seq": decision["spec"]["seq"]}]
+    second = run("place", "-f", write(tmp_path, "2.yaml", *fleet, psvc(), decision), "-o", "json")
+
+    assert shares(items(second.stdout)[0]) == {"b": 4}
+
+
+def test_decisions_of_other_workloads_take_their_room(tmp_path: Path) -> None:
+    fleet = [member("a"), member("b")]
+    first = run("place", "-f", write(tmp_path, "1.yaml", *fleet, psvc("other", 14)), "-o", "json")
+    second = run("place", "-f", write(tmp_path, "2.yaml", *fleet, psvc(), *items(first.stdout)))
+
+    assert second.exit_code == 3
+    assert "2 of 4 copies are placed" in second.stdout
+
+
+def test_quota_limits_and_is_named(tmp_path: Path) -> None:
+    limit = quota(OnDemand={"guaranteed": {"cpu": "3"}})
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), limit, psvc()))
+
+    assert done.exit_code == 3
+    assert "FederatedQuota feed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        (psvc(replicas=-1), "spec.replicas"),
+        (psvc(replicass=3), "spec.replicass"),
+        (policy(division={"strategy": "Luck"}), "spec.division.strategy"),
+        ({**member("a"), "spec": {"usable": "120%"}}, "spec.usable"),
+    ],
+)
+def test_bad_input_has_exit_code_1_and_names_file_and_field(tmp_path: Path, bad: dict[str, Any], field: str) -> None:
+    name = write(tmp_path, "bad.yaml", member("m"), psvc("fine"), bad)
+    done = run("place", "-f", name)
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"{name}, document 3: {field}" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("a: [", "not YAML"), ("- 1", "an object is expected"), ("kind: A\nkind: B", "kind")],
+)
+def test_what_cannot_be_read_is_told_with_its_file(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, encoding="utf-8")
+    done = run("place", "-f", str(path))
+
+    assert done.exit_code == 1
+    assert done.stderr.startswith(f"error: {path}: ")
+    assert message in done.stderr
+
+
+def test_a_file_that_is_not_there_is_told() -> None:
+    done = run("place", "-f", "nowhere.yaml")
+
+    assert done.exit_code == 1
+    assert "nowhere.yaml" in done.stderr
+
+
+@pytest.mark.parametrize(("objs", "missing"), [([psvc()], "no MemberCluster"), ([member("a")], "no workload")])
+def test_half_an_input_is_told(tmp_path: Path, objs: list[dict[str, Any]], missing: str) -> None:
+    done = run("place", "-f", write(tmp_path, "half.yaml", *objs))
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert missing in done.stderr
+
+
+def test_the_same_input_gives_the_same_decision_every_time(tmp_path: Path) -> None:
+    name = write(tmp_path, "all.yaml", *(member(f"m{index}", index + 1) for index in range(5)), psvc(replicas=17))
+    first, second = (items(run("place", "-f", name, "-o", "json").stdout) for _ in range(2))
+
+    for one in (*first, *second):
+        one["spec"].pop("asOf")
+    assert json.dumps(first) == json.dumps(second)

@@ -1,0 +1,88 @@
+"""Commands that only print: settings, CRDs, version, help."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from federator import __version__, settings
+from federator.api import crds
+from federator.cli.main import COMMANDS
+from tests.unit.cli.files import run
+
+
+def test_the_settings_in_force_are_the_defaults_without_a_file() -> None:
+    assert yaml.safe_load(run("config", "show").stdout) == settings.defaults()
+
+
+def test_a_settings_file_is_laid_over_the_defaults(tmp_path: Path) -> None:
+    group, values = next((group, values) for group, values in settings.defaults().items() if values)
+    name, value = next((name, value) for name, value in values.items() if isinstance(value, str))
+    path = tmp_path / "federator.yaml"
+    path.write_text(yaml.safe_dump({group: {name: f"{value}-other"}}), encoding="utf-8")
+
+    assert yaml.safe_load(run("config", "show", "--config", str(path)).stdout)[group][name] == f"{value}-other"
+
+
+def test_a_setting_that_does_not_exist_is_told_with_its_path(tmp_path: Path) -> None:
+    group = next(iter(settings.defaults()))
+    path = tmp_path / "federator.yaml"
+    path.write_text(yaml.safe_dump({group: {"nosuch": 1}}), encoding="utf-8")
+    done = run("config", "show", "--config", str(path))
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"{group}.nosuch" in done.stderr
+
+
+def test_every_setting_is_explained_with_its_default() -> None:
+    text = run("config", "explain").stdout
+
+    for group, values in settings.defaults().items():
+        for name in values:
+            assert f"{group}.{name} = " in text
+
+
+def test_settings_are_explained_by_the_beginning_of_their_path() -> None:
+    group = next(iter(settings.defaults()))
+    lines = [line for line in run("config", "explain", f"{group}.").stdout.splitlines() if not line.startswith(" ")]
+
+    assert lines
+    assert all(line.startswith(f"{group}.") for line in lines)
+
+
+def test_explaining_an_unknown_setting_fails() -> None:
+    done = run("config", "explain", "nosuch")
+
+    assert done.exit_code == 1
+    assert "there is no setting 'nosuch'" in done.stderr
+
+
+def test_crds_are_printed_as_they_are_installed() -> None:
+    assert list(yaml.safe_load_all(run("crd", "print").stdout)) == crds.all_crds()
+
+
+def test_the_version_is_printed() -> None:
+    assert __version__ in run("version").stdout
+    assert run("--version").stdout.strip() == f"federator {__version__}"
+
+
+def test_help_lists_every_command_with_a_line_of_its_own() -> None:
+    text = run("--help").stdout
+
+    for name in COMMANDS:
+        assert f"\n  {name} " in text
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_every_command_has_help(name: str) -> None:
+    done = run(name, "--help")
+
+    assert done.exit_code == 0
+    assert done.stdout.startswith("Usage: ")
+
+
+def test_an_unknown_command_is_told() -> None:
+    done = run("nosuch")
+
+    assert done.exit_code == 2
+    assert "nosuch" in done.stderr
