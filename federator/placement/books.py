@@ -15,8 +15,8 @@ from federator.model.ask import PodShape, Tier
 from federator.model.fleet import Capacity, FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
-from federator.placement import capacity as room
-from federator.placement.capacity import Nodes
+from federator.placement import nodes as rooms
+from federator.placement.nodes import Nodes
 
 if TYPE_CHECKING:
     from federator.placement.ledger import Ledger
@@ -177,7 +177,7 @@ class Books:
         for uid in sorted({uid for _, uid in recent[start:]}):
             for shape, copies in _beyond(trails[uid], includes_seq).items():
                 charges[shape] = charges.get(shape, 0) + copies
-        return sorted(charges.items(), key=lambda item: room.shape_id(item[0]))
+        return sorted(charges.items(), key=lambda item: rooms.shape_id(item[0]))
 
     def audit(self) -> Mapping[tuple[str, Tier], Resources]:
         """Usage summed afresh from all commitments: must equal `usage` at any time."""

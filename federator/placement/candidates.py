@@ -6,6 +6,7 @@ read for each ask.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from federator.model import names
 from federator.model.ask import Ask, Policy
@@ -17,6 +18,9 @@ from federator.placement.filters import Refusal
 from federator.placement.ledger import PENDING, Ledger
 from federator.placement.spread import UNLABELLED
 
+_MIX: Final = 0x9E3779B97F4A7C15
+_MASK: Final = (1 << 64) - 1
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -27,6 +31,8 @@ class Place:
     level: int
     domains: tuple[str, ...]
     avoided: int
+    mark: int
+    """A stable number of the cluster's name, mixed with the workload's to break ties."""
 
 
 @dataclass(slots=True)
@@ -62,7 +68,7 @@ class Candidate:
             self.name,
             self.weight,
             self.cap,
-            min(floor, self.cap),
+            min(floor, self.cap) if self.weight > 0 else 0,
             seats,
             4 * self.place.level + 2 * bool(self.place.avoided) + (holders_first and not seats),
             self.order,
@@ -87,6 +93,7 @@ def _place(ask: Ask, view: ClusterView) -> Place:
         filters.group_of(ask.policy, view) or 0,
         domains_of(ask.policy, view),
         scorers.avoided(ask, view),
+        names.stable_order(view.name),
     )
 
 
@@ -100,6 +107,7 @@ def candidates(
 ) -> list[Candidate]:
     """All clusters that may keep or take copies, by name. `by_name` breaks ties by name instead of by a stable hash."""
     found: list[Candidate] = []
+    mine = names.stable_order(ask.uid)
     weigh = DIVIDERS[ask.policy.division.strategy].weigh
     for name, place in eligible.items():
         holding = held.get(name)
@@ -114,7 +122,7 @@ def candidates(
                 room = max(room - copies, 0)
         cap, limit = _cap(ask.policy, place, holding, copies, room)
         weight = weigh(ask.policy, place.view, copies, room)
-        order = 0 if by_name else names.stable_order(ask.uid, name)
+        order = 0 if by_name else (place.mark ^ mine) * _MIX & _MASK
         found.append(Candidate(place, copies, room, cap, limit, weight, order, pending))
     _add_scores(ask, found)
     return found
@@ -136,6 +144,6 @@ def _cap(policy: Policy, place: Place, holding: Holding | None, copies: int, roo
 
 
 def _add_scores(ask: Ask, found: list[Candidate]) -> None:
-    facts = [scorers.Facts(one.place.view, one.held, one.room) for one in found]
+    facts = [scorers.Facts(one.held, one.room, one.place.avoided) for one in found]
     for candidate, terms in zip(found, scorers.score(ask, facts), strict=True):
         candidate.terms = terms

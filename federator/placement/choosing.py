@@ -16,14 +16,17 @@ def choose(found: Sequence[Candidate], total: int, division: Division, *, fresh:
     """The clusters that are left out, with the reason; all others take part."""
     out: dict[str, Reason] = {}
     floor = max(division.min_per_cluster, 0)
+    if floor == 0 and division.max_clusters is None and not DIVIDERS[division.strategy].fewest:
+        return out
     stay = [] if fresh else sorted((one for one in found if one.held > 0 and one.cap > 0), key=_stays_first)
     most = division.max_clusters if division.max_clusters is not None else len(found)
     for one in stay[max(most, 0) :]:
         out[one.name] = Reason.AT_MAXIMUM
     stay = stay[: max(most, 0)]
+    staying = {one.name for one in stay}
     joining: list[Candidate] = []
     for one in found:
-        if one.name in out or any(one is other for other in stay):
+        if one.name in out or one.name in staying:
             continue
         if one.cap <= 0 or one.weight <= 0:
             continue
@@ -39,8 +42,9 @@ def choose(found: Sequence[Candidate], total: int, division: Division, *, fresh:
     if DIVIDERS[division.strategy].fewest:
         joined, enough = _fewest(joined, stay, total)
         why = Reason.NOT_NEEDED if enough else why
+    chosen = {one.name for one in joined}
     for one in joining:
-        if not any(one is other for other in joined):
+        if one.name not in chosen:
             out[one.name] = why
     return out
 
@@ -56,15 +60,21 @@ def _joins_first(one: Candidate) -> tuple[int, bool, int, int, int, str]:
 def _pick(joining: Sequence[Candidate], stay: Sequence[Candidate], places: int) -> list[Candidate]:
     """The best `places`, each next one from the domains least used so far (earlier rules count more)."""
     waiting = sorted(joining, key=_joins_first)
-    if not any(one.place.domains for one in waiting):
+    if places >= len(waiting) or not any(one.place.domains for one in waiting):
         return waiting[:places]
     used: dict[tuple[int, str], int] = {}
     for one in stay:
         _use(used, one)
+    queues: dict[tuple[int, tuple[str, ...]], list[Candidate]] = {}
+    for one in reversed(waiting):
+        queues.setdefault((one.place.level, one.place.domains), []).append(one)
+    rank = {one.name: at for at, one in enumerate(waiting)}
     picked: list[Candidate] = []
-    while waiting and len(picked) < places:
-        at = min(range(len(waiting)), key=lambda i: (waiting[i].place.level, _crowding(used, waiting[i]), i))
-        picked.append(waiting.pop(at))
+    while queues and len(picked) < places:
+        best = min(queues, key=lambda key: (key[0], _crowding(used, key[1]), rank[queues[key][-1].name]))
+        picked.append(queues[best].pop())
+        if not queues[best]:
+            del queues[best]
         _use(used, picked[-1])
     return picked
 
@@ -74,8 +84,8 @@ def _use(used: dict[tuple[int, str], int], one: Candidate) -> None:
         used[key] = used.get(key, 0) + 1
 
 
-def _crowding(used: dict[tuple[int, str], int], one: Candidate) -> tuple[int, ...]:
-    return tuple(used.get(key, 0) for key in enumerate(one.place.domains))
+def _crowding(used: dict[tuple[int, str], int], domains: tuple[str, ...]) -> tuple[int, ...]:
+    return tuple(used.get(key, 0) for key in enumerate(domains))
 
 
 def _fewest(picked: list[Candidate], stay: Sequence[Candidate], total: int) -> tuple[list[Candidate], bool]:

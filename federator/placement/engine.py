@@ -232,8 +232,9 @@ def _shard_shares(
     for name, mine in ranges.items():
         slots = got.get(name, 0)
         former = held.get(name)
-        if former is not None and slots == books.copies_of(former):
-            slots = former.slots
+        left = shards.size(shards.minus(mine, finished))
+        if former is not None and slots == books.copies_of(former) and left <= former.count:
+            slots = former.slots  # more slots than shards are left: writing the smaller number would change nothing
         shares.append(Share(name, shards.size(mine), slots, ranges=mine))
     return shares
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 from federator.model.ask import Ask, PodShape, Tier
 from federator.model.fleet import ClusterView, FleetSnapshot, QuotaAccount
 from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
-from federator.placement import capacity, quota
+from federator.placement import nodes, quota
 from federator.placement.books import Base, Books, Commitment
-from federator.placement.capacity import Nodes
+from federator.placement.nodes import Nodes
 
 PENDING: Final = -1
 """`room` of a shape that only the member can answer, and has not yet."""
@@ -42,7 +42,7 @@ class _Cluster:
         self.rooms = {}
 
     def room(self, shape: PodShape) -> int:
-        key = capacity.shape_id(shape)
+        key = nodes.shape_id(shape)
         known = self.rooms.get(key)
         if known is None:
             known = self.rooms[key] = self._room(shape, key)

@@ -18,9 +18,10 @@ from federator.model.taints import Effect
 class Facts:
     """What a term may look at."""
 
-    view: ClusterView
     held: int
     room: int
+    avoided: int
+    """Taints that ask to keep away if possible (`avoided`)."""
 
 
 Scorer = Callable[[Ask, Sequence[Facts]], list[int]]
@@ -38,9 +39,8 @@ def preference(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
 
 def untainted(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
     """1000 for none, 0 for the cluster with the most, proportional between."""
-    counts = [avoided(ask, one.view) for one in clusters]
-    most = max(counts, default=0)
-    return [1000 - 1000 * count // most if most else 1000 for count in counts]
+    most = max((one.avoided for one in clusters), default=0)
+    return [1000 - 1000 * one.avoided // most if most else 1000 for one in clusters]
 
 
 def avoided(ask: Ask, cluster: ClusterView) -> int:
@@ -59,5 +59,5 @@ SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, 
 
 def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:
     """The terms of every cluster, in the order given."""
-    columns = {name: scorer(ask, clusters) for name, scorer in SCORERS.items()}
-    return [tuple((name, column[index]) for name, column in columns.items()) for index in range(len(clusters))]
+    columns = [[(name, points) for points in scorer(ask, clusters)] for name, scorer in SCORERS.items()]
+    return list(zip(*columns, strict=True))

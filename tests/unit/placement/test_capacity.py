@@ -11,7 +11,8 @@ from federator.model.fleet import NodeRow
 from federator.model.resources import Resources
 from federator.model.taints import Taint, Toleration
 from federator.placement import capacity
-from federator.placement.capacity import Nodes
+from federator.placement import nodes as working
+from federator.placement.nodes import Nodes
 from tests import casetables
 
 MEBI = 1 << 20
@@ -136,7 +137,7 @@ def test_working_rows_stay_bounded_however_often_a_cluster_is_charged() -> None:
     nodes = Nodes.of([node(100_000 + 13 * i, pods=100_000) for i in range(200)])
     for i in range(1, 1200):
         nodes = nodes.charge(pod(3 + i % 97), 1 + i % 5)
-    assert len(nodes.rows) <= capacity.MAX_WORKING_ROWS
+    assert len(nodes.rows) <= 200 + working.MAX_ROWS_KEPT
 
 
 @pytest.mark.parametrize("count", [0, -3])

@@ -56,14 +56,10 @@ def check(case: Mapping[str, Any]) -> bool:
         except FieldError:
             return bool(expected.get("error"))
     policy = Policy(tolerations=tuple(toleration(one) for one in given["tolerations"]))
-    facts = [
-        Facts(cluster(one["name"], 1, taints=tuple(taint(each) for each in one["taints"])), 0, 1)
-        for one in given["clusters"]
-    ]
-    got = {
-        one.view.name: points // 10
-        for one, points in zip(facts, scorers.untainted(service(1, policy=policy), facts), strict=True)
-    }
+    ask = service(1, policy=policy)
+    views = [cluster(one["name"], 1, taints=tuple(taint(each) for each in one["taints"])) for one in given["clusters"]]
+    points = scorers.untainted(ask, [Facts(0, 1, scorers.avoided(ask, view)) for view in views])
+    got = {view.name: each // 10 for view, each in zip(views, points, strict=True)}
     return got == expected["scores"]
 
 
