@@ -90,7 +90,7 @@ class Gathering:
         wanted = Wanted(
             generation=workload.generation,
             unit=workload.verbs.unit,
-            count=record.facts.wanted if record is not None and not suspended else ask.count if ask is not None else 0,
+            count=self._count(workload, record),
             suspended=suspended,
             deleting=workload.deleting,
             previous_observed_generation=_integer(status.get("observedGeneration")),
@@ -105,6 +105,14 @@ class Gathering:
             refusals=refusals,
             in_flight=in_flight,
         )
+
+    def _count(self, workload: Workload, record: Record | None) -> int:
+        """Copies that are asked for: by the decision for replicas (a policy may multiply them), by the spec for shards
+        (a decision leaves out those that finished in clusters which are gone from it)."""
+        ask = workload.ask
+        if record is not None and workload.verbs.unit is Unit.REPLICAS and not (ask is not None and ask.suspended):
+            return record.facts.wanted
+        return ask.count if ask is not None else 0
 
     def _placing(self, workload: Workload, record: Record | None) -> Placing | None:
         if workload.problem:

@@ -72,8 +72,12 @@ class Line:
 
     async def _open(self) -> Transport:
         """Credentials from the one namespace where they live, then a transport that is already probed once."""
-        async with asyncio.timeout(self.options.probe_timeout_s * 4):
-            return await self._open_unbounded()
+        within_s = self.options.probe_timeout_s * 4
+        try:
+            async with asyncio.timeout(within_s):
+                return await self._open_unbounded()
+        except TimeoutError:
+            raise errors.Unreachable(f"no connection to {self.member.name} within {within_s:g} s") from None
 
     async def _open_unbounded(self) -> Transport:
         name = ((self.member.obj.get("spec") or {}).get("credentials") or {}).get("secretRef", {}).get("name", "")

@@ -130,7 +130,10 @@ class Placing:
         ask = dataclasses.replace(workload.ask, policy=policy)
         if not ask.shape.plain and self.state.want_shape(ask.shape):
             self.state.signals.ask_members()
-        found = self.state.evaluated[key] = inputs.inputs_hash(ask, snapshot)
+        found = inputs.inputs_hash(ask, snapshot)
+        if self.state.evaluated.get(key) != found:
+            self.state.evaluated[key] = found
+            self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
         record = self.state.record_of(workload)
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         if record is not None and valid and not record.facts.shortfall and not self._capped(key, record):

@@ -486,3 +486,72 @@ def test_copies_that_a_member_cannot_schedule_move_elsewhere_after_a_while() -> 
         assert after["b"] > before["b"]
 
     play(scenario, fleet=small_fleet(2, nodes=8))
+
+
+def test_a_quota_shows_what_its_projects_use() -> None:
+    async def scenario(world: World) -> None:
+        limits = {"cpu": "4", "memory": "8Gi"}
+        tiers = {"OnDemand": {"guaranteed": limits, "max": limits}}
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "namespaces": ["feed"], "tiers": tiers})
+        await world.create(PSVC, "feed", "web", service(6, project="feed"))
+        await world.settle()
+        await asyncio.sleep(10)
+        found = await world.get("FederatedQuota", "", "feed")
+
+        assert found is not None
+        assert found["status"]["workloads"] == 1
+        assert found["status"]["usage"][0]["used"]["cpu"] == "3"
+        assert found["status"]["summary"] == "OnDemand 3 of 4 cpu"
+
+    play(scenario)
+
+
+def test_the_host_cannot_be_its_own_member() -> None:
+    async def scenario(world: World) -> None:
+        world.federation.members["b"] = world.federation.host
+        await asyncio.sleep(90)
+        found = await world.get("MemberCluster", "", "b")
+
+        assert found is not None
+        ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+        assert ready["status"] == "False"
+        assert "the host itself" in ready["message"]
+
+    play(scenario)
+
+
+def test_shards_that_finished_in_a_cluster_that_was_left_stay_finished() -> None:
+    async def scenario(world: World) -> None:
+        spec = jobset(6, 1) | {"placement": {"clusters": {"names": ["a"]}}}
+        await world.create("PinterestJobSet", "feed", "index", spec)
+        await asyncio.sleep(10)
+        found = await world.get("PinterestJobSet", "feed", "index")
+        assert found is not None
+        assert 0 < found["status"]["done"] < 6
+
+        await world.patch("PinterestJobSet", "feed", "index", {"spec": {"placement": {"clusters": {"names": ["b"]}}}})
+        await asyncio.sleep(2)
+        await world.settle(300)
+        found = await world.get("PinterestJobSet", "feed", "index")
+        assert found is not None
+        assert (found["status"]["shards"], found["status"]["completedIndexes"]) == (6, "0-5")
+
+    play(scenario)
+
+
+def test_a_generation_that_changes_no_decision_is_observed_whenever_placing_gets_to_it() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        (key,) = world.federation.hub.state.workloads
+        world.federation.hub.placing.queue._running[key] = 0.0  # placing is slow: something else holds its turn
+        await world.patch(PSVC, "feed", "web", {"spec": {"suspend": False}})
+        await asyncio.sleep(5)
+        waiting = await world.condition(PSVC, "feed", "web", "Reconciling")
+        assert waiting["reason"] == "PendingEvaluation"
+
+        world.federation.hub.placing.queue.done(key)
+        await asyncio.sleep(5)
+        assert (await world.condition(PSVC, "feed", "web", "Reconciling"))["status"] == "False"
+
+    play(scenario)
