@@ -211,8 +211,12 @@ def simulate(parameters: Parameters, *, between: Between | None = None) -> Repor
 
 def compare(faulty: Report, calm: Report) -> None:
     """The end state under faults is that without. Raises `Broken`."""
-    if faulty.end_state != calm.end_state:
-        found = [f"10 reference: without faults {calm.end_state}", f"with faults {faulty.end_state}"]
+    found = [
+        f"10 reference: {name} is {faulty.end_state.get(name)}, without faults {calm.end_state.get(name)}"
+        for name in sorted(faulty.end_state.keys() | calm.end_state.keys())
+        if faulty.end_state.get(name) != calm.end_state.get(name)
+    ]
+    if found:
         raise Broken(faulty.parameters, found, faulty.trace)
 
 
