@@ -1,6 +1,7 @@
 """FederatedQuota: what the projects of one account may use over all clusters. Schema and conversion."""
 
-from typing import Annotated, Final, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
@@ -129,6 +130,23 @@ def to_account(obj: Obj) -> QuotaAccount:
         max_concurrent=maximum if maximum >= 0 else None,
         parent=raw.text(spec, "parent"),
     )
+
+
+def to_status(account: QuotaAccount, usage: Mapping[Tier, Resources], workloads: int) -> dict[str, Any]:
+    """`.status` from what the decisions in force add up to. Every limited tier is shown, also when nothing is used."""
+    shown = [tier for tier in Tier if tier in account.tiers or usage.get(tier)]
+    parts = []
+    for tier in shown:
+        limit = account.tiers[tier].maximum if tier in account.tiers else None
+        used = usage.get(tier, ZERO)["cpu"]
+        of = f" of {limit['cpu'] / 1000:g}" if limit is not None and "cpu" in limit else ""
+        parts.append(f"{tier} {used / 1000:g}{of} cpu")
+    return {
+        "observedGeneration": account.generation,
+        "workloads": workloads,
+        "summary": ", ".join(parts)[:256],
+        "usage": [{"tier": str(tier), "used": quantity.render(usage.get(tier, ZERO))} for tier in shown],
+    }
 
 
 def _limits(limits: Obj) -> TierQuota:

@@ -25,6 +25,8 @@ from federator.model.names import WorkloadKey
 
 log = logging.getLogger(__name__)
 
+COMPLAIN_S = 10.0
+"""A first list that takes longer than this, in seconds, is worth a line in the log."""
 PAUSE_OBJECT = "federator"
 """ConfigMap in the system namespace; `paused: "true"` in its data stops all writes of placing and dispatching."""
 
@@ -73,7 +75,15 @@ class Hosting:
         while len(self.stores) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
             await asyncio.sleep(0.01)
         for store in self.stores:
-            await store.wait_synced()
+            while not store.synced:
+                try:
+                    async with asyncio.timeout(COMPLAIN_S):
+                        await store.wait_synced()
+                except TimeoutError:
+                    log.warning(
+                        "%s has not been listed yet; where the host does not serve it, run `federator crd install`",
+                        store.name,
+                    )
 
     def _reflect(
         self,
@@ -151,7 +161,8 @@ class Hosting:
             return
         if not self.state.note_record(namespace, new):
             return
-        if not self.state.ready and (commitment := new.commitment()) is not None:
+        # Our own decisions are filed and booked when they are written: what is news here was written before our time.
+        if (commitment := new.commitment()) is not None:
             self.state.books.record(commitment)
         self.state.signals.bury(namespace, name)
         self.state.signals.dispatch(new.key)
@@ -178,6 +189,7 @@ class Hosting:
             self.state.quotas.pop(key[1], None)
         else:
             self.state.quotas[key[1]] = new
+            self.state.signals.booked()
         self.place_all()
 
     def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:

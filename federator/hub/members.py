@@ -119,12 +119,14 @@ class Member:
         self.on_slice(self, seen.key)
 
     def connection_facts(self) -> tuple[Any, ...]:
-        """What a new connection would be made from; a change closes the line and opens it anew."""
+        """What a new connection would be made from, and the kinds served; a change opens the line anew."""
         spec = self.obj.get("spec") or {}
-        return (repr(spec.get("credentials")), self.obj["metadata"].get("uid"))
+        return (repr(spec.get("credentials")), self.obj["metadata"].get("uid"), self.apis)
 
-    def identity_trouble(self, uid: str) -> str:
+    def identity_trouble(self, uid: str, host_uid: str) -> str:
         """Why a cluster that says it is `uid` is not the one that was joined; "" when it is."""
+        if uid and uid == host_uid:
+            return "it is the host itself, which cannot be its own member"
         if self.duplicate_of:
             return f"it is the same cluster as {self.duplicate_of}"
         pinned = (self.obj.get("spec") or {}).get("clusterUID") or self.uid

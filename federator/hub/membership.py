@@ -41,6 +41,7 @@ class Line:
         clock: Clock,
         rng: random.Random,
         changed: Callable[[Member], None],
+        host_uid: Callable[[], str] = str,
     ) -> None:
         self.member = member
         self.host = host
@@ -50,6 +51,8 @@ class Line:
         self.rng = rng
         self.changed = changed
         """Called after anything that placing, folding or the report may care about has changed."""
+        self.host_uid = host_uid
+        """The host's own identity, as far as it is known yet: the host cannot be its own member."""
         self._identity_checked_s = float("-inf")
 
     async def run(self) -> None:
@@ -95,13 +98,14 @@ class Line:
     async def _serve(self, transport: Transport) -> None:
         """Probes until the credentials are refused for longer than a blip or the MemberCluster names other ones."""
         member = self.member
-        wanted = member.connection_facts()
         client = clients.Client(transport, member.name)
+        wanted: tuple[object, ...] = ()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks: list[asyncio.Task[None]] = []
-                while member.connection_facts() == wanted:
+                while not wanted or member.connection_facts() == wanted:
                     await self._probe(client)
+                    wanted = wanted or (member.connection_facts() if member.link.link is Link.LIVE else ())
                     if not tasks and member.link.link is Link.LIVE:
                         member.attach(client, self.clock)
                         reflecting = member.reflect(client, self.options.fleet, self.clock, self.rng)
@@ -132,7 +136,7 @@ class Line:
                 await client.ready()
                 if now - self._identity_checked_s >= self.options.identity_check_interval_s:
                     uid = await client.kube_system_uid()
-                    if trouble := member.identity_trouble(uid):
+                    if trouble := member.identity_trouble(uid, self.host_uid()):
                         self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
                         return
                     member.uid = uid

@@ -97,6 +97,7 @@ class Placing:
         async with asyncio.TaskGroup() as group:
             for item, decision in decided:
                 group.create_task(self._commit(item, decision))
+        self.state.signals.booked()
 
     def snapshot(self) -> FleetSnapshot:
         """The fleet as of now, from what is in memory."""

@@ -26,6 +26,7 @@ from federator.hub.state import HubState
 from federator.hub.workloads import Documents
 from federator.hub.writing import SliceWriter
 from federator.kube import client as clients
+from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.lanes import Lane
@@ -65,6 +66,8 @@ class HubProcess:
         self.burying = Burying(self.state, client, self.events, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
+        self.host_uid = ""
+        self._apis: dict[str, frozenset[str]] = {}
         self._group: asyncio.TaskGroup | None = None
         self._lines: dict[str, list[asyncio.Task[None]]] = {}
         self.state.signals.on_freed.append(self.placing.wake_waiting)
@@ -73,15 +76,26 @@ class HubProcess:
         """Runs everything until cancelled."""
         async with asyncio.TaskGroup() as group:
             self._group = group
+            self.host_uid = await self._host_identity()
             group.create_task(self.hosting.run(), name="hosting")
             group.create_task(self.events.run(), name="events")
             group.create_task(self.reporting.reports.run(self.reporting.report, workers=8), name="reporting")
+            group.create_task(self.reporting.accounts.run(self.reporting.account, workers=2), name="accounts")
             group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
             await self._until_ready()
             group.create_task(self.placing.run(), name="placing")
             group.create_task(self.gathering.run(), name="gathering")
             group.create_task(self.burying.run(), name="burying")
             log.info("hub is ready: %d workloads, %d members", len(self.state.workloads), len(self.state.members))
+
+    async def _host_identity(self) -> str:
+        """The uid of the host's kube-system, asked for until it is told: no member is judged before."""
+        while True:
+            try:
+                return await self.host.kube_system_uid()
+            except errors.ApiError as trouble:
+                log.warning("the host does not tell its identity: %s", trouble)
+                await asyncio.sleep(self.rng.uniform(1.0, 2.0))
 
     async def _until_ready(self) -> None:
         """The host's lists, then every member heard or given up for now, within the time that makes one NotReady."""
@@ -144,6 +158,7 @@ class HubProcess:
             clock=self.clock,
             rng=self.rng,
             changed=self._link_changed,
+            host_uid=lambda: self.host_uid,
         )
         self.dispatching.queue_of(member)
         self._lines[member.name] = [
@@ -158,6 +173,9 @@ class HubProcess:
     def _link_changed(self, member: Member) -> None:
         """A line came up, fell silent or was judged: placing, folding and the report may all care."""
         self._mark_duplicates()
+        if self._apis.get(member.name) != member.apis:
+            self._apis[member.name] = member.apis
+            self.hosting.place_all()
         self.reporting.changed(member)
         self.reporting.ask_all()
         self.placing.wake_waiting()

@@ -7,10 +7,10 @@ heartbeat lives in any status.
 
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from federator.api import clustercapacity, kinds, membercluster
+from federator.api import clustercapacity, federatedquota, kinds, membercluster
 from federator.hub.link import Link
 from federator.hub.members import Member
 from federator.hub.state import HubState
@@ -19,14 +19,17 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.model import diffs
+from federator.model.ask import Tier
 from federator.model.fleet import Capacity
-from federator.model.resources import Resources
+from federator.model.resources import ZERO, Resources
 from federator.model.steps import Revisit
 from federator.status import conditions
 from federator.status.conditions import Condition
 
 log = logging.getLogger(__name__)
 
+ACCOUNT_S = 3.0
+"""What accounts use is written at most this often: it serves people, decisions read the books."""
 SETTLE_S = 0.5
 """Shapes and figures that arrive together are written together."""
 
@@ -39,9 +42,36 @@ class Reporting:
         self.host = host
         self.clock = clock
         self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng, metrics=state.metrics)
+        self.accounts: WorkQueue[str] = WorkQueue("accounts", rng=rng, metrics=state.metrics)
         self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
         self._figures_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
+        state.signals.on_booked.append(self.count_all)
+
+    def count_all(self) -> None:
+        """Decisions changed: what accounts use may have changed with them."""
+        for name in sorted(self.state.quotas):
+            self.accounts.add_after(name, ACCOUNT_S)
+
+    async def account(self, name: str) -> None:
+        """Brings the status of one FederatedQuota up to date: what its projects use, as a sum over decisions."""
+        account = self.state.quotas.get(name)
+        if account is None or not self.state.ready:
+            return
+        ref = kinds.KINDS["FederatedQuota"].ref("", name)
+        try:
+            obj = await self.host.get(ref)
+        except errors.NotFound:
+            return
+        status = federatedquota.to_status(
+            account,
+            {tier: sum_of(self.state.books.usage(project, tier) for project in account.projects) for tier in Tier},
+            sum(self.state.books.placed(project) for project in account.projects),
+        )
+        live = obj.get("status") or {}
+        patch = diffs.replacement_patch(live, {**live, **status})
+        if patch:
+            await self.host.patch(ref, {"metadata": {"uid": account.uid}, "status": patch}, subresource="status")
 
     def ask_all(self) -> None:
         for name in sorted(self.state.members):
@@ -120,6 +150,13 @@ class Reporting:
                 await member.client.create(ref, body)
             return
         await member.client.patch(ref, {"metadata": {"uid": member.report.uid}, "spec": spec})
+
+
+def sum_of(parts: Iterable[Resources]) -> Resources:
+    total = ZERO
+    for part in parts:
+        total = total + part
+    return total
 
 
 def moved(before: Capacity, after: Capacity, permille: int) -> bool:

@@ -39,6 +39,7 @@ class Signals:
     to_fold: list[KeyListener] = field(default_factory=list)
     to_ask: list[Callable[[], None]] = field(default_factory=list)
     """A shape is wanted that members have not been asked about."""
+    on_booked: list[Callable[[], None]] = field(default_factory=list)
     on_freed: list[Callable[[], None]] = field(default_factory=list)
     to_bury: list[Callable[[str, str], None]] = field(default_factory=list)
     """(namespace, name) of a decision whose workload may be gone."""
@@ -59,8 +60,14 @@ class Signals:
         for listener in self.to_ask:
             listener()
 
+    def booked(self) -> None:
+        """Decisions were written: what projects hold has changed."""
+        for listener in self.on_booked:
+            listener()
+
     def freed(self) -> None:
         """Room or quota was given back: whoever is short may be helped."""
+        self.booked()
         for listener in self.on_freed:
             listener()
 
