@@ -67,8 +67,19 @@ class Client:
         self.field_manager = field_manager
         self.timeout_s = timeout_s
         """Deadline of a call that names none, in seconds, tries and waits included."""
-        self._exchange = Exchange(
-            transport, cluster, rng=rng if rng is not None else random.Random(cluster), metrics=metrics
+        self._rng = rng if rng is not None else random.Random(cluster)
+        self._metrics = metrics
+        self._exchange = Exchange(transport, cluster, rng=self._rng, metrics=metrics)
+
+    def on(self, transport: Transport) -> "Client":
+        """The same client on another transport, such as a decorator of its own."""
+        return Client(
+            transport,
+            self.cluster,
+            field_manager=self.field_manager,
+            metrics=self._metrics,
+            rng=self._rng,
+            timeout_s=self.timeout_s,
         )
 
     # -- reads ---------------------------------------------------------------------------------------------------

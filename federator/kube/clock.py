@@ -5,8 +5,14 @@ floor reads `time` or `datetime.now`; a clock is an argument. Made once per proc
 """
 
 import asyncio
+import functools
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+
+_read_elapsed: Callable[[], float] = (
+    functools.partial(time.clock_gettime, time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic
+)
 
 
 class Clock:
@@ -25,6 +31,13 @@ class Clock:
     def monotonic(self) -> float:
         """Seconds on the running loop's time axis; what sleeps and deadlines are measured on."""
         return asyncio.get_running_loop().time()
+
+    def elapsed(self) -> float:
+        """Seconds that have passed, read at this very moment, the machine's sleep included: what a lease runs out by.
+
+        Never what a sleep is measured on: it may be ahead of `monotonic`.
+        """
+        return self.monotonic()
 
     def now(self) -> float:
         """Wall time in seconds since 1970."""
@@ -49,6 +62,10 @@ class RealClock(Clock):
 
     def __init__(self) -> None:
         super().__init__(0.0)
+
+    def elapsed(self) -> float:
+        # A loop may answer with the time at which its turn began (uvloop does): after a long turn that is the past.
+        return _read_elapsed()
 
     def now(self) -> float:
         return time.time()

@@ -40,6 +40,12 @@ class Unreachable(ApiError):
     transient = True
 
 
+class NotLeading(ApiError):
+    """We may not write now, because another may lead. Nothing was sent."""
+
+    transient = True
+
+
 class Malformed(ApiError):
     """An answer that is no Kubernetes answer: HTML, a broken body, one beyond its bounds."""
 

@@ -44,6 +44,8 @@ TABLE: tuple[Row, ...] = (
     Row("federator_lane_running", Gauge, "Calls that run in a cluster's lane.", ("cluster",)),
     Row("federator_lane_waiting", Gauge, "Calls that wait for a slot in a cluster's lane.", ("cluster",)),
     Row("federator_task_restarts_total", Counter, "Long-lived tasks that broke and were started again.", ("task",)),
+    Row("federator_leading", Gauge, "1 while this process leads, 0 while it stands by."),
+    Row("federator_lease_tries_total", Counter, "Tries to take or renew the lease, by what came of them.", ("result",)),
     Row("federator_loop_lag_seconds", Histogram, "How late the event loop wakes a sleeper."),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
     Row("workqueue_adds_total", Counter, "Keys that were queued (collapsed signals count once).", ("name",)),
@@ -116,6 +118,14 @@ class Metrics:
     def task_broke(self, task: str) -> None:
         """A supervised task broke."""
         self.child("federator_task_restarts_total", task).inc()
+
+    def leading(self, leads: bool) -> None:
+        """This process began to lead, or stopped."""
+        self.child("federator_leading").set(int(leads))
+
+    def lease_try(self, result: str) -> None:
+        """A try to take or renew the lease has ended; `result` is one of a few words."""
+        self.child("federator_lease_tries_total", result).inc()
 
     def queue_added(self, queue: str, depth: int) -> None:
         """A key was queued."""

@@ -1,0 +1,294 @@
+"""Stands for election on a Lease, and runs the leader's work only while we lead.
+
+The rules are in `lease`; this shell reads, writes and waits. Every try has its own deadline, the time left to lead is
+measured from the sending of the last renewal that was taken, and `leading` looks at the clock itself, so that a loop
+that was blocked for too long finds the gate shut before it can send anything (F10).
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol
+
+from federator.kube import errors, lease
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.lease import LeaseOptions, Seen, Sign, Standing
+from federator.model.steps import ObjectRef
+
+log = logging.getLogger(__name__)
+
+END_S = 3.0
+"""How long cancelled work may take to end. After that the lease is not released but left to run out."""
+
+Work = Callable[[int], Awaitable[None]]
+"""What a leader does, given its term."""
+
+
+class LeaseMeter(Protocol):
+    """Where elections are reported; `metrics.Metrics` is one."""
+
+    def leading(self, leads: bool) -> None: ...
+    def lease_try(self, result: str) -> None: ...
+
+
+class LeaseLost(Exception):
+    """We led and may not any more. The message says why. `stuck`: the work has not even ended."""
+
+    def __init__(self, message: str, *, stuck: bool = False) -> None:
+        super().__init__(message)
+        self.stuck = stuck
+
+
+class Elector:
+    """One candidate for one Lease. `identity` must be unlike that of every other process, also of our own next life.
+
+    `client` must not be guarded by this elector. `recampaign`: a lost lease is stood for again; otherwise `lead` raises
+    `LeaseLost`, which ends the process.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str,
+        name: str,
+        identity: str,
+        options: LeaseOptions,
+        clock: Clock,
+        rng: random.Random,
+        recampaign: bool = False,
+        metrics: LeaseMeter | None = None,
+    ) -> None:
+        self.identity = identity
+        self.options = options
+        self.standing = Standing.OBSERVING
+        self.term = 0
+        """Of the last time we led; 0 before. Rises with every new leader, whoever it is."""
+        self.seen: Seen | None = None
+        """The Lease as last read while observing."""
+        self._client = client
+        self._ref = ObjectRef(lease.API_VERSION, "leases", namespace, name, "Lease")
+        self._clock = clock
+        self._rng = rng
+        self._recampaign = recampaign
+        self._metrics = metrics
+        self._deadline = float("-inf")
+        self._held: Mapping[str, Any] | None = None
+        """The Lease as the last answer showed it to be ours; None when it may be another by now."""
+        self._claimed = ("", "")
+        if metrics is not None:
+            metrics.leading(False)
+
+    @property
+    def leading(self) -> bool:
+        """Whether anything may be written at this very moment."""
+        return self.standing in (Standing.LEADING, Standing.DOUBTFUL) and self._clock.elapsed() < self._deadline
+
+    def raise_term(self, term: int) -> None:
+        """Terms up to this one are used: a Lease that was wiped says so again from the next renewal on."""
+        self.term = max(self.term, term)
+
+    async def lead(self, work: Work, *, candidate: Callable[[], bool] = lambda: True) -> None:
+        """Runs `work(term)` whenever we lead, until it ends; it is cancelled as soon as we may not act any more.
+
+        `candidate`: whether we would be able to lead; until then the Lease is only looked at. Cancelling this releases
+        the lease. Raises what `work` raises, and `LeaseLost`.
+        """
+        while True:
+            await self._campaign(candidate)
+            try:
+                await self._hold(work)
+                return
+            except LeaseLost as lost:
+                if lost.stuck or not self._recampaign:
+                    raise
+                log.warning("%s; standing for election again", lost)
+                self._move(Sign.STOPPED)
+
+    # -- becoming leader -------------------------------------------------------------------------------------------
+
+    async def _campaign(self, candidate: Callable[[], bool]) -> None:
+        """Returns as leader."""
+        while True:
+            begun = self._clock.elapsed()
+            sign = await self._try(lambda: self._stand(candidate), self.options.try_timeout_s)
+            if sign is Sign.WON and self._clock.elapsed() < begun + self.options.renew_deadline_s:
+                self._deadline = begun + self.options.renew_deadline_s
+                self._move(sign)
+                log.info("%s leads: %s, term %d", self.identity, self._ref.name, self.term)
+                return
+            await asyncio.sleep(self._pause(begun, expectant=sign is Sign.TAKEN and candidate()))
+
+    def _pause(self, begun: float, *, expectant: bool) -> float:
+        """Until the next look: sooner when the Lease becomes free before that."""
+        now, wait_s = self._clock.elapsed(), self._period()
+        if self.seen is not None and expectant:
+            wait_s = min(wait_s, max(self.options.retry_s / 10, self._free_at(self.seen) - now))
+        return max(0.0, begun + wait_s - now)
+
+    def _free_at(self, seen: Seen) -> float:
+        return lease.free_at(seen, self._claimed, self.options)
+
+    async def _stand(self, candidate: Callable[[], bool]) -> Sign:
+        """Looks at the Lease, and takes it when it is free."""
+        obj = await self._read()
+        self.seen = lease.notice(self.seen, obj, self._clock.elapsed())
+        if not candidate() or self._clock.elapsed() < self._free_at(self.seen):
+            return Sign.TAKEN
+        stamp = self._clock.rfc3339_micro()
+        self._claimed = (self.identity, stamp)
+        body, term = lease.claim(
+            obj,
+            namespace=self._ref.namespace,
+            name=self._ref.name,
+            identity=self.identity,
+            stamp=stamp,
+            options=self.options,
+        )
+        self._held = await (self._create(body) if obj is None else self._client.replace(self._ref, body))
+        self.term = max(term, self.term + 1)
+        return Sign.WON
+
+    async def _read(self) -> Mapping[str, Any] | None:
+        """The Lease; None when it is proven not to exist."""
+        try:
+            return await self._client.get(self._ref, timeout_s=self.options.try_timeout_s)
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            return None
+
+    async def _create(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Makes the Lease, and the namespace that it lives in."""
+        try:
+            return await self._client.create(self._ref, body)
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            name = self._ref.namespace
+            namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
+            await self._client.create(ObjectRef("v1", "namespaces", "", name, "Namespace"), namespace)
+            return await self._client.create(self._ref, body)
+
+    # -- being leader ----------------------------------------------------------------------------------------------
+
+    async def _hold(self, work: Work) -> None:
+        """Runs the work and renews beside it. Raises `LeaseLost` and what the work raises."""
+        task = asyncio.ensure_future(work(self.term))
+        lost = ""
+        try:
+            lost = await self._renew_until(task)
+        finally:
+            # The gate shuts first: nothing that the work does on its way out is sent.
+            if not lost:
+                self._move(Sign.STOPPED)
+            await self._end(task, release=not lost)
+        if lost:
+            raise LeaseLost(lost, stuck=not task.done())
+        await task
+
+    async def _end(self, task: "asyncio.Future[None]", *, release: bool) -> None:
+        """Cancels the work, waits for its end, and gives the lease up if it is still ours to give."""
+        task.cancel()
+        await asyncio.wait([task], timeout=END_S)
+        if not task.done():
+            log.error("the leader's work did not end within %g s; the lease is left to run out", END_S)
+        elif release:
+            await self._try(self._release, self.options.try_timeout_s)
+        if task.done() and not task.cancelled():
+            task.exception()  # seen; `_hold` raises it unless the lease was lost besides
+
+    async def _renew_until(self, task: "asyncio.Future[None]") -> str:
+        """Renews until the work ends (returns "") or we may not lead any more (returns why)."""
+        begun = self._clock.elapsed()
+        while True:
+            pause_s = min(begun + self._period(), self._deadline) - self._clock.elapsed()
+            if not task.done():
+                await asyncio.wait([task], timeout=max(0.0, pause_s))
+            if task.done():
+                return ""
+            begun = self._clock.elapsed()
+            left_s = self._deadline - begun
+            if left_s <= 0:
+                return self._lose(Sign.OVERDUE)
+            sign = await self._try(self._renew, min(self.options.try_timeout_s, left_s))
+            if self._clock.elapsed() >= self._deadline:
+                return self._lose(Sign.OVERDUE)
+            if sign is Sign.TAKEN:
+                return self._lose(sign)
+            if sign is Sign.WON:
+                self._deadline = begun + self.options.renew_deadline_s
+            self._move(sign)
+
+    async def _renew(self) -> Sign:
+        """Writes the lease for another while; reads it first when we cannot know what it is now."""
+        held = self._held
+        self._held = None
+        if held is None:
+            held = await self._read()
+            if lease.holder_of(held) != self.identity:
+                return Sign.TAKEN
+        assert held is not None
+        stamp = self._clock.rfc3339_micro()
+        body = lease.renewal(held, term=self.term, stamp=stamp, options=self.options)
+        try:
+            self._held = await self._client.replace(self._ref, body)
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            return Sign.TAKEN
+        return Sign.WON
+
+    async def _release(self) -> Sign:
+        """Gives the lease up, unless another has it already."""
+        held = self._held if self._held is not None else await self._read()
+        if held is None or lease.holder_of(held) != self.identity:
+            return Sign.TAKEN
+        body = lease.release(held, term=self.term, stamp=self._clock.rfc3339_micro())
+        await self._client.replace(self._ref, body)
+        log.info("%s released %s", self.identity, self._ref.name)
+        return Sign.WON
+
+    # -- both --------------------------------------------------------------------------------------------------------
+
+    async def _try(self, act: Callable[[], Awaitable[Sign]], timeout_s: float) -> Sign:
+        """One try within its time. Whatever keeps it from an answer is a failed try."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                sign = await act()
+        except errors.ApiError as trouble:
+            self._held = None
+            self._count("conflict" if isinstance(trouble, errors.Conflict | errors.AlreadyExists) else "failed")
+            log.info("%s: a try on the lease %s failed: %s", self.identity, self._ref.name, trouble)
+            return Sign.FAILED
+        except TimeoutError:
+            self._held = None
+            self._count("failed")
+            log.info("%s: no answer about the lease %s within %.1f s", self.identity, self._ref.name, timeout_s)
+            return Sign.FAILED
+        self._count("won" if sign is Sign.WON else "held by another")
+        return sign
+
+    def _lose(self, sign: Sign) -> str:
+        self._move(sign)
+        if sign is Sign.TAKEN:
+            return f"{self.identity} lost the lease {self._ref.name}: it is gone or names another holder"
+        return (
+            f"{self.identity} lost the lease {self._ref.name}: it could not be renewed within"
+            f" {self.options.renew_deadline_s:g} s"
+        )
+
+    def _move(self, sign: Sign) -> None:
+        self.standing = lease.after(self.standing, sign)
+        if self._metrics is not None:
+            self._metrics.leading(self.standing in (Standing.LEADING, Standing.DOUBTFUL))
+
+    def _period(self) -> float:
+        """From one try to the next. Jitter only shortens it: take-over times are stated with the longest."""
+        return self.options.retry_s * self._rng.uniform(0.8, 1.0)
+
+    def _count(self, result: str) -> None:
+        if self._metrics is not None:
+            self._metrics.lease_try(result)

@@ -1,0 +1,192 @@
+"""Who leads, as pure rules: where a candidate stands, what it writes into the Lease, and when a rival's has run out.
+
+Used by `elector`. Nothing here waits or reads a clock. Times are seconds of our own monotonic clock since *we* saw the
+Lease change; what its holder wrote as wall time is for people only and is never read back (F8).
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+API_VERSION = "coordination.k8s.io/v1"
+TRANSITIONS_MAX = 2**30
+"""A higher count was written by a hand, not by elections: it would leave no room in `seq`, and is taken as 0."""
+RELEASED_S = 1
+"""What a released lease asks for; an API server takes no less."""
+PATIENCE_MAX = 4
+"""A holder may ask for at most so many times our own lease duration: a mistyped one must not keep everybody out."""
+
+
+class Standing(StrEnum):
+    """Where a candidate stands."""
+
+    OBSERVING = "Observing"
+    """Another leads, or may lead."""
+    LEADING = "Leading"
+    DOUBTFUL = "Doubtful"
+    """Leads, but the last renewal failed; the deadline has not passed."""
+    LOST = "Lost"
+    """Led, and may not act any more."""
+
+
+class Sign(StrEnum):
+    """What one try, or the clock, said."""
+
+    WON = "Won"
+    """The server took what we wrote, and the answer came in time."""
+    FAILED = "Failed"
+    """No answer, a refusal, a conflict, something that is no Kubernetes answer."""
+    TAKEN = "Taken"
+    """The Lease is gone or names another."""
+    OVERDUE = "Overdue"
+    """The renew deadline has passed."""
+    STOPPED = "Stopped"
+    """The work has ended, or is to end."""
+
+
+MOVES: Mapping[tuple[Standing, Sign], Standing] = {
+    (Standing.OBSERVING, Sign.WON): Standing.LEADING,
+    (Standing.LEADING, Sign.FAILED): Standing.DOUBTFUL,
+    (Standing.LEADING, Sign.TAKEN): Standing.LOST,
+    (Standing.LEADING, Sign.OVERDUE): Standing.LOST,
+    (Standing.LEADING, Sign.STOPPED): Standing.OBSERVING,
+    (Standing.DOUBTFUL, Sign.WON): Standing.LEADING,
+    (Standing.DOUBTFUL, Sign.TAKEN): Standing.LOST,
+    (Standing.DOUBTFUL, Sign.OVERDUE): Standing.LOST,
+    (Standing.DOUBTFUL, Sign.STOPPED): Standing.OBSERVING,
+    # Only a new campaign leads out of here: a late answer to a renewal never does.
+    (Standing.LOST, Sign.STOPPED): Standing.OBSERVING,
+}
+"""Pairs that are not here leave the standing as it is."""
+
+
+def after(standing: Standing, sign: Sign) -> Standing:
+    """The standing after one sign."""
+    return MOVES.get((standing, sign), standing)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseOptions:
+    """Times in seconds; the same for all candidates of one Lease. Raises ValueError where they cannot work."""
+
+    duration_s: float = 15.0
+    """A lease that was not seen to change for this long may be taken."""
+    renew_deadline_s: float = 10.0
+    """A leader that could not renew for this long stops acting: sooner than anybody may take its place."""
+    retry_s: float = 2.0
+    """From one try to the next, at most; jitter makes it up to a fifth shorter."""
+    try_timeout_s: float = 1.5
+    """One try, all its requests included."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.try_timeout_s < self.retry_s:
+            raise ValueError(
+                f"a try ({self.try_timeout_s:g} s) must be shorter than a retry period ({self.retry_s:g} s)"
+            )
+        if not 2 * self.retry_s <= self.renew_deadline_s < self.duration_s:
+            raise ValueError(
+                f"the renew deadline ({self.renew_deadline_s:g} s) must leave room for two tries of {self.retry_s:g} s"
+                f" and lie before the end of the lease ({self.duration_s:g} s)"
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """The Lease as last seen, and since when it has been so. `version` is "" where there is none."""
+
+    version: str
+    holder: str
+    acquired: str
+    """When its holder says it began: with the holder, what tells one claim from another."""
+    asked_s: float
+    """The duration that its holder asked for; 0 where it says nothing usable."""
+    since_s: float
+
+
+def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> Seen:
+    """What a read at `now_s` showed. Any write to the Lease is a sign of life; total on whatever it holds."""
+    meta = (obj or {}).get("metadata") or {}
+    version = f"{meta.get('uid', '')}/{meta.get('resourceVersion', '')}" if obj is not None else ""
+    if before is not None and before.version == version:
+        return before
+    spec = _spec(obj)
+    return Seen(
+        version=version,
+        holder=holder_of(obj),
+        acquired=str(spec.get("acquireTime", "")),
+        asked_s=float(_count(spec.get("leaseDurationSeconds"))),
+        since_s=now_s,
+    )
+
+
+def free_at(seen: Seen, claimed: tuple[str, str], options: LeaseOptions) -> float:
+    """From when on the Lease may be taken. `claimed`: holder and time of the last claim that we sent.
+
+    A Lease that is not there, or that a hand has emptied, says nothing about who leads (F7): whoever does finds out
+    within its renew deadline. Only a release, which ends the lease too, frees it at once.
+    """
+    if seen.version and (seen.holder, seen.acquired) == claimed:
+        return seen.since_s  # it was taken although we never heard so
+    if seen.version and not seen.holder and seen.asked_s == RELEASED_S:
+        return seen.since_s
+    if not seen.holder:
+        return seen.since_s + options.renew_deadline_s
+    asked_s = min(seen.asked_s, PATIENCE_MAX * options.duration_s)
+    return seen.since_s + max(options.duration_s, asked_s)
+
+
+def holder_of(obj: Mapping[str, Any] | None) -> str:
+    """Who holds the Lease; "" for nobody."""
+    found = _spec(obj).get("holderIdentity")
+    return found if isinstance(found, str) else ""
+
+
+def claim(
+    obj: Mapping[str, Any] | None, *, namespace: str, name: str, identity: str, stamp: str, options: LeaseOptions
+) -> tuple[dict[str, Any], int]:
+    """The Lease as ours, and its term: each time somebody begins to lead the count of transitions rises by one, also
+    when the same candidate leads again."""
+    term = _count(_spec(obj).get("leaseTransitions")) + 1
+    spec = {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": math.ceil(options.duration_s),
+        "acquireTime": stamp,
+        "renewTime": stamp,
+        "leaseTransitions": term,
+    }
+    if obj is None:
+        return {
+            "apiVersion": API_VERSION,
+            "kind": "Lease",
+            "metadata": {"name": name, "namespace": namespace},
+            "spec": spec,
+        }, term
+    return _with(obj, spec), term
+
+
+def renewal(obj: Mapping[str, Any], *, term: int, stamp: str, options: LeaseOptions) -> dict[str, Any]:
+    """The Lease held for another while. A count that was wiped or lowered by hand is put back."""
+    duration = math.ceil(options.duration_s)
+    return _with(obj, {"leaseDurationSeconds": duration, "renewTime": stamp, "leaseTransitions": term})
+
+
+def release(obj: Mapping[str, Any], *, term: int, stamp: str) -> dict[str, Any]:
+    """The Lease given up, so that the next one need not wait."""
+    return _with(obj, {"holderIdentity": "", "leaseDurationSeconds": RELEASED_S, "renewTime": stamp, "leaseTransitions": term})
+
+
+def _with(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The object with these fields; everything else stays, the resourceVersion as the condition of the write."""
+    return {**obj, "spec": {**_spec(obj), **spec}}
+
+
+def _spec(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:
+    found = (obj or {}).get("spec")
+    return found if isinstance(found, Mapping) else {}
+
+
+def _count(value: object) -> int:
+    sane = isinstance(value, int) and not isinstance(value, bool) and 0 < value < TRANSITIONS_MAX
+    return value if sane and isinstance(value, int) else 0
