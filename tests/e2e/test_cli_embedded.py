@@ -1,0 +1,221 @@
+"""`federator get` and `federator explain` as processes, against an embedded federation over HTTPS."""
+
+import asyncio
+import contextlib
+import json
+import random
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federator.api import kinds
+from federator.embedded import fleetfile, http
+from federator.embedded.federation import Federation
+from federator.kube.clock import RealClock
+
+pytestmark = pytest.mark.e2e
+
+DEADLINE_S = 60.0
+
+
+@dataclass
+class Shell:
+    """Runs commands with the host's kubeconfig."""
+
+    federation: Federation
+    kubeconfig: Path
+
+    async def start(self, *args: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "federator",
+            *args,
+            "--kubeconfig",
+            str(self.kubeconfig),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def run(self, *args: str, code: int = 0) -> tuple[str, str]:
+        process = await self.start(*args)
+        out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+        assert process.returncode == code, err.decode()
+        return out.decode(), err.decode()
+
+    async def json(self, *args: str) -> Any:
+        return json.loads((await self.run(*args, "-o", "json"))[0])
+
+    async def create(self, obj: dict[str, Any]) -> None:
+        await self.federation.client("host").create(kinds.KINDS[obj["kind"]].ref_of(obj), obj)
+
+    async def settle(self) -> None:
+        await self.federation.until_settled(DEADLINE_S)
+
+
+def psvc(name: str, replicas: int, cpu: str = "1", **meta: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "registry/app:1", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestService",
+        "metadata": {"name": name, "namespace": "default", **meta},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}},
+    }
+
+
+@pytest.fixture
+async def shell(tmp_path: Path) -> AsyncIterator[Shell]:
+    federation = Federation(fleet=fleetfile.generated(3), clock=RealClock(), rng=random.Random(3))
+    server = await http.serve(federation.host)
+    try:
+        path = tmp_path / "host.kubeconfig"
+        http.write_kubeconfig(path, {"host": server}, "host")
+        await federation.start()
+        await federation.client("host").create(
+            kinds.KINDS["PinterestService"].ref("default", "web"), psvc("web", 30, labels={"team": "feed"})
+        )
+        made = Shell(federation, path)
+        await made.settle()
+        yield made
+    finally:
+        await federation.stop()
+        await server.close()
+
+
+async def test_tables_have_the_printer_columns(shell: Shell) -> None:
+    out, _ = await shell.run("get", "psvc")
+
+    header, row = out.splitlines()
+    assert header.split() == ["NAME", "DESIRED", "READY", "CLUSTERS", "PLACED", "STATUS", "AGE"]
+    assert row.split()[:5] == ["web", "30", "30", "3", "30"]
+
+
+async def test_wide_tables_have_more_and_headers_can_be_left_out(shell: Shell) -> None:
+    wide, _ = await shell.run("get", "psvc", "-o", "wide")
+    bare, _ = await shell.run("get", "psvc", "--no-headers")
+
+    assert "POLICY" in wide.splitlines()[0]
+    assert len(bare.splitlines()) == 1
+
+
+async def test_one_object_is_itself_and_several_are_a_list(shell: Shell) -> None:
+    one = await shell.json("get", "psvc", "web")
+    same = await shell.json("get", "psvc/web")
+    several = await shell.json("get", "clusters")
+
+    assert (one["kind"], one["status"]["ready"]) == ("PinterestService", 30)
+    assert same == one
+    assert (several["kind"], len(several["items"])) == ("List", 3)
+
+
+async def test_names_are_printed_as_kubectl_prints_them(shell: Shell) -> None:
+    out, _ = await shell.run("get", "clusters", "-o", "name")
+
+    assert out.splitlines()[0] == "membercluster.federation.pinterest.com/eu-west-1a"
+
+
+async def test_labels_and_namespaces_select(shell: Shell) -> None:
+    assert "web" in (await shell.run("get", "psvc", "-l", "team=feed"))[0]
+    assert "No resources found" in (await shell.run("get", "psvc", "-l", "team=ads"))[1]
+    assert "No resources found" in (await shell.run("get", "psvc", "-n", "kube-system"))[1]
+    assert (await shell.run("get", "psvc", "-A"))[0].split()[0] == "NAMESPACE"
+
+
+async def test_decisions_show_where_things_are(shell: Shell) -> None:
+    found = await shell.json("get", "decisions")
+
+    (decision,) = found["items"]
+    assert sum(share["replicas"] for share in decision["spec"]["shares"]) == 30
+
+
+async def test_what_is_missing_is_told_with_exit_code_1(shell: Shell) -> None:
+    out, err = await shell.run("get", "psvc", "web", "nosuch", code=1)
+
+    assert "web" in out
+    assert 'pinterestservices "nosuch" not found' in err
+
+
+async def test_an_unknown_kind_is_told(shell: Shell) -> None:
+    assert "there is no kind 'pods'" in (await shell.run("get", "pods", code=1))[1]
+
+
+async def test_a_host_that_does_not_answer_is_a_sentence(shell: Shell, tmp_path: Path) -> None:
+    text = shell.kubeconfig.read_text(encoding="utf-8")
+    line = next(line for line in text.splitlines() if "server:" in line)
+    dead = tmp_path / "dead.kubeconfig"
+    dead.write_text(text.replace(line.split("server:")[1].strip(), "https://127.0.0.1:1"), encoding="utf-8")
+    _, err = await Shell(shell.federation, dead).run("get", "psvc", code=1)
+
+    assert err.startswith("error: ")
+    assert "Traceback" not in err
+
+
+async def test_watching_prints_changes_until_it_is_stopped(shell: Shell) -> None:
+    process = await shell.start("get", "psvc", "-w", "-o", "name")
+    assert process.stdout is not None
+    try:
+        assert (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode().strip().endswith("/web")
+        await shell.create(psvc("second", 1))
+        line = (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode().strip()
+        assert line == "pinterestservice.pinterest.com/second"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.communicate()
+
+
+async def test_explain_agrees_with_the_decision_of_the_hub(shell: Shell) -> None:
+    found = await shell.json("explain", "psvc/web")
+    (decision,) = (await shell.json("get", "decisions"))["items"]
+
+    assert {name: found["verdict"][name] for name in ("desired", "placed", "ready")} == {
+        "desired": 30,
+        "placed": 30,
+        "ready": 30,
+    }
+    assert found["verdict"]["Placed"]["status"] == "True"
+    shares = {share["cluster"]: share["replicas"] for share in decision["spec"]["shares"]}
+    for name in ("placed", "got", "ready"):
+        assert {row["cluster"]: row[name] for row in found["clusters"] if row[name]} == shares
+
+
+async def test_explain_tells_a_shortfall_and_what_would_lift_it(shell: Shell) -> None:
+    await shell.create(psvc("huge", 4, cpu="64"))
+    await shell.settle()
+    out, _ = await shell.run("explain", "psvc/huge")
+
+    assert (
+        out.splitlines()[0]
+        == "PinterestService/huge  desired 4  placed 0  ready 0  Placed=False (InsufficientCapacity)"
+    )
+    assert "has no node with room for one copy (cpu 64" in out
+    assert "short by 4 (InsufficientCapacity)" in out
+    assert "cpu request 64 -> " in out
+
+
+async def test_explain_names_the_fix_of_a_cordon(shell: Shell) -> None:
+    await shell.run("cluster", "cordon", "eu-west-1a")
+    await shell.create(psvc("late", 3))
+    await shell.settle()
+    out, _ = await shell.run("explain", "psvc/late", "--cluster", "eu-west-1a")
+
+    assert "is cordoned (spec.cordoned)" in out
+    assert "fix: federator cluster uncordon eu-west-1a" in out
+    assert "us-east-1a  " not in out
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (("psvc/nosuch",), 'pinterestservices "nosuch" not found in namespace default'),
+        (("mc/eu-west-1a",), "a MemberCluster is not placed"),
+        (("psvc",), "name a workload"),
+        (("psvc/web", "--cluster", "nosuch"), "there is no cluster 'nosuch'; the fleet has eu-west-1a"),
+    ],
+)
+async def test_explain_refuses_with_a_sentence(shell: Shell, args: tuple[str, ...], message: str) -> None:
+    assert message in (await shell.run("explain", *args, code=1))[1]
