@@ -112,7 +112,7 @@ def candidates(
     for name, place in eligible.items():
         holding = held.get(name)
         copies = books.copies_of(holding) if holding else 0
-        if place.refusal is not None and (place.refusal.evicts or not copies):
+        if place.refusal is not None and (place.refusal.evicts or not (copies or (holding and holding.ranges))):
             continue
         room, pending = 0, False
         if place.refusal is None:

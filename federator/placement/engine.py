@@ -80,6 +80,20 @@ def decide(
     return _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
 
 
+def commitment(ask: Ask, shares: Sequence[Share], finished: Ranges = ()) -> Commitment:
+    """What the workload holds by these shares, as the books record it: finished shards hold neither room nor quota."""
+    holdings = (Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in shares)
+    return Commitment(
+        ask.uid,
+        ask.key,
+        ask.project,
+        ask.key.namespace,
+        ask.tier,
+        ask.shape,
+        tuple(_unfinished(one, finished) for one in holdings),
+    )
+
+
 def contradiction(ask: Ask) -> str:
     """What makes the ask or its policy impossible to follow, as a sentence naming the fields; "" when nothing does."""
     plan = ask.policy.division
@@ -241,15 +255,9 @@ def _shard_shares(
 
 def _charge(ask: Ask, shares: tuple[Share, ...], found: Sequence[Candidate], finished: Ranges, ledger: Ledger) -> None:
     before = {one.name: one.held for one in found}
-    holdings = tuple(
-        _unfinished(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges), finished) for one in shares
-    )
-    grown = {
-        holding.cluster: books.copies_of(holding) - before.get(holding.cluster, 0)
-        for holding in holdings
-        if books.copies_of(holding) > before.get(holding.cluster, 0)
-    }
-    ledger.commit(Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, holdings), grown)
+    made = commitment(ask, shares, finished)
+    grown = {one.cluster: books.copies_of(one) - before.get(one.cluster, 0) for one in made.holdings}
+    ledger.commit(made, {cluster: copies for cluster, copies in grown.items() if copies > 0})
 
 
 def _decision(

@@ -105,8 +105,9 @@ class _Filling:
         heap = self.groups[domains]
         party = heap[0][-1]
         party.seats += block
-        for at, domain in enumerate(domains):
-            self.totals[at][domain] += block
+        for totals, domain in zip(self.totals, domains, strict=True):
+            if domain in totals:
+                totals[domain] += block
         if party.seats < party.cap and party.weight > 0:
             heapq.heapreplace(heap, (party.level, party.next_key(), party))
         else:
@@ -117,6 +118,9 @@ class _Filling:
         breach: list[int] = []
         for at, (rule, domain) in enumerate(zip(self.rules, domains, strict=True)):
             totals = self.totals[at]
+            if domain not in totals:
+                breach.append(0)
+                continue
             late = totals[domain] > 0 and self._wants_new_domain(at, rule)
             excess = _excess(rule, totals, totals[domain] + block) + late
             if rule.hard and excess:
@@ -129,7 +133,7 @@ class _Filling:
         totals = self.totals[at]
         if sum(count > 0 for count in totals.values()) >= rule.min_domains:
             return False
-        return any(heap and totals[domains[at]] == 0 for domains, heap in self.groups.items())
+        return any(heap and totals.get(domains[at]) == 0 for domains, heap in self.groups.items())
 
 
 def _shrink(parties: Sequence[Party], surplus: int, rules: Sequence[SpreadRule]) -> None:
