@@ -2,10 +2,12 @@
 
 import pytest
 
-from federator.model.ask import Tier
+from federator.model import quantity
+from federator.model.ask import PodShape, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
+from tests import casetables
 from tests.unit.placement.fleets import books_with, cluster, commitment, counts, decide, fleet, held, jobs, service
 
 
@@ -150,3 +152,26 @@ def test_advice_on_quota_room_agrees_with_admission() -> None:
     room, speaking = ledger.quota_room("feed", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))
     assert (room, [one.name for one in speaking]) == (6, ["feed-quota"])
     assert ledger.quota_room("other", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))[0] is None
+
+
+FLAVORS = {"red": Tier.ON_DEMAND, "blue": Tier.PREEMPTIBLE}
+
+
+def test_recorded_cases_without_a_tree_agree_on_what_is_available() -> None:
+    """All others of the table borrow inside a tree of quotas or rank dominant shares, which come with quota trees."""
+    flat = [one for one in casetables.cases("kueue_quota_preemption") if one["kind"] == "available"]
+    flat = [one for one in flat if not any(queue.get("cohort") for queue in one["input"]["queues"])]
+    assert [one["name"] for one in flat] == ["available-000"]
+    for case in flat:
+        for queue in case["input"]["queues"]:
+            quotas = {group["flavor"]: group["quotas"] for groups in queue["groups"] for group in groups}
+            used = case["input"]["usageMilli"][queue["name"]]
+            for flavor, limits in quotas.items():
+                maximum = quantity.vector({"cpu": limits["cpu"]["nominal"]})
+                tiers = {FLAVORS[flavor]: TierQuota(maximum=maximum, barred=frozenset({"cpu"}))}
+                snapshot = fleet(quotas=[account(tiers=tiers)])
+                tiny = PodShape(Resources({"cpu": 1}))
+                holder = service(1, shape=tiny, tier=FLAVORS[flavor])
+                ledger = books_with(commitment(holder, held(a=used[f"{flavor}/cpu"]))).open(snapshot)
+                room, _ = ledger.quota_room("feed", "feed", FLAVORS[flavor], tiny.requests)
+                assert room == case["expected"]["availableMilli"][queue["name"]][f"{flavor}/cpu"]
