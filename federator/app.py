@@ -7,16 +7,19 @@ import asyncio
 import base64
 import binascii
 import logging
+import platform
 import random
 import signal
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.kube import connect, kubeconfigs, logs
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
+from federator.kube.elector import Elector
 from federator.kube.metrics import Metrics
 from federator.kube.serving import StatusServer
 from federator.kube.transport import Transport
@@ -43,7 +46,7 @@ class Access:
 
 
 async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = False) -> None:
-    """The hub until SIGTERM."""
+    """The hub until SIGTERM. Raises `elector.LeaseLost` when another may lead; its next life stands again."""
     configure_logs(settings)
     transport = await access.open()
     metrics = Metrics()
@@ -51,18 +54,40 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
     async def connect_member(obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
         return member_transport(obj, secret, allow_loopback=allow_loopback)
 
+    client, clock, rng = Client(transport, "host", metrics=metrics), RealClock(), random.Random()
     process = HubProcess(
-        Client(transport, "host", metrics=metrics),
+        client,
         connect_member,
         options=settings.hub,
-        clock=RealClock(),
-        rng=random.Random(),
+        clock=clock,
+        rng=rng,
         metrics=metrics,
+        elector=elector(client, settings.hub, clock, rng, metrics) if settings.hub.leader_election else None,
     )
     try:
-        await _serve(settings, metrics, process.run(), lambda: {"host": "" if process.state.ready else "not read yet"})
+        # A standby is ready too: it is what takes over.
+        await _serve(settings, metrics, process.run(), lambda: {"host": "" if process.warm else "not read yet"})
     finally:
         await transport.close()
+
+
+def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.Random, metrics: Metrics) -> Elector:
+    """This process as a candidate. Raises FieldError for times that cannot work."""
+    try:
+        times = options.lease()
+    except ValueError as bad:
+        raise FieldError("hub.lease_duration_s", str(bad)) from None
+    return Elector(
+        client,
+        namespace=options.system_namespace,
+        name=options.lease_name,
+        # Never the same twice: a process must not take the lease of its own former life for its own.
+        identity=f"{options.identity or platform.node() or 'hub'}_{rng.getrandbits(40):010x}",
+        options=times,
+        clock=clock,
+        rng=rng,
+        metrics=metrics,
+    )
 
 
 async def run_member(

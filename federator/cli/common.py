@@ -8,6 +8,7 @@ import asyncio
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -39,17 +40,23 @@ def fail(message: str, code: int = 1) -> NoReturn:
 
 
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
-    """Runs on uvloop where it exists. What went wrong becomes a sentence and exit 1; Ctrl-C ends quietly with 130."""
+    """Runs on uvloop where it exists. What went wrong becomes a sentence and exit 1; Ctrl-C ends quietly with 130.
+
+    SIGTERM is taken as Ctrl-C, so that whatever a command has made is taken down and away in either case.
+    """
     from federator.kube.connect import NotConfigured
     from federator.kube.errors import ApiError
     from federator.model.errors import FieldError
 
+    before = signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     try:
         return _runner()(coroutine)
     except (ApiError, NotConfigured, FieldError) as trouble:
         fail(str(trouble))
     except KeyboardInterrupt:
         sys.exit(130)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, T]], T]:

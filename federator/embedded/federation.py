@@ -5,7 +5,9 @@ in process here; the sandbox serves the same APIs over HTTPS besides. Runs on re
 """
 
 import asyncio
+import functools
 import random
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +21,7 @@ from federator.hub.process import HubProcess
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
+from federator.kube.elector import Elector, LeaseLost
 from federator.kube.store import Store
 from federator.kube.transport import Transport
 from federator.member.options import MemberOptions
@@ -31,7 +34,11 @@ Wrap = Callable[[str, str, Transport], Transport]
 
 @dataclass(slots=True)
 class Federation:
-    """The parts of one federation. `start` brings everything up; `stop` cancels what it started."""
+    """The parts of one federation. `start` brings everything up; `stop` cancels what it started.
+
+    One hub is called `hub` and needs no election; several (`hubs`) are `hub-0`, `hub-1`, ... and stand for one, each
+    started again with an empty memory when it has lost the lease.
+    """
 
     fleet: FleetSpec
     clock: Clock
@@ -41,7 +48,11 @@ class Federation:
     wrap: Wrap = lambda process, cluster, transport: transport
     host: EmbeddedCluster = field(init=False)
     members: dict[str, EmbeddedCluster] = field(init=False, default_factory=dict)
-    hub: HubProcess = field(init=False)
+    hubs: int = 1
+    processes: dict[str, HubProcess] = field(init=False, default_factory=dict)
+    """The hubs by name, as last started."""
+    lost: Counter[str] = field(init=False, default_factory=Counter)
+    """How often each hub has lost the lease."""
     tasks: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -62,12 +73,24 @@ class Federation:
         served = self.host if cluster == "host" else self.members[cluster]
         return self.wrap(process, cluster, served.transport())
 
-    async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
-        """How the hub reaches a member here: by name, whatever its Secret says."""
+    @property
+    def hub(self) -> HubProcess:
+        """The hub that leads; while there is none, the one that was started last. AttributeError before the first."""
+        found = list(self.processes.values())
+        if not found:
+            raise AttributeError("no hub has been started yet")
+        return next((process for process in found if process.state.ready and process.state.leading), found[-1])
+
+    @property
+    def hub_names(self) -> tuple[str, ...]:
+        return ("hub",) if self.hubs == 1 else tuple(f"hub-{number}" for number in range(self.hubs))
+
+    async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any], *, process: str = "hub") -> Transport:
+        """How a hub reaches a member here: by name, whatever its Secret says."""
         name = obj["metadata"]["name"]
         if name not in self.members:
             raise ValueError(f"there is no embedded cluster named {name}")
-        return self._transport("hub", name)
+        return self._transport(process, name)
 
     def start_clusters(self) -> None:
         """Starts the native controllers of host and members."""
@@ -111,16 +134,46 @@ class Federation:
         )
         self._start(f"member {name}", process.run())
 
-    def start_hub(self) -> None:
-        """Starts the hub; a second call after `kill('hub')` is a restart with an empty memory."""
-        self.hub = HubProcess(
-            clients.Client(self._transport("hub", "host"), "host"),
-            self.connect,
+    def start_hub(self, name: str = "") -> None:
+        """Starts one hub by its name, or all; another call after `kill` is a restart with an empty memory."""
+        for one in (name,) if name else self.hub_names:
+            self.processes.pop(one, None)
+            self.processes[one] = self._new_hub(one)
+            self._start(one, self._keep_hub(one))
+
+    def _new_hub(self, name: str) -> HubProcess:
+        client = clients.Client(self._transport(name, "host"), "host")
+        rng = self._split()
+        return HubProcess(
+            client,
+            functools.partial(self.connect, process=name),
             options=self.hub_options,
             clock=self.clock,
-            rng=self._split(),
+            rng=rng,
+            elector=self._elector(client, name) if self.hubs > 1 else None,
         )
-        self._start("hub", self.hub.run())
+
+    def _elector(self, client: clients.Client, name: str) -> Elector:
+        rng = self._split()
+        return Elector(
+            client,
+            namespace=self.hub_options.system_namespace,
+            name=self.hub_options.lease_name,
+            identity=f"{name}_{rng.getrandbits(40):010x}",
+            options=self.hub_options.lease(),
+            clock=self.clock,
+            rng=rng,
+        )
+
+    async def _keep_hub(self, name: str) -> None:
+        """Runs a hub, and the next one after a lost lease, as a kubelet would."""
+        while True:
+            try:
+                await self.processes[name].run()
+                return
+            except LeaseLost:
+                self.lost[name] += 1
+                self.processes[name] = self._new_hub(name)
 
     async def start(self) -> None:
         """Everything, in order."""
@@ -133,7 +186,7 @@ class Federation:
         self.tasks[name] = asyncio.get_running_loop().create_task(coroutine, name=name)
 
     async def kill(self, name: str) -> None:
-        """Ends one process (`hub`, `member NAME`, `controllers NAME`)."""
+        """Ends one process (`hub` or `hub-NUMBER`, `member NAME`, `controllers NAME`)."""
         task = self.tasks.pop(name)
         task.cancel()
         await asyncio.wait([task])

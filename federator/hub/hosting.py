@@ -85,6 +85,15 @@ class Hosting:
                         store.name,
                     )
 
+    async def reread_decisions(self) -> None:
+        """Files every decision as it is now: the last ones of the leader before us may not have come by watch yet, and
+        what they hold of room and quota must be on the books before anything is decided."""
+        kind = kinds.KINDS["PlacementDecision"]
+        listing = await self.host.list(kind.api_version, kind.plural)
+        for obj in listing.items:
+            meta = obj["metadata"]
+            self._record_changed((meta.get("namespace", ""), meta["name"]), None, records.summarise(obj))
+
     def _reflect(
         self,
         group: asyncio.TaskGroup,

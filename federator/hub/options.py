@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+from federator.kube.lease import LeaseOptions
+
 
 @dataclass(frozen=True, slots=True)
 class HubOptions:
@@ -14,7 +16,19 @@ class HubOptions:
     credentials_namespace: str = "federator-clusters"
     """The one namespace of the host in which Secrets of members are read, by name."""
     system_namespace: str = "federator-system"
-    """Namespace of the hub's own objects on the host, and of the member process's lease in members."""
+    """Namespace of the hub's own objects on the host (its lease too), and of the member process's lease in members."""
+    leader_election: bool = True
+    """Several hubs may run: one acts, the others keep their caches warm. False only where there never is a second."""
+    lease_name: str = "federator-hub"
+    """The Lease that hubs of one federation stand for."""
+    identity: str = ""
+    """Names this hub in the Lease; random characters are added. Empty: the machine's name."""
+    lease_duration_s: float = 15.0
+    """A leader whose lease nobody saw renewed for this long is replaced; the longest take-over is this and a retry."""
+    lease_renew_deadline_s: float = 10.0
+    """A leader that could not renew for this long stops and exits: well before another may act."""
+    lease_retry_s: float = 2.0
+    """Between two looks at the lease, or two renewals, at most; one try takes at most three quarters of it."""
     probe_interval_s: float = 10.0
     """How often a member's /readyz is asked; a tenth of jitter is added."""
     probe_timeout_s: float = 5.0
@@ -47,3 +61,12 @@ class HubOptions:
     """Full workload objects kept for rendering; the rest are read again when they are dispatched."""
     shapes_max: int = 256
     """Shapes that members are asked to answer exactly; the least recently used ones go first."""
+
+    def lease(self) -> LeaseOptions:
+        """The times of the election. Raises ValueError with a sentence where they cannot work."""
+        return LeaseOptions(
+            duration_s=self.lease_duration_s,
+            renew_deadline_s=self.lease_renew_deadline_s,
+            retry_s=self.lease_retry_s,
+            try_timeout_s=self.lease_retry_s * 0.75,
+        )

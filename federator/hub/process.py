@@ -1,7 +1,8 @@
 """The hub process: wires host, members and controllers together, and knows when it may act.
 
-Order of a start: the host's lists, then every member heard or known to be unheard; until then nothing is placed,
-dispatched or deleted. `run` ends by cancellation only; every task has this process as its owner.
+What listens and probes always runs; what writes runs while this hub leads. Order of a start: the host's lists, then
+every member heard or known to be unheard; until then nothing is placed, dispatched or deleted. `run` ends by
+cancellation, or because the lease was lost; every task has this process as its owner.
 """
 
 import asyncio
@@ -26,18 +27,23 @@ from federator.hub.state import HubState
 from federator.hub.workloads import Documents
 from federator.hub.writing import SliceWriter
 from federator.kube import client as clients
-from federator.kube import errors
+from federator.kube import errors, guard
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
+from federator.kube.elector import Elector, LeaseLost
 from federator.kube.lanes import Lane
 from federator.kube.metrics import Metrics
+from federator.kube.transport import Transport
 from federator.model.names import WorkloadKey
 
 log = logging.getLogger(__name__)
 
 
 class HubProcess:
-    """One hub. `client` speaks to the host; `connect` opens transports to members."""
+    """One hub. `client` speaks to the host; `connect` opens transports to members.
+
+    `elector` says when it leads, through a client of its own; None where there is no second hub.
+    """
 
     def __init__(
         self,
@@ -48,13 +54,19 @@ class HubProcess:
         clock: Clock,
         rng: random.Random,
         metrics: Metrics | None = None,
+        elector: Elector | None = None,
     ) -> None:
-        self.host = client
-        self.connect = connect
+        self.elector = elector
+        self._warmed = asyncio.Event()
+        self._members_connect = connect
         self.options = options
         self.clock = clock
         self.rng = rng
         self.state = HubState(options, metrics)
+        if elector is not None:
+            self.state.gate = lambda: elector.leading
+        # The one gate: whatever writes to host or members does so through transports behind it.
+        client = self.host = guard.guarded(client, self._may_write)
         self.documents = Documents(client, options.document_cache)
         lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
         applier = Applier(client, lane, clock=clock, component="hub")
@@ -69,24 +81,44 @@ class HubProcess:
         self.host_uid = ""
         self._apis: dict[str, frozenset[str]] = {}
         self._group: asyncio.TaskGroup | None = None
+        self._writers: asyncio.TaskGroup | None = None
+        """Owner of what writes, while this hub leads."""
         self._lines: dict[str, list[asyncio.Task[None]]] = {}
         self.state.signals.on_freed.append(self.placing.wake_waiting)
 
     async def run(self) -> None:
-        """Runs everything until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            self.host_uid = await self._host_identity()
-            group.create_task(self.hosting.run(), name="hosting")
-            group.create_task(self.events.run(), name="events")
-            group.create_task(self.reporting.reports.run(self.reporting.report, workers=8), name="reporting")
-            group.create_task(self.reporting.accounts.run(self.reporting.account, workers=2), name="accounts")
-            group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
-            await self._until_ready()
-            group.create_task(self.placing.run(), name="placing")
-            group.create_task(self.gathering.run(), name="gathering")
-            group.create_task(self.burying.run(), name="burying")
-            log.info("hub is ready: %d workloads, %d members", len(self.state.workloads), len(self.state.members))
+        """Runs everything until cancelled. Raises `LeaseLost` when another may lead from now on."""
+        lost: BaseException | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                self.host_uid = await self._host_identity()
+                group.create_task(self.hosting.run(), name="hosting")
+                group.create_task(self._warm_up(), name="warming up")
+                if self.elector is None:
+                    group.create_task(self._lead(0), name="leading")
+                else:
+                    group.create_task(self._stand(self.elector), name="election")
+        except* LeaseLost as found:
+            lost = found.exceptions[0]
+        if lost is not None:
+            raise lost
+
+    async def _stand(self, elector: Elector) -> None:
+        """Leads when it is our turn. Where there is no decision nobody has led, and a first start need not wait."""
+        await elector.lead(self._lead, candidate=lambda: self.warm, untouched=lambda: not self.state.records)
+
+    @property
+    def warm(self) -> bool:
+        """The host's lists were read and every member was heard or given up: this hub could lead."""
+        return self._warmed.is_set()
+
+    def _may_write(self) -> bool:
+        return self.state.leading
+
+    async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
+        """A transport to a member, behind the gate."""
+        return guard.GuardedTransport(await self._members_connect(obj, secret), self._may_write)
 
     async def _host_identity(self) -> str:
         """The uid of the host's kube-system, asked for until it is told: no member is judged before."""
@@ -97,7 +129,7 @@ class HubProcess:
                 log.warning("the host does not tell its identity: %s", trouble)
                 await asyncio.sleep(self.rng.uniform(1.0, 2.0))
 
-    async def _until_ready(self) -> None:
+    async def _warm_up(self) -> None:
         """The host's lists, then every member heard or given up for now, within the time that makes one NotReady."""
         await self.hosting.wait_synced()
         deadline = self.clock.monotonic() + self.options.unready_after_s
@@ -105,11 +137,52 @@ class HubProcess:
             if all(member.known_or_unknown for member in self.state.members.values()):
                 break
             await asyncio.sleep(0.02)
-        if self.state.term == 0:
-            self.state.term = 1
-        self.state.ready = True
+        self._warmed.set()
+        log.info("hub is warm: %d workloads, %d members", len(self.state.workloads), len(self.state.members))
+
+    async def _lead(self, transitions: int) -> None:
+        """Everything that writes, until cancelled. `transitions`: the Lease's count; 0 without an election."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.events.run(), name="events")
+            group.create_task(self.reporting.reports.run(self.reporting.report, workers=8), name="reporting")
+            group.create_task(self.reporting.accounts.run(self.reporting.account, workers=2), name="accounts")
+            group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
+            await self._warmed.wait()
+            if self.elector is not None:
+                await self._catch_up()
+            term = self.state.begin_term(transitions)
+            if self.elector is not None:
+                self.elector.raise_term(term)
+            self.state.ready = True
+            self._writers = group
+            try:
+                for member in self.state.members.values():
+                    self._serve(member)
+                self._evaluate_everything()
+                group.create_task(self.placing.run(), name="placing")
+                group.create_task(self.gathering.run(), name="gathering")
+                group.create_task(self.burying.run(), name="burying")
+                log.info("hub is ready: term %d", term)
+                await asyncio.Event().wait()
+            finally:
+                self._writers = None
+                self.state.ready = False
+
+    async def _catch_up(self) -> None:
+        """Decisions as they are now, after the leader before us: read until they could be read."""
+        while True:
+            try:
+                await self.hosting.reread_decisions()
+            except errors.ApiError as trouble:
+                log.warning("the decisions could not be read: %s", trouble)
+                await asyncio.sleep(self.rng.uniform(0.5, 1.0))
+            else:
+                return
+
+    def _evaluate_everything(self) -> None:
         for member in self.state.members.values():
             self.reporting.changed(member)
+        self.reporting.count_all()
         self.hosting.place_all()
         for key in sorted(self.state.workloads):
             self.state.signals.dispatch(key)
@@ -161,10 +234,15 @@ class HubProcess:
             host_uid=lambda: self.host_uid,
         )
         self.dispatching.queue_of(member)
-        self._lines[member.name] = [
-            self._group.create_task(line.run(), name=f"line {member.name}"),
-            self._group.create_task(dispatchings.serve(self.dispatching, member), name=f"dispatch {member.name}"),
-        ]
+        self._lines[member.name] = [self._group.create_task(line.run(), name=f"line {member.name}")]
+        self._serve(member)
+
+    def _serve(self, member: Member) -> None:
+        """Works on one member's slices, from the time this hub leads."""
+        if self._writers is not None:
+            serving = dispatchings.serve(self.dispatching, member)
+            task = self._writers.create_task(serving, name=f"dispatch {member.name}")
+            self._lines[member.name].append(task)
 
     def _close_line(self, name: str) -> None:
         for task in self._lines.pop(name, ()):

@@ -102,11 +102,26 @@ class HubState:
     paused: bool = False
     ready: bool = False
     """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
+    gate: Callable[[], bool] = lambda: True
+    """Whether this hub leads, asked anew before every write; always where nobody else can."""
     term: int = 0
+    """Of the decisions this hub makes: above every term seen before it began to."""
     _counter: int = 0
 
     evaluated: dict[WorkloadKey, str] = field(default_factory=dict)
     """Hash of the inputs that placing last computed for the present object; absent while that is due."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this hub may write at this very moment."""
+        return self.gate()
+
+    def begin_term(self, transitions: int) -> int:
+        """This hub leads from now on, by the Lease's count `transitions`; returns the term. A Lease that was wiped and
+        counts from the beginning never takes the term back below what decisions say."""
+        self.term = max(self.term, transitions, 1)
+        self._counter = 0
+        return self.term
 
     def is_current(self, workload: Workload, record: Record) -> bool:
         """Whether the decision was made for what is asked now."""

@@ -75,9 +75,12 @@ class Elector:
         self._recampaign = recampaign
         self._metrics = metrics
         self._deadline = float("-inf")
+        self._first_look = True
+        """No Lease was ever there for us to see."""
         self._held: Mapping[str, Any] | None = None
         """The Lease as the last answer showed it to be ours; None when it may be another by now."""
-        self._claimed = ("", "")
+        self._untouched: Callable[[], bool] = lambda: False
+        self._claimed: tuple[str, str] | None = None
         if metrics is not None:
             metrics.leading(False)
 
@@ -90,12 +93,20 @@ class Elector:
         """Terms up to this one are used: a Lease that was wiped says so again from the next renewal on."""
         self.term = max(self.term, term)
 
-    async def lead(self, work: Work, *, candidate: Callable[[], bool] = lambda: True) -> None:
+    async def lead(
+        self,
+        work: Work,
+        *,
+        candidate: Callable[[], bool] = lambda: True,
+        untouched: Callable[[], bool] = lambda: False,
+    ) -> None:
         """Runs `work(term)` whenever we lead, until it ends; it is cancelled as soon as we may not act any more.
 
-        `candidate`: whether we would be able to lead; until then the Lease is only looked at. Cancelling this releases
-        the lease. Raises what `work` raises, and `LeaseLost`.
+        `candidate`: whether we would be able to lead; until then the Lease is only looked at. `untouched`: nobody can
+        have led here before, so that a Lease that is not there need not be waited for. Cancelling this releases the
+        lease. Raises what `work` raises, and `LeaseLost`.
         """
+        self._untouched = untouched
         while True:
             await self._campaign(candidate)
             try:
@@ -129,11 +140,14 @@ class Elector:
         return max(0.0, begun + wait_s - now)
 
     def _free_at(self, seen: Seen) -> float:
+        if not seen.version and self._first_look and self._untouched():
+            return seen.since_s
         return lease.free_at(seen, self._claimed, self.options)
 
     async def _stand(self, candidate: Callable[[], bool]) -> Sign:
         """Looks at the Lease, and takes it when it is free."""
         obj = await self._read()
+        self._first_look = self._first_look and obj is None
         self.seen = lease.notice(self.seen, obj, self._clock.elapsed())
         if not candidate() or self._clock.elapsed() < self._free_at(self.seen):
             return Sign.TAKEN

@@ -121,7 +121,7 @@ def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> 
     )
 
 
-def free_at(seen: Seen, claimed: tuple[str, str], options: LeaseOptions) -> float:
+def free_at(seen: Seen, claimed: tuple[str, str] | None, options: LeaseOptions) -> float:
     """From when on the Lease may be taken. `claimed`: holder and time of the last claim that we sent.
 
     A Lease that is not there, or that a hand has emptied, says nothing about who leads (F7): whoever does finds out
@@ -174,7 +174,9 @@ def renewal(obj: Mapping[str, Any], *, term: int, stamp: str, options: LeaseOpti
 
 def release(obj: Mapping[str, Any], *, term: int, stamp: str) -> dict[str, Any]:
     """The Lease given up, so that the next one need not wait."""
-    return _with(obj, {"holderIdentity": "", "leaseDurationSeconds": RELEASED_S, "renewTime": stamp, "leaseTransitions": term})
+    return _with(
+        obj, {"holderIdentity": "", "leaseDurationSeconds": RELEASED_S, "renewTime": stamp, "leaseTransitions": term}
+    )
 
 
 def _with(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
