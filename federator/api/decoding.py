@@ -20,6 +20,10 @@ from federator.model import errors
 from federator.model.errors import FieldError
 
 INT64: Final = range(-(2**63), 2**63)
+LONGEST_KEY: Final = 320
+"""Characters of one key that a path shows: a label's key with its prefix has 317."""
+LONGEST_PATH: Final = 1024
+"""Paths longer than this are not lengthened any more."""
 _MERGE: Final = "<<"
 _STR_TAG: Final = "tag:yaml.org,2002:str"
 _CORE_TAGS: Final = ("!", _STR_TAG, "tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
@@ -118,7 +122,7 @@ def _plain(value: Any, path: str, depth: int, limits: Limits, budget: _Budget) -
     if isinstance(value, _Pairs):
         out: dict[str, Any] = {}
         for key, entry in value:
-            here = errors.join(path, _text(key, path))
+            here = _below(path, _text(key, path))
             if key in out:
                 raise FieldError(here, "is given twice")
             out[key] = _plain(entry, here, depth + 1, limits, budget)
@@ -132,6 +136,13 @@ def _plain(value: Any, path: str, depth: int, limits: Limits, budget: _Budget) -
     if isinstance(value, float) and not math.isfinite(value):
         raise FieldError(path, "is too large for a number")
     return _text(value, path) if isinstance(value, str) else value
+
+
+def _below(path: str, key: str) -> str:
+    """The path of a field, bounded: it is made for every value, and a key may be as long as the whole text."""
+    if len(path) > LONGEST_PATH:
+        return path
+    return errors.join(path, key if len(key) <= LONGEST_KEY else f"{key[:LONGEST_KEY]}...")
 
 
 def _text(value: str, path: str) -> str:
@@ -209,7 +220,7 @@ class _Builder:
         top = self.stack[-1]
         if isinstance(top.value, list):
             return f"{top.path}[{len(top.value)}]"
-        return errors.join(top.path, top.key or "")
+        return _below(top.path, top.key or "")
 
     def _awaits_key(self) -> bool:
         return bool(self.stack) and isinstance(self.stack[-1].value, dict) and self.stack[-1].awaits_key
@@ -235,7 +246,7 @@ class _Builder:
             return
         if event.implicit[0] and text in _NULLS:
             raise FieldError(top.path, "a key is empty")
-        here = errors.join(top.path, text)
+        here = _below(top.path, text)
         assert isinstance(top.value, dict)
         if text in top.value:
             raise FieldError(here, "is given twice")

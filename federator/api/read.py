@@ -3,6 +3,7 @@
 Every problem comes with the path of its field. Hot paths do not come through here.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any
@@ -119,7 +120,10 @@ def _schema(kind: str) -> Mapping[str, Any]:
 
 def _model(kind: Kind, obj: dict[str, Any]) -> tuple[Model | None, list[FieldError]]:
     """The model, and all problems: of the schema first, then those that only the model sees."""
-    found = {error.path: error for error in structural.problems(_without_metadata(kind, obj), _schema(kind.kind))}
+    of_schema = structural.problems(_without_metadata(kind, obj), _schema(kind.kind))
+    found = {error.path: error for error in itertools.islice(of_schema, MAX_PROBLEMS)}
+    if len(found) >= MAX_PROBLEMS:  # each further one would cost time, and none would be shown
+        return None, sorted(found.values(), key=lambda error: error.path)
     for error in _name_problems(kind, obj):
         found.setdefault(error.path, error)
     model: Model | None = None
