@@ -5,11 +5,12 @@ Exit 0: everything is placed; 3: something is short; 1: bad input, with nothing 
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from federator.api import raw
 from federator.cli import common
 
 SHORTFALL_EXIT = 3
@@ -37,28 +38,43 @@ def place(files: tuple[str, ...], output: str) -> None:
 
 
 def load(files: Sequence[str]) -> list[dict[str, Any]]:
-    """Every object of the files, checked against its schema. Ends the command at the first bad one, with its field."""
-    from federator.api import kinds, read
+    """Every object of the files that placing reads, checked against its schema. Ends the command at the first bad one,
+    with its field; what is not read is named on stderr."""
+    from federator.api import read
 
     objs: list[dict[str, Any]] = []
+    seen: dict[tuple[str, str, str], str] = {}
     for name in files:
         try:
-            text = sys.stdin.read() if name == "-" else _text(name)
-            found = read.load_yaml(text)
-        except (OSError, UnicodeDecodeError) as bad:
-            common.fail(f"{name}: {bad}")
-        except read.InvalidObject as bad:
+            found = read.load_yaml(sys.stdin.read() if name == "-" else _text(name))
+        except (OSError, UnicodeDecodeError, read.InvalidObject) as bad:
             common.fail(f"{name}: {bad}")
         for index, obj in enumerate(found):
-            for item in obj.get("items", ()) if obj.get("kind") == "List" else (obj,):
-                try:
-                    kind = kinds.kind_of(item)
-                    if kind is not None and kind.model is not None:
-                        read.load(item)
-                except read.InvalidObject as bad:
-                    common.fail(f"{name}, document {index + 1}: {bad}")
-                objs.append(dict(item))
+            where = f"{name}, document {index + 1}"
+            title = f"{obj.get('kind')}/{raw.text(obj, 'metadata', 'name')}"
+            try:
+                if not _is_read(obj):
+                    click.echo(f"ignored {title} ({where}): placing does not read this kind", err=True)
+                    continue
+                read.check(obj)
+            except read.InvalidObject as bad:
+                common.fail(f"{where}: {bad}")
+            key = (str(obj["kind"]), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
+            if not key[2]:
+                common.fail(f"{where}: metadata.name: is required here, where no server makes names")
+            if key in seen:
+                common.fail(f"{where}: metadata.name: {title} was given before, in {seen[key]}")
+            seen[key] = where
+            objs.append(obj)
     return objs
+
+
+def _is_read(obj: Mapping[str, Any]) -> bool:
+    """Whether it is of a kind that we know; one of ours under a wrong apiVersion is, so that it is refused."""
+    from federator.api import kinds
+
+    known = kinds.KINDS.get(str(obj.get("kind")))
+    return kinds.kind_of(obj) is not None or (known is not None and known.model is not None)
 
 
 def _text(name: str) -> str:

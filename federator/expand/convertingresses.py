@@ -117,5 +117,13 @@ def _tell(item: Item, draft: Draft, book: Book) -> None:
 def place(book: Book) -> None:
     """Writes the doors into the drafts, in the order in which they were found."""
     for draft in book.drafts:
-        if draft.doors and draft.obj["kind"] == pinterestservice.KIND:
-            draft.spec["loadBalancers"] = draft.doors
+        if not draft.doors or draft.obj["kind"] != pinterestservice.KIND:
+            continue
+        draft.spec["loadBalancers"] = draft.doors
+        for item in book.distinct:
+            alike = item.kind == "Ingress" and (item.namespace, item.name) == (draft.namespace, draft.name)
+            if alike and not book.absorbed(item):
+                text = (
+                    f"members make an Ingress {draft.name} from spec.loadBalancers: rename {item.title}, which is left"
+                )
+                book.note(draft, text)

@@ -118,6 +118,31 @@ def test_what_cannot_be_read_is_told_with_its_file(tmp_path: Path, text: str, me
     assert message in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({**psvc(), "apiVersion": "pinterest.com/v1"}, "apiVersion: must be pinterest.com/v1beta1"),
+        ({**psvc(), "metadata": {"generateName": "web-"}}, "metadata.name: is required here"),
+        (psvc("fine", replicas=9), "metadata.name: PinterestService/fine was given before"),
+        ({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d"}, "spec": {}}, "spec.selector"),
+    ],
+)
+def test_objects_that_would_be_lost_in_silence_are_refused(tmp_path: Path, bad: dict[str, Any], message: str) -> None:
+    done = run("place", "-f", write(tmp_path, "bad.yaml", member("m"), psvc("fine"), bad))
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"document 3: {message}" in done.stderr
+
+
+def test_kinds_that_placing_does_not_read_are_named(tmp_path: Path) -> None:
+    other = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), other))
+
+    assert done.exit_code == 0
+    assert "ignored Namespace/feed" in done.stderr
+    assert "document 3" in done.stderr
+
+
 def test_a_file_that_is_not_there_is_told() -> None:
     done = run("place", "-f", "nowhere.yaml")
 

@@ -273,6 +273,13 @@ def test_an_ingress_that_doors_cannot_express_is_left(spec: dict[str, Any], reas
     assert reason in left(done)["Ingress/web"]
 
 
+def test_an_ingress_that_is_left_must_not_have_the_name_of_the_one_that_is_made() -> None:
+    done = converted(deployment(), service(), service("out", type="LoadBalancer"), ingress(tls=[{"hosts": ["a.b"]}]))
+
+    assert "Ingress/web" in left(done)
+    assert "members make an Ingress web from spec.loadBalancers: rename Ingress/web" in notes(done)
+
+
 def using(name: str) -> dict[str, Any]:
     return {"volumes": [{"name": "conf", "configMap": {"name": name}}]}
 
