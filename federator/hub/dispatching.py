@@ -103,6 +103,8 @@ class Dispatching:
             self.holding.pop(key, None)
         if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
             await self._do(member, workload, record, action)
+        else:
+            self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
 
     def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
@@ -178,6 +180,10 @@ class Dispatching:
                 member.refused[key] = (type(trouble).__name__, str(trouble), False)
                 self.state.signals.fold(key)
             raise
+        self._accepted(member, key)
+
+    def _accepted(self, member: Member, key: WorkloadKey) -> None:
+        """No refusal stands any more."""
         if member.refused.pop(key, None) is not None:
             self.state.signals.fold(key)
 

@@ -46,11 +46,17 @@ class Plan:
     """Objects of ours that are being deleted and block their successors."""
     unrecorded: list[NativeKey] = field(default_factory=list)
     """Jobs that may go once their completed indexes are in the slice's status."""
+    postponed: dict[NativeKey, float] = field(default_factory=dict)
+    """Objects that vanished again and again after they were made, and the seconds until the next attempt."""
 
     @property
     def quiet(self) -> bool:
         """Nothing is on its way in or out."""
-        return not (self.ending or self.unrecorded or any(not work.want for work in self.work))
+        return not (self.ending or self.unrecorded or self.postponed or any(not work.want for work in self.work))
+
+
+REMAKE_BASE_S = 0.5
+REMAKE_CAP_S = 30.0
 
 
 @dataclass(slots=True)
@@ -123,6 +129,15 @@ class Verdicts:
         return tries.paused_until_s
 
 
+    def remake_wait_s(self, key: NativeKey, want: str, now_s: float) -> float:
+        """Seconds until an object that is gone may be made again: none at first, then longer each time. Somebody takes
+        it away as fast as we make it: the garbage collector, when its slice went and we have not heard of that."""
+        tries = self._tries.get(key)
+        if tries is None or tries.want != want or tries.count < 2:
+            return 0.0
+        return tries.last_s + min(REMAKE_CAP_S, REMAKE_BASE_S * 2.0 ** min(tries.count - 2, 16)) - now_s
+
+
 def native_key(obj: Mapping[str, Any]) -> NativeKey:
     meta = obj["metadata"]
     return (obj["kind"], meta.get("namespace", ""), meta["name"])
@@ -171,6 +186,9 @@ def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene:
 def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan) -> None:
     want, row = rows.digest(body), scene.live(key)
     if row is None:
+        if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:
+            found.postponed[key] = wait_s
+            return
         # Without force: should a foreign object of this name have come meanwhile, its owner wins and we hear of it.
         found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
         return

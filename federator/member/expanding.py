@@ -197,6 +197,8 @@ class Expander:
             raise judged.failure
         if plan.stubborn:
             return Revisit(row.key, self._options.futile_pause_s, "a native object does not keep what is written")
+        if plan.postponed:
+            return Revisit(row.key, min(plan.postponed.values()), "a native object keeps vanishing")
         if not (plan.quiet and arrived):
             # Events of our own writes bring the next turn; this is for those that never come.
             return Revisit(row.key, self._options.recheck_s, "native objects are on their way")

@@ -555,3 +555,16 @@ def test_a_generation_that_changes_no_decision_is_observed_whenever_placing_gets
         assert (await world.condition(PSVC, "feed", "web", "Reconciling"))["status"] == "False"
 
     play(scenario)
+
+
+def test_a_write_whose_reply_was_lost_leaves_no_refusal_behind() -> None:
+    async def scenario(world: World) -> None:
+        world.lose_reply.add(("hub", "b", "POST", "pinterestservices"))
+        await world.create(PSVC, "feed", "web", service(6))
+        await asyncio.sleep(10)
+        assert not world.lose_reply
+        await world.settle()
+
+        assert (await world.condition(PSVC, "feed", "web", "Applied"))["status"] == "True"
+
+    play(scenario)

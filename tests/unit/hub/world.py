@@ -35,7 +35,13 @@ class Tap:
             raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
         if request.method in WRITES and "/leases" not in request.path:
             self.world.writes[self.process, self.cluster, request.method, resource_of(request.path)] += 1
-        return await self.inner.request(request)
+        response = await self.inner.request(request)
+        if self.world.lose_reply and request.method in WRITES:
+            lost = (self.process, self.cluster, request.method, resource_of(request.path))
+            if lost in self.world.lose_reply:
+                self.world.lose_reply.discard(lost)
+                raise errors.Unreachable(f"the reply to {' '.join(lost)} was lost")
+        return response
 
     async def close(self) -> None:
         await self.inner.close()
@@ -56,6 +62,8 @@ class World:
     def __init__(self, fleet: FleetSpec, options: HubOptions, seed: int) -> None:
         self.writes: Counter[tuple[str, str, str, str]] = Counter()
         self.cut: set[tuple[str, str]] = set()
+        self.lose_reply: set[tuple[str, str, str, str]] = set()
+        """(process, cluster, method, resource) of writes that take effect but are not answered, once each."""
         self.federation = Federation(
             fleet=fleet,
             clock=Clock(EPOCH_S),
