@@ -21,7 +21,9 @@ from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store
+from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
+from federator.placement import engine
 
 log = logging.getLogger(__name__)
 
@@ -150,6 +152,7 @@ class Hosting:
         else:
             self.state.workloads[key] = new
             if old is not None and old.uid == new.uid and _asks_the_same(old, new):
+                self._note_progress(old, new)
                 self.state.signals.fold(key)
                 return
             self.state.evaluated.pop(key, None)
@@ -158,6 +161,16 @@ class Hosting:
         for record in self.state.records_of(key):
             self.state.signals.bury(key.namespace, record.name)
         self.state.signals.fold(key)
+
+    def _note_progress(self, old: Workload, new: Workload) -> None:
+        """Shards that are recorded as done hold neither room nor quota any more."""
+        record = self.state.record_of(new)
+        if new.verbs.unit is not Unit.SHARDS or new.ask is None or record is None:
+            return
+        done = new.progress().done
+        if done != old.progress().done:
+            self.state.books.record(engine.commitment(new.ask, record.shares, done))
+            self.state.signals.freed()
 
     def _record_changed(self, key: tuple[str, str], old: Record | None, new: Record | None) -> None:
         namespace, name = key

@@ -4,7 +4,7 @@ Reads plain objects as an API server (or a file) holds them; PlacementDecisions 
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from federator.model.decision import Decision
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.placement import engine, ordering
-from federator.placement.books import Books, Commitment
+from federator.placement.books import Books
 from federator.placement.policies import Rule
 
 
@@ -61,22 +61,9 @@ class Situation:
                 previous_hash=record.facts.inputs_hash if record is not None else "",
                 finished=workload.progress().done,
             )
-            self.books.record(commitment(ask, records.holdings(decision.shares)))
+            self.books.record(engine.commitment(ask, decision.shares, workload.progress().done))
             decided.append((ask, decision))
         return sorted(decided, key=lambda pair: pair[0].key)
-
-
-def commitment(ask: Ask, holdings: Sequence[Holding]) -> Commitment:
-    """What an ask's shares take from capacity and quota."""
-    return Commitment(
-        uid=ask.uid,
-        key=ask.key,
-        project=ask.project,
-        namespace=ask.key.namespace,
-        tier=ask.tier,
-        shape=ask.shape,
-        holdings=tuple(holdings),
-    )
 
 
 def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
@@ -123,7 +110,7 @@ def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
         if workload is not None and (not record.workload_uid or record.workload_uid == workload.uid):
             situation.records[record.key] = record
             if workload.ask is not None:
-                situation.books.record(commitment(workload.ask, records.holdings(record.shares)))
+                situation.books.record(engine.commitment(workload.ask, record.shares, workload.progress().done))
         elif (charged := record.commitment()) is not None:
             situation.books.record(charged)
 

@@ -29,9 +29,9 @@ from federator.model.ask import Ask, Policy
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
-from federator.placement import engine, inputs, ordering
-from federator.placement.books import Commitment
+from federator.placement import engine, inputs, ordering, waking
 from federator.placement.ledger import Ledger
+from federator.placement.waking import Change, Waiting
 
 log = logging.getLogger(__name__)
 
@@ -65,17 +65,18 @@ class Placing:
         self.events = events
         self.clock = clock
         self.queue: WorkQueue[WorkloadKey] = WorkQueue("placing", rng=rng, metrics=state.metrics)
-        self.waiting: dict[WorkloadKey, frozenset[str]] = {}
-        """Workloads with a shortfall, and the clusters whose news could help (empty: any)."""
+        self.waiting: dict[WorkloadKey, Waiting] = {}
+        """Workloads that lack something, and what news could help them."""
+        self._attempts: dict[WorkloadKey, int] = {}
         state.signals.to_place.append(self.queue.add)
 
     async def run(self) -> None:
         options = self.state.options
         await self.queue.run_batches(self.turn, most=options.batch_size, linger_s=options.batch_linger_s)
 
-    def wake_waiting(self) -> None:
-        """Room, quota or membership changed: whoever is short is asked again."""
-        for key in sorted(self.waiting):
+    def wake(self, change: Change) -> None:
+        """Room, quota or membership changed: those whom it could help are decided again."""
+        for key in waking.woken((change,), self.waiting.values()):
             self.queue.add(key)
 
     async def turn(self, batch: Sequence[WorkloadKey]) -> None:
@@ -91,8 +92,9 @@ class Placing:
         for ask in ordering.order([item.ask for item in due.values()], self.state.books):
             item = due[ask.key]
             decision = self._decide(item, snapshot, ledger)
-            self.state.books.record(self._commitment(item.ask, decision))
-            self._note_waiting(decision)
+            done = item.workload.progress().done
+            self.state.books.record(engine.commitment(item.ask, decision.shares, done))
+            self._note_waiting(item.ask, decision)
             decided.append((item, decision))
         async with asyncio.TaskGroup() as group:
             for item, decision in decided:
@@ -137,7 +139,8 @@ class Placing:
             self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
         record = self.state.record_of(workload)
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
-        if record is not None and valid and not record.facts.shortfall and not self._capped(key, record):
+        complete = record is not None and record.facts.reason is Reason.CHOSEN
+        if record is not None and valid and complete and not self._capped(key, record):
             return None
         return Due(workload, ask, record, found)
 
@@ -213,22 +216,17 @@ class Placing:
             )
         return tuple(held)
 
-    def _commitment(self, ask: Ask, decision: Decision) -> Commitment:
-        return Commitment(
-            uid=ask.uid,
-            key=ask.key,
-            project=ask.project,
-            namespace=ask.key.namespace,
-            tier=ask.tier,
-            shape=ask.shape,
-            holdings=records.holdings(decision.shares),
-        )
-
-    def _note_waiting(self, decision: Decision) -> None:
-        if decision.shortfall > 0:
-            self.waiting[decision.key] = frozenset()
-        else:
-            self.waiting.pop(decision.key, None)
+    def _note_waiting(self, ask: Ask, decision: Decision) -> None:
+        waiting = waking.waits(ask, decision)
+        key = decision.key
+        if waiting is None:
+            self.waiting.pop(key, None)
+            self._attempts.pop(key, None)
+            return
+        attempts = self._attempts[key] = self._attempts.get(key, -1) + 1
+        self.waiting[key] = waiting
+        # News wakes it; news may also have been missed.
+        self.queue.add_after(key, waking.retry_after_s(attempts))
 
     async def _commit(self, item: Due, decision: Decision) -> None:
         """Writes a decision if it says anything new. A failed write takes the key again."""

@@ -35,6 +35,7 @@ from federator.kube.lanes import Lane
 from federator.kube.metrics import Metrics
 from federator.kube.transport import Transport
 from federator.model.names import WorkloadKey
+from federator.placement.waking import Change, News
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +85,7 @@ class HubProcess:
         self._writers: asyncio.TaskGroup | None = None
         """Owner of what writes, while this hub leads."""
         self._lines: dict[str, list[asyncio.Task[None]]] = {}
-        self.state.signals.on_freed.append(self.placing.wake_waiting)
+        self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
 
     async def run(self) -> None:
         """Runs everything until cancelled. Raises `LeaseLost` when another may lead from now on."""
@@ -256,7 +257,7 @@ class HubProcess:
             self.hosting.place_all()
         self.reporting.changed(member)
         self.reporting.ask_all()
-        self.placing.wake_waiting()
+        self.placing.wake(Change(News.CLUSTER, member.name))
         for key, holders in sorted(self.state.holders.items()):
             if member.name in holders:
                 self._touch(key)
@@ -288,6 +289,8 @@ class HubProcess:
         if workload is None or seen is None or seen.deleting or member.verified.of(seen) is None:
             self.state.signals.dispatch(key)
         for record in self.state.records_of(key):
+            if seen is None and record.share_of(member.name) is None:
+                self.state.books.vacate(member.name, record.workload_uid)
             if record.deleting or workload is None or record.workload_uid != workload.uid:
                 self.state.signals.bury(key.namespace, record.name)
         self.state.signals.fold(key)
@@ -295,4 +298,4 @@ class HubProcess:
     def _capacity_changed(self, member: Member) -> None:
         self.reporting.changed(member)
         self.reporting.questions.add(member.name)
-        self.placing.wake_waiting()
+        self.placing.wake(Change(News.ROOM, member.name))
