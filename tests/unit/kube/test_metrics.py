@@ -9,7 +9,9 @@ from prometheus_client import Gauge, Histogram
 from federator.kube import errors, metrics
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.kube.elector import Elector
 from federator.kube.lanes import Lane
+from federator.kube.lease import LeaseOptions
 from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store
@@ -40,10 +42,24 @@ async def test_the_parts_of_this_floor_report_every_row_of_the_table():
     async def breaks() -> None:
         raise ValueError
 
+    async def leads(_term: int) -> None:
+        raise AssertionError("there is no host to lead")
+
+    elector = Elector(
+        Client(Script(after=status(500, "InternalError")), rng=rng),
+        namespace="ns",
+        name="hub",
+        identity="hub-1",
+        options=LeaseOptions(),
+        clock=Clock(0),
+        rng=rng,
+        metrics=one,
+    )
     lane = Lane("m1", clock=Clock(0), rng=rng, metrics=one)
     async with Supervisor("test", rng=rng, metrics=one) as supervisor:
         supervisor.start("reflector", reflector.run)
         supervisor.start("queue", queue.run, fails_once)
+        supervisor.start("election", elector.lead, leads)
         supervisor.start("broken", breaks)
         supervisor.start("lag", metrics.measure_loop_lag, one.child("federator_loop_lag_seconds").observe)
         queue.add("a")
@@ -59,7 +75,7 @@ async def test_the_parts_of_this_floor_report_every_row_of_the_table():
 
 
 def test_nothing_is_split_by_what_users_can_make_many_of():
-    allowed = {"cluster", "verb", "resource", "code", "trouble", "task", "name", "error"}
+    allowed = {"cluster", "verb", "resource", "code", "trouble", "task", "name", "error", "result"}
     assert {label for row in metrics.TABLE for label in row.labels} <= allowed
     assert all(row.help.endswith(".") for row in metrics.TABLE)
 
