@@ -120,17 +120,38 @@ def _why_not(item: Item) -> str:
 
 
 def _check(draft: Draft) -> None:
-    """What is made must be valid; a problem is told with the field of the object that it came from."""
+    """What is made must be valid; problems are told with the object and field that they came from."""
     try:
         read.load(draft.obj)
     except read.InvalidObject as bad:
-        found = [FieldError(_origin(error.path, draft), error.message) for error in bad.errors]
-        raise BadInput(draft.item.origin, draft.item.title, found) from None
+        found = [(*_source(error.path, draft), error.message) for error in bad.errors]
+        guilty = found[0][0]
+        problems = [FieldError(path, message) for item, path, message in found if item is guilty]
+        raise BadInput(guilty.origin, guilty.title, problems) from None
 
 
-def _origin(path: str, draft: Draft) -> str:
-    """The path in the input; the pod template is the part that may have stood elsewhere."""
-    return draft.path + path.removeprefix("spec.template") if path.startswith("spec.template") else path
+_SOURCES: Final = (
+    ("spec.service", "Service", "spec"),
+    ("spec.config", "ConfigMap", "data"),
+    ("spec.loadBalancers", "Ingress", "spec.rules"),
+    ("spec.iamRole", "ServiceAccount", "metadata.annotations"),
+)
+"""Field of a workload -> the part that it was made from, and where it stood there."""
+
+
+def _source(path: str, draft: Draft) -> tuple[Item, str]:
+    """The object of the input that a field was made from, and its path there."""
+    if path.startswith("spec.template"):
+        return draft.item, draft.path + path.removeprefix("spec.template")
+    if path.startswith("spec.updateStrategy.max"):
+        return draft.item, path.replace("updateStrategy", "strategy.rollingUpdate")
+    for prefix, kind, origin in _SOURCES:
+        if path.startswith(prefix):
+            rest = path.removeprefix(prefix) if kind != "Ingress" else ""
+            for item in draft.parts:
+                if item.kind == kind:
+                    return item, origin + rest
+    return draft.item, path
 
 
 _ORDER: Final = ("project", "tier", "priority", "suspend", "replicas", "shards", "parallelism")

@@ -9,8 +9,9 @@ from typing import Any, Final
 
 from federator.api import pinterestservice, raw, read
 from federator.api.raw import Obj
-from federator.expand.convertbook import Book, Draft, Item, LeftAlone, listed, only_fields
+from federator.expand.convertbook import BadInput, Book, Draft, Item, LeftAlone, listed, only_fields
 from federator.model import selectors
+from federator.model.errors import FieldError
 
 HELP: Final = "apply it in the members: the pods there keep the labels that it selects"
 _KNOWN: Final = frozenset({"ports", "selector", "type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"})
@@ -155,6 +156,9 @@ def _ports(item: Item, draft: Draft) -> list[dict[str, Any]]:
 
 
 def _port(port: Obj, index: int, item: Item, draft: Draft) -> dict[str, Any]:
+    if not raw.integer(port, "port"):
+        problem = FieldError(f"spec.ports[{index}].port", "must be an integer from 1 to 65535")
+        raise BadInput(item.origin, item.title, [problem])
     known = frozenset({"name", "port", "targetPort", "protocol", "appProtocol"})
     assigned = {"nodePort"} if item.live or (_is_outer(item) and "nodePort" not in port) else set()
     only_fields(

@@ -95,31 +95,32 @@ def _without_duplicate_env(container: dict[str, Any], path: str, tell: Tell) -> 
 
 def _without_duplicates(holder: dict[str, Any], field: str, key: str, path: str, tell: Tell) -> None:
     entries = raw.items(holder, field)
-    last = {entry.get(key): index for index, entry in enumerate(entries) if isinstance(entry, dict)}
-    kept = [e for index, e in enumerate(entries) if not isinstance(e, dict) or last[e.get(key)] == index]
-    if len(kept) < len(entries):
-        twice = sorted(
-            {str(e.get(key)) for index, e in enumerate(entries) if isinstance(e, dict) and last[e.get(key)] != index}
-        )
-        tell(f"{path}.{field} has {', '.join(twice)} more than once; the last one is kept")
-        holder[field] = kept
+    last = {raw.text(entry, key): index for index, entry in enumerate(entries) if raw.text(entry, key)}
+    twice = {raw.text(e, key) for i, e in enumerate(entries) if last.get(raw.text(e, key), i) != i}
+    if twice:
+        tell(f"{path}.{field} has {', '.join(sorted(twice))} more than once; the last one is kept")
+        holder[field] = [e for i, e in enumerate(entries) if last.get(raw.text(e, key), i) == i]
 
 
 def _without_duplicate_ports(container: dict[str, Any], path: str, tell: Tell) -> dict[str, int]:
     """One entry for each port and protocol; returns the names that are gone, with their numbers."""
-    kept: dict[tuple[Any, str], Any] = {}
+    entries = raw.items(container, "ports")
+    kept: dict[tuple[int, str], int] = {}
     gone: dict[str, int] = {}
-    for entry in raw.objects(container, "ports"):
-        key = (entry.get("containerPort"), raw.text(entry, "protocol", default="TCP"))
-        before = kept.get(key)
-        if before is None or (raw.text(entry, "name") and not raw.text(before, "name")):
-            kept[key] = entry
-        elif raw.text(entry, "name") and isinstance(key[0], int):
-            gone[raw.text(entry, "name")] = key[0]
-    if len(kept) < len(raw.objects(container, "ports")):
+    for index, entry in enumerate(entries):
+        number = raw.integer(entry, "containerPort")
+        key = (number, raw.text(entry, "protocol", default="TCP"))
+        name = raw.text(entry, "name")
+        better = key not in kept or (name and not raw.text(entries[kept[key]], "name"))
+        if number and better:
+            kept[key] = index
+        elif number and name:
+            gone[name] = number
+    chosen = [e for i, e in enumerate(entries) if not raw.integer(e, "containerPort") or i in kept.values()]
+    if len(chosen) < len(entries):
         named = f"; the name {', '.join(sorted(gone))} is replaced by its number" if gone else ""
         tell(f"{path}.ports names a port more than once; one entry is kept{named}")
-        container["ports"] = list(kept.values())
+        container["ports"] = chosen
     return gone
 
 

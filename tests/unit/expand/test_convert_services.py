@@ -83,6 +83,24 @@ def test_objects_without_identity_or_sense_are_bad_input(obj: dict[str, Any], fi
     assert field in [error.path for error in bad.value.errors]
 
 
+@pytest.mark.parametrize(
+    ("part", "title", "field"),
+    [
+        (service(port={"port": 70000}), "Service/web", "spec.ports[0].port"),
+        (service(port={"port": "http"}), "Service/web", "spec.ports[0].port"),
+        (native("ConfigMap", "c", data={"a": 1}), "ConfigMap/c", "data.a"),
+        (ingress(host="No Host"), "Ingress/web", "spec.rules"),
+    ],
+)
+def test_a_wrong_field_is_told_of_the_object_it_stands_in(part: dict[str, Any], title: str, field: str) -> None:
+    others = [service()] if part["kind"] != "Service" else []
+    with pytest.raises(BadInput) as bad:
+        convert.convert([("", obj) for obj in (deployment(pod=using("c")), *others, part)])
+
+    assert bad.value.title == title
+    assert bad.value.errors[0].path.startswith(field)
+
+
 def test_a_fractional_quantity_becomes_a_text_and_is_told() -> None:
     done = converted(deployment(container={"resources": {"requests": {"cpu": 0.5}, "limits": {"memory": 1e9}}}))
 
