@@ -96,3 +96,14 @@ def only(done: Conversion) -> dict[str, Any]:
 
 def notes(done: Conversion) -> str:
     return "\n".join(f"{note.title}: {note.text}" for note in done.notes)
+
+
+def using(name: str) -> dict[str, Any]:
+    """Pod fields that mount a ConfigMap."""
+    return {"volumes": [{"name": "conf", "configMap": {"name": name}}]}
+
+
+def container(obj: dict[str, Any]) -> dict[str, Any]:
+    """The first container of a workload."""
+    found: dict[str, Any] = obj["spec"]["template"]["spec"]["containers"][0]
+    return found
