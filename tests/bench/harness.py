@@ -1,0 +1,176 @@
+"""What a benchmark's row is, when it is good enough, and how rows are printed and written.
+
+`run.py` is the program; the files beside it measure. Gates come from the budgets: ratios to a floor that is measured
+in the same run wherever there is one, absolute figures otherwise. Nothing here takes a time.
+"""
+
+import dataclasses
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Against(StrEnum):
+    """What a gate bounds."""
+
+    FLOOR = "floor"
+    """ours / floor is at most the gate."""
+    MOST = "most"
+    """ours is at most the gate."""
+    LEAST = "least"
+    """ours is at least the gate, scaled by the calibration score: a rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One line of the table: what is measured and what it must reach."""
+
+    id: str
+    group: str
+    """The file that measures it; rows of one group share a process and what was set up in it."""
+    what: str
+    against: Against
+    gate: float
+    unit: str
+    preview: bool = False
+    """Shown, but never a reason for failure: its part of the program is still to come."""
+
+
+ROWS: tuple[Row, ...] = (
+    Row("S4", "writes", "writes per workload until settled, embedded; floor P + 2", Against.FLOOR, 1.0, "writes"),
+    Row("S4r", "real", "the same on real servers, from their metrics", Against.FLOOR, 1.0, "writes"),
+    Row("S5", "rest", "10,000 workloads at rest for 10 virtual minutes, embedded", Against.MOST, 0, "writes"),
+    Row("S5r", "real", "1,000 workloads at rest for 60 s on real servers", Against.MOST, 0, "writes"),
+    Row("S6", "fanout", "one placement on 100 embedded members; floor: the POSTs alone", Against.MOST, 2.0, "s"),
+    Row("S3", "real", "idle: created to member object, p50; floor: three writes in a row", Against.FLOOR, 2.0, "ms"),
+    Row("S1", "real", "1,000 Deployments x 3 real members; floor: the same requests", Against.FLOOR, 1.6, "s"),
+    Row("S1p", "real", "PinterestServices x 3 until every Deployment exists", Against.FLOOR, 1.8, "s"),
+    Row("T3", "storm", "1,000 roll-outs x 20 members: status writes per workload", Against.MOST, 1.0, "1/s"),
+    Row("T3lag", "storm", "the same: lag of the hub's loop, p99", Against.MOST, 50.0, "ms"),
+    Row("I1", "ingest", "watch events into the store; floor: decoding them", Against.FLOOR, 3.0, "us"),
+    Row("R1", "restart", "restart with 100,000 placed workloads; floor: listing them", Against.FLOOR, 2.0, "s"),
+    Row("R1w", "restart", "writes of that restart until everything was compared", Against.MOST, 0, "writes"),
+    Row("M1", "restart", "memory of a hub with 100,000 workloads x 2 members", Against.MOST, 500.0, "MB"),
+    Row("M3", "wide", "memory of a hub with 1,000 members", Against.MOST, 400.0, "MB"),
+    Row("E1", "engine", "online decisions, 10 clusters", Against.LEAST, 10_000, "1/s", preview=True),
+    Row("E2", "engine", "online decisions, 100 clusters", Against.LEAST, 5_000, "1/s", preview=True),
+    Row("E3", "engine", "online decisions, 1,000 clusters", Against.LEAST, 2_000, "1/s", preview=True),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What was measured for one row. `failed` says why there is no figure."""
+
+    id: str
+    ours: float = 0.0
+    floor: float | None = None
+    notes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    failed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A result beside its row."""
+
+    row: Row
+    result: Result
+    gate: float
+    """Scaled, where the row is a rate."""
+    ok: bool
+
+    @property
+    def ratio(self) -> float | None:
+        """ours / floor; None without a floor."""
+        floor = self.result.floor
+        return None if self.result.failed or not floor else self.result.ours / floor
+
+    def as_dict(self) -> dict[str, Any]:
+        """The object of build/bench.json."""
+        failed = bool(self.result.failed)
+        return {
+            "id": self.row.id,
+            "what": self.row.what,
+            "ours": None if failed else _short(self.result.ours),
+            "floor": None if self.result.floor is None else _short(self.result.floor),
+            "ratio": None if self.ratio is None else _short(self.ratio),
+            "gate": _short(self.gate),
+            "against": self.row.against.value,
+            "unit": self.row.unit,
+            "ok": self.ok,
+            "preview": self.row.preview,
+            "failed": self.result.failed,
+            "notes": dict(self.result.notes),
+        }
+
+
+def judge(row: Row, result: Result, speed: float) -> Judged:
+    """`speed`: calibration score here / reference; only rates are scaled by it."""
+    if row.against is Against.LEAST:
+        gate = row.gate * speed
+        ok = result.ours >= gate
+    elif row.against is Against.MOST:
+        gate, ok = row.gate, result.ours <= row.gate
+    else:
+        gate = row.gate
+        ok = result.floor is not None and result.floor > 0 and result.ours / result.floor <= gate
+    return Judged(row, result, gate, ok and not result.failed)
+
+
+def chosen(only: str) -> tuple[Row, ...]:
+    """The rows of a list such as `S1,S4` ("" for all). Raises ValueError with the ids there are."""
+    if not only:
+        return ROWS
+    wanted = {name.strip() for name in only.split(",") if name.strip()}
+    if unknown := wanted - {row.id for row in ROWS}:
+        known = ", ".join(row.id for row in ROWS)
+        raise ValueError(f"there is no row {', '.join(sorted(unknown))}; there are {known}")
+    return tuple(row for row in ROWS if row.id in wanted)
+
+
+def table(judged: Sequence[Judged]) -> str:
+    """The table as people read it."""
+    head = ("id", "ours", "floor", "ratio", "gate", "unit", "ok", "what")
+    lines = [head, *(_cells(one) for one in judged)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    shown = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in lines]
+    return "\n".join(shown)
+
+
+def _cells(one: Judged) -> tuple[str, ...]:
+    result, row = one.result, one.row
+    if result.failed:
+        return (row.id, "-", "-", "-", _bound(one), row.unit, "no", f"{row.what}: {result.failed}")
+    verdict = "yes" if one.ok else "preview" if row.preview else "no"
+    floor = "-" if result.floor is None else _number(result.floor)
+    ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
+    return (row.id, _number(result.ours), floor, ratio, _bound(one), row.unit, verdict, row.what)
+
+
+def _bound(one: Judged) -> str:
+    sign = ">= " if one.row.against is Against.LEAST else "<= "
+    return sign + _number(one.gate) + ("x" if one.row.against is Against.FLOOR else "")
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 or value == int(value) else f"{value:.3g}"
+
+
+def _short(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def percentile(values: Iterable[float], percent: float) -> float:
+    """The smallest value that at least `percent` of all are not above. Raises ValueError without values."""
+    ordered = sorted(values)
+    if not ordered:
+        raise ValueError("a percentile of nothing")
+    position = max(0, -(-len(ordered) * percent // 100) - 1)
+    return ordered[int(position)]
+
+
+def middle(values: Iterable[float]) -> float:
+    """The median."""
+    return statistics.median(values)

@@ -1,0 +1,64 @@
+"""S4: how many writes one workload costs, from its creation until it has settled, on an embedded federation.
+
+The budget is P + 2 (a decision, P slices, one settled status) for a workload whose copies come up at once. Counted by
+a transport, by (resource, subresource); Events and leases apart.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from federator.embedded import virtualtime
+from federator.embedded.federation import Federation, ensure
+from federator.kube.clock import Clock
+from tests.bench import fleets
+from tests.bench.harness import Result
+
+CLUSTERS = 3
+
+
+def measure(_wanted: frozenset[str], scale: float) -> Iterator[Result]:
+    yield virtualtime.run(_run(max(1, round(100 * scale))))
+
+
+async def _run(count: int) -> Result:
+    ledger = fleets.Ledger()
+    federation = fleets.federation(fleets.fleet(CLUSTERS), Clock(fleets.EPOCH_S), ledger)
+    await federation.start()
+    host = federation.client("host")
+    await ensure(host, fleets.spread_policy(), "clusterplacementpolicies")
+    await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces")
+    await federation.until_settled(120.0)
+    await _first_of_their_kind(federation)
+    before, of_before = ledger.by_resource("hub"), dict(ledger.of)
+    members_before = ledger.total("")
+    for index in range(count):
+        await ensure(host, fleets.deployment(f"d{index}", "bench", 6), "deployments")
+        await ensure(host, fleets.service(f"s{index}", "bench", 6), "pinterestservices")
+    await federation.until_settled(300.0)
+    per = {
+        what: (number - before.get(what, 0)) / (2 * count)
+        for what, number in ledger.by_resource("hub").items()
+        if number != before.get(what, 0)
+    }
+    of = {name: ledger.of["hub", name] for index in range(count) for name in (f"d{index}", f"s{index}")}
+    assert not set(of) & {name for _, name in of_before}
+    worst = max(of.values())
+    ours = ledger.total("hub") - sum(before.values()) + sum(n for what, n in before.items() if "events" in what)
+    notes: dict[str, Any] = {
+        "clusters": CLUSTERS,
+        "hub_writes_per_workload": {what: round(number, 3) for what, number in per.items()},
+        "worst_workload": worst,
+        "mean": round(sum(of.values()) / len(of), 3),
+        "other_hub_writes": ours - sum(of.values()),
+        "member_writes_per_workload": round((ledger.total("") - members_before - ours) / (2 * count), 2),
+    }
+    await federation.stop()
+    return Result("S4", ours=worst, floor=CLUSTERS + 2, notes=notes)
+
+
+async def _first_of_their_kind(federation: Federation) -> None:
+    """Namespaces and questions to members are paid for once, not by every workload."""
+    host = federation.client("host")
+    await ensure(host, fleets.deployment("first-d", "bench", 6), "deployments")
+    await ensure(host, fleets.service("first-s", "bench", 6), "pinterestservices")
+    await federation.until_settled(120.0)
