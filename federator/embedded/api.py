@@ -6,11 +6,14 @@ process, HTTP) only carry; whatever they share is here.
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from urllib.parse import unquote
 
 from federator.embedded import (
     deleting,
     discovery,
+    fieldselectors,
+    impersonation,
     patching,
     reading,
     refusals,
@@ -21,23 +24,20 @@ from federator.embedded import (
 )
 from federator.embedded.context import Context
 from federator.embedded.messages import Answer, ApiRequest, Caller, Target, json_answer, text_answer
+from federator.embedded.rbac import Attributes
 from federator.embedded.resources import ResourceInfo
-from federator.embedded.reviews import Attributes, Authorizer
 from federator.embedded.subresources import Handler
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch"}
 _NON_RESOURCE = "other"
+_NAMESPACES = ("", "namespaces")
 
 
 class Api:
     """One server's request handling. `requests` counts (verb, "plural.group/subresource") for budgets and metrics."""
 
-    def __init__(
-        self, ctx: Context, authorizer: Authorizer | None = None, tokens: Mapping[str, Caller] | None = None
-    ) -> None:
+    def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
-        self.authorizer: Authorizer = authorizer or reviews.MastersOnly()
-        self.tokens = dict(tokens or {})
         self.requests: Counter[tuple[str, str]] = Counter()
         self._discovery = discovery.Discovery(ctx.registry)
 
@@ -55,17 +55,14 @@ class Api:
     def _answer(self, request: ApiRequest) -> Answer:
         target = self._route(request.path)
         if target is None:
-            self._permit(request.caller, Attributes(verb=request.method.lower(), path=request.path))
+            self._permit(request, Attributes(verb=request.method.lower(), path=request.path))
             self.requests[(request.method.lower(), _NON_RESOURCE)] += 1
             if request.method != "GET":
                 raise refusals.method_not_allowed()
             return self._discovery.answer(request)
         verb = _verb(request, target)
         info = target.info
-        self._permit(
-            request.caller,
-            Attributes(verb, info.group, info.plural, target.subresource, target.namespace or "", target.name),
-        )
+        request = self._permit(request, _attributes(request, verb, target))
         counted = f"{info.qualified_resource}/{target.subresource}" if target.subresource else info.qualified_resource
         self.requests[(verb, counted)] += 1
         answer = self._handler(request.method, verb, target)(self.ctx, request, target)
@@ -87,7 +84,7 @@ class Api:
         if not info.is_stored:
             if verb != "create":
                 raise refusals.method_not_allowed()
-            return self._review
+            return reviews.answer
         if verb not in info.verbs or (verb in {"update", "patch"} and not target.name):
             raise refusals.method_not_allowed()
         if verb == "create" and target.name:
@@ -97,22 +94,17 @@ class Api:
             raise refusals.method_not_allowed()
         return _HANDLERS[verb]
 
-    def _review(self, ctx: Context, request: ApiRequest, target: Target) -> Answer:
-        return reviews.answer(ctx, request, target, self.authorizer, self.tokens.get)
-
-    def _permit(self, caller: Caller, attributes: Attributes) -> None:
-        if self.authorizer.allows(caller, attributes) is not None:
-            return
-        if attributes.path:
-            why = f'User "{caller.name}" cannot {attributes.verb} path "{attributes.path}"'
-            raise refusals.Refusal(403, "Forbidden", f"forbidden: {why}", {})
-        resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
-        scope = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
-        why = (
-            f'User "{caller.name}" cannot {attributes.verb} resource "{resource}" '
-            f'in API group "{attributes.group}" {scope}'
-        )
-        raise refusals.forbidden(attributes.group, attributes.resource, attributes.name, why)
+    def _permit(self, request: ApiRequest, attributes: Attributes) -> ApiRequest:
+        """The request in the name of whom it acts as. Raises `Refusal` 403."""
+        authorizer = self.ctx.authorizer
+        caller = impersonation.actor(request, authorizer)
+        if caller is None:
+            verb = impersonation.verb_on(request.headers["impersonate-user"], attributes.verb)
+            raise _forbidden(request.caller, replace(attributes, verb=verb), "")
+        decision = authorizer.decide(caller, attributes)
+        if not decision.allowed:
+            raise _forbidden(caller, attributes, decision.reason)
+        return request if caller is request.caller else replace(request, caller=caller)
 
     def _route(self, path: str) -> Target | None:
         """The resource a path names; None for discovery and health. Raises `Refusal` 404 for an unknown resource."""
@@ -142,6 +134,36 @@ def _target(info: ResourceInfo, namespace: str | None, rest: list[str]) -> Targe
     name = rest[0] if rest else ""
     subresource = rest[1] if len(rest) > 1 else ""
     return Target(info, namespace, name, subresource, "/".join(rest[2:]))
+
+
+def _attributes(request: ApiRequest, verb: str, target: Target) -> Attributes:
+    """What the authorizer is asked about a resource request."""
+    info, namespace, name = target.info, target.namespace or "", target.name
+    if info.key == _NAMESPACES:
+        # A namespace lies in itself.
+        namespace = name
+    if not name and verb in {"list", "watch", "deletecollection"}:
+        try:
+            name = fieldselectors.only_name(request.param("fieldSelector")) or ""
+        except refusals.Refusal:
+            # The handler says what is wrong with it, to those who may ask.
+            name = ""
+    return Attributes(verb, info.group, info.plural, target.subresource, namespace, name)
+
+
+def _forbidden(caller: Caller, attributes: Attributes, reason: str) -> refusals.Refusal:
+    """403 in the words of a real server."""
+    because = f": {reason}" if reason else ""
+    if attributes.path:
+        why = f'User "{caller.name}" cannot {attributes.verb} path "{attributes.path}"{because}'
+        return refusals.Refusal(403, "Forbidden", f"forbidden: {why}", {})
+    resource = attributes.resource + (f"/{attributes.subresource}" if attributes.subresource else "")
+    scope = f'in the namespace "{attributes.namespace}"' if attributes.namespace else "at the cluster scope"
+    why = (
+        f'User "{caller.name}" cannot {attributes.verb} resource "{resource}" '
+        f'in API group "{attributes.group}" {scope}{because}'
+    )
+    return refusals.forbidden(attributes.group, attributes.resource, attributes.name, why)
 
 
 def _verb(request: ApiRequest, target: Target) -> str:

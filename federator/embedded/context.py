@@ -1,12 +1,16 @@
-"""What every request handler of one embedded server needs: its store, its registry, its clock and its address pool."""
+"""What every request handler of one embedded server needs: its store, its registry, its clock, its address pool,
+and who may do what.
+"""
 
 import random
 from dataclasses import dataclass, field
 
 from federator.embedded import builtins, refusals
+from federator.embedded.rbac import Rbac
 from federator.embedded.registry import Registry
 from federator.embedded.revisions import DELETED, Event, JsonObject
 from federator.embedded.store import Store
+from federator.embedded.tokens import Tokens
 from federator.kube.clock import Clock
 
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
@@ -78,12 +82,15 @@ class Context:
     store: Store
     clock: Clock
     rng: random.Random
+    tokens: Tokens
     registry: Registry = field(init=False)
     addresses: ServiceAddresses = field(init=False)
+    authorizer: Rbac = field(init=False)
 
     def __post_init__(self) -> None:
         self.registry = Registry(self.store)
         self.addresses = ServiceAddresses(self.store)
+        self.authorizer = Rbac(self.store, self.registry)
 
     def generated_name(self, base: str) -> str:
         """`base` and five random letters, as for generateName."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from federator.api import crds, kinds
 from federator.embedded import fleetfile
+from federator.embedded.controllers.behaviour import Defaults
 from federator.embedded.fleetfile import FleetSpec
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
@@ -46,6 +47,8 @@ class Federation:
     hub_options: HubOptions = field(default_factory=HubOptions)
     member_options: MemberOptions = field(default_factory=MemberOptions)
     wrap: Wrap = lambda process, cluster, transport: transport
+    pods: Defaults = field(default_factory=Defaults)
+    """How pods of the members behave that say nothing about it."""
     host: EmbeddedCluster = field(init=False)
     members: dict[str, EmbeddedCluster] = field(init=False, default_factory=dict)
     hubs: int = 1
@@ -59,7 +62,11 @@ class Federation:
         self.host = EmbeddedCluster("host", clock=self.clock, rng=self._split(), workloads=False)
         for member in self.fleet.members:
             self.members[member.name] = EmbeddedCluster(
-                member.name, clock=self.clock, rng=self._split(), nodes=fleetfile.pools(member)
+                member.name,
+                clock=self.clock,
+                rng=self._split(),
+                nodes=fleetfile.pools(member),
+                defaults=self.pods,
             )
 
     def _split(self) -> random.Random:

@@ -62,6 +62,7 @@ async def serve(cluster: EmbeddedCluster, host: str = "127.0.0.1", port: int = 0
         raise NotLoopback(f"an embedded API listens on loopback only; {host} is reachable from elsewhere")
     runner = web.ServerRunner(_Listener(_Door(cluster)), shutdown_timeout=_SHUTDOWN_S)
     await runner.setup()
+    cluster.trust(certificates.server_identity().ca_pem.decode())
     site = web.TCPSite(runner, host, port, ssl_context=certificates.server_identity().context)
     try:
         await site.start()
@@ -129,7 +130,10 @@ class _Door:
             return _whole(_refusal(413, "RequestEntityTooLarge", message))
         except TimeoutError:
             return _whole(_refusal(408, "Timeout", f"the body did not arrive within {BODY_TIMEOUT_S:g} s"))
-        headers = {name.lower(): value for name, value in request.headers.items()}
+        headers: dict[str, str] = {}
+        for name, value in request.headers.items():
+            known = headers.get(name.lower())
+            headers[name.lower()] = value if known is None else f"{known},{value}"
         query: dict[str, list[str]] = {}
         for name, value in request.query.items():
             query.setdefault(name, []).append(value)
@@ -146,7 +150,7 @@ class _Door:
         scheme, _, token = request.headers.get("Authorization", "").partition(" ")
         if not scheme:
             return _ANONYMOUS if request.path in _OPEN_PATHS else None
-        return self._api.tokens.get(token.strip()) if scheme.lower() == "bearer" else None
+        return self._api.ctx.tokens.caller(token.strip()) if scheme.lower() == "bearer" else None
 
 
 def _refusal(code: int, reason: str, message: str) -> Answer:

@@ -7,19 +7,19 @@ virtual), since its clock is that loop's.
 import random
 from collections.abc import Sequence
 
+from federator.embedded import bootstrap, tokens
 from federator.embedded.api import Api
 from federator.embedded.context import Context
 from federator.embedded.controllers import Controllers, NodePool
+from federator.embedded.controllers.behaviour import Defaults
 from federator.embedded.crdcleanup import CrdCleanup
 from federator.embedded.inprocess import InProcessTransport
 from federator.embedded.messages import ADMIN, Caller
 from federator.embedded.registry import Registry
-from federator.embedded.resources import ResourceInfo
-from federator.embedded.reviews import Authorizer
 from federator.embedded.store import Store
+from federator.embedded.tokens import Tokens
 from federator.kube.clock import Clock
 
-INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 TOKEN_BYTES = 16
 
 
@@ -27,7 +27,8 @@ class EmbeddedCluster:
     """An API server in this process. Everything it draws by chance comes from `rng`.
 
     `nodes` are the machines its kubelet stand-ins run (none on a host); `workloads=False` leaves only the namespace and
-    garbage-collection controllers, as on a dedicated host; `controllers=False` leaves the bare API.
+    garbage-collection controllers, as on a dedicated host; `controllers=False` leaves the bare API. `defaults` is how
+    pods behave that say nothing about it, `events` how many events its controllers keep.
     """
 
     def __init__(
@@ -36,22 +37,24 @@ class EmbeddedCluster:
         *,
         clock: Clock,
         rng: random.Random,
-        authorizer: Authorizer | None = None,
         controllers: bool = True,
         workloads: bool = True,
         nodes: Sequence[NodePool] = (),
+        defaults: Defaults = Defaults(),  # noqa: B008  # frozen
+        events: int = 500,
         history: int = 2000,
     ) -> None:
         self.name = name
         self.clock = clock
         self.store = Store(clock, rng, history=history)
-        self.context = Context(name, self.store, clock, rng)
         self.token = rng.randbytes(TOKEN_BYTES).hex()
         """The bearer token of the administrator, over HTTP."""
-        self.api = Api(self.context, authorizer, {self.token: ADMIN})
+        self.tokens = Tokens(self.store, tokens.key_of(self.token))
+        self.tokens.admins[self.token] = ADMIN
+        self.context = Context(name, self.store, clock, rng, self.tokens)
+        self.api = Api(self.context)
         self._cleanup = CrdCleanup(self.context)
-        for namespace in INITIAL_NAMESPACES:
-            self._make_namespace(namespace)
+        bootstrap.furnish(self.store, self.registry)
         self.controllers: Controllers | None = None
         if controllers:
             self.controllers = Controllers(
@@ -61,6 +64,9 @@ class EmbeddedCluster:
                 nodes=tuple(nodes),
                 workloads=workloads,
                 resources=self.registry.stored,
+                defaults=defaults,
+                events=events,
+                tokens=self.tokens,
             )
 
     @property
@@ -71,7 +77,7 @@ class EmbeddedCluster:
     @property
     def uid(self) -> str:
         """The cluster's identity: the uid of its kube-system namespace."""
-        namespace = self.store.get(self._namespaces, "", "kube-system")
+        namespace = self.store.get(self.registry.get("", "namespaces"), "", "kube-system")
         return "" if namespace is None else str(namespace.obj["metadata"]["uid"])
 
     def transport(self, caller: Caller = ADMIN) -> InProcessTransport:
@@ -79,27 +85,19 @@ class EmbeddedCluster:
         return InProcessTransport(self.api, caller, self.name)
 
     def renew_token(self, token: str) -> None:
-        """Replaces the administrator's bearer token; a served cluster gets one from the machine's own entropy."""
-        del self.api.tokens[self.token]
+        """Replaces the administrator's bearer token; a served cluster gets one from the machine's own entropy. The key
+        that signs tokens of service accounts follows it: tokens made before count no more.
+        """
+        del self.tokens.admins[self.token]
         self.token = token
-        self.api.tokens[token] = ADMIN
+        self.tokens.admins[token] = ADMIN
+        self.tokens.renew_key(tokens.key_of(token))
 
     def add_token(self, token: str, caller: Caller) -> None:
         """Lets `caller` in over HTTP with this bearer token."""
-        self.api.tokens[token] = caller
+        self.tokens.admins[token] = caller
 
-    @property
-    def _namespaces(self) -> ResourceInfo:
-        return self.registry.get("", "namespaces")
-
-    def _make_namespace(self, name: str) -> None:
-        self.store.create(
-            self._namespaces,
-            {
-                "apiVersion": "v1",
-                "kind": "Namespace",
-                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
-                "spec": {"finalizers": ["kubernetes"]},
-                "status": {"phase": "Active"},
-            },
-        )
+    def trust(self, root_ca: str) -> None:
+        """Tells workloads whom to trust when they speak to this server: PEM certificates for kube-root-ca.crt."""
+        if self.controllers is not None:
+            self.controllers.trust(root_ca)

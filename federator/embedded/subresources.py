@@ -7,7 +7,7 @@ shown in discovery.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.embedded import bodies, deleting, options, patching, reading, refusals, tables, writing
+from federator.embedded import bodies, deleting, options, patching, reading, refusals, tables, tokenrequests, writing
 from federator.embedded.context import Context
 from federator.embedded.messages import Answer, ApiRequest, Target, json_answer, text_answer
 from federator.embedded.options import DeleteOptions, WriteOptions
@@ -239,5 +239,6 @@ HANDLERS: Mapping[str, Mapping[str, Handler]] = {
     "eviction": {"POST": evict},
     "log": {"GET": log},
     "finalize": {"PUT": finalize},
+    "token": {"POST": tokenrequests.create},
 }
 """sub-resource -> method -> handler."""

@@ -1,5 +1,6 @@
 """Fixtures of the contract suite: the same tests on a real API server and on the embedded one."""
 
+import contextlib
 import itertools
 import os
 import random
@@ -48,6 +49,16 @@ class Server:
     """The same with a token that the server does not know; None in process, where there are no tokens."""
     forget: Callable[[], object]
     """Makes it forget all versions before now; blocks."""
+    connect: Callable[[str], Transport | None]
+    """A transport with a bearer token; None when the server does not know the token (in process, where it is asked)."""
+
+    @contextlib.asynccontextmanager
+    async def bearer(self, token: str) -> AsyncIterator[Transport]:
+        """A transport with this token, closed at the end of the block."""
+        transport = self.connect(token)
+        assert transport is not None, "the server does not know the token"
+        yield transport
+        await transport.close()
 
 
 @pytest.fixture
@@ -58,18 +69,32 @@ async def server(backend: str, request: pytest.FixtureRequest) -> AsyncIterator[
         real = plane.cluster("contract")
         tokens = (real.token, real.tokens["nobody"], "wrong")
         admin, nobody, stranger = (over_http(real.url, real.ca_file.read_bytes(), token) for token in tokens)
-        yield Server(admin, nobody, stranger, lambda: plane.forget(real))
+        ca_pem = real.ca_file.read_bytes()
+        yield Server(
+            admin, nobody, stranger, lambda: plane.forget(real), lambda token: over_http(real.url, ca_pem, token)
+        )
         await close(admin, nobody, stranger)
         return
     cluster = EmbeddedCluster("contract", clock=RealClock(), rng=random.Random(1), controllers=False)
     if backend == "embedded":
-        yield Server(cluster.transport(), cluster.transport(NOBODY), None, cluster.store.compact)
+
+        def connect(token: str) -> Transport | None:
+            caller = cluster.context.tokens.caller(token)
+            return None if caller is None else cluster.transport(caller)
+
+        yield Server(cluster.transport(), cluster.transport(NOBODY), None, cluster.store.compact, connect)
         return
     listening = await embedded_http.serve(cluster)
     cluster.add_token("nobody", NOBODY)
     tokens = (cluster.token, "nobody", "wrong")
     admin, nobody, stranger = (over_http(listening.url, listening.ca_pem, token) for token in tokens)
-    yield Server(admin, nobody, stranger, cluster.store.compact)
+    yield Server(
+        admin,
+        nobody,
+        stranger,
+        cluster.store.compact,
+        lambda token: over_http(listening.url, listening.ca_pem, token),
+    )
     await close(admin, nobody, stranger)
     await listening.close()
 

@@ -116,10 +116,11 @@ class Speaker:
         *,
         content_type: str = "application/json",
         accept: str = "application/json",
+        headers: Mapping[str, str] | None = None,
         **query: Any,
     ) -> Answer:
         """Sends one request. A body that is bytes goes as it is, anything else as JSON."""
-        headers = {"Accept": accept}
+        headers = {"Accept": accept, **(headers or {})}
         raw = b""
         if body is not None:
             raw = body if isinstance(body, bytes) else json.dumps(body).encode()

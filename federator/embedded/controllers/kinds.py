@@ -19,6 +19,7 @@ class Kinds:
     pods: ResourceInfo
     services: ResourceInfo
     configmaps: ResourceInfo
+    secrets: ResourceInfo
     serviceaccounts: ResourceInfo
     events: ResourceInfo
     deployments: ResourceInfo
@@ -42,6 +43,7 @@ def load() -> Kinds:
         pods=info("", "pods"),
         services=info("", "services"),
         configmaps=info("", "configmaps"),
+        secrets=info("", "secrets"),
         serviceaccounts=info("", "serviceaccounts"),
         events=info("", "events"),
         deployments=info("apps", "deployments"),

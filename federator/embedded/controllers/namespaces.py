@@ -24,10 +24,8 @@ _CA_TEXT: Final = (
 class Namespaces:
     """One controller for all namespaces of a cluster; wants to hear of every change."""
 
-    def __init__(self, world: World, root_ca: str) -> None:
-        """`root_ca`: PEM certificates for `kube-root-ca.crt`."""
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._root_ca = root_ca
         self._content: dict[str, collections.Counter[ResourceInfo]] = {}
         self._latest: dict[tuple[str, str], ResourceInfo] = {}
         self._dirty: Dirty[str] = Dirty()
@@ -72,6 +70,11 @@ class Namespaces:
             self._unswept.add(name)
         self._dirty.add(name)
 
+    def recheck(self) -> None:
+        """Looks at what every namespace is given again."""
+        for revision in self._world.store.items(self._world.kinds.namespaces):
+            self._dirty.add(revision.key[1])
+
     def steps(self) -> Iterator[None]:
         for name in self._dirty.drain():
             obj = self._world.get(self._world.kinds.namespaces, ("", name))
@@ -88,13 +91,18 @@ class Namespaces:
         if world.get(kinds.serviceaccounts, (name, "default")) is None:
             account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default", "namespace": name}}
             world.store.create(kinds.serviceaccounts, account)
-        data = {"ca.crt": self._root_ca}
+        if not world.root_ca:
+            # Nobody outside this process can reach the server, so there is nothing to trust.
+            return
+        data = {"ca.crt": world.root_ca}
         have = world.get(kinds.configmaps, (name, CA_CONFIGMAP))
-        if have is None:
-            metadata: dict[str, Any] = {"name": CA_CONFIGMAP, "namespace": name}
-            metadata["annotations"] = {"kubernetes.io/description": _CA_TEXT}
-            obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
-            world.store.create(kinds.configmaps, obj)
+        if have is not None:
+            world.store.update(kinds.configmaps, {**have, "data": data})
+            return
+        metadata: dict[str, Any] = {"name": CA_CONFIGMAP, "namespace": name}
+        metadata["annotations"] = {"kubernetes.io/description": _CA_TEXT}
+        obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        world.store.create(kinds.configmaps, obj)
 
     def _empty(self, name: str) -> Iterator[None]:
         if name in self._unswept:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from federator.embedded import builtins
+from federator.embedded.controllers.accounts import AccountTokens
 from federator.embedded.controllers.agenda import Agenda
 from federator.embedded.controllers.behaviour import Defaults
 from federator.embedded.controllers.daemonsets import DaemonSets
@@ -31,6 +32,7 @@ from federator.embedded.controllers.world import Controller, World
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.revisions import ADDED, Event
 from federator.embedded.store import Store
+from federator.embedded.tokens import Tokens
 from federator.kube.clock import Clock
 
 STEPS_PER_SLICE: Final = 100
@@ -52,12 +54,12 @@ class Controllers:
         workloads: bool = True,
         resources: Callable[[], Iterable[ResourceInfo]] = builtins.resource_infos,
         defaults: Defaults = Defaults(),  # noqa: B008  # frozen
-        root_ca: str = "",
         events: int = 500,
+        tokens: Tokens | None = None,
     ) -> None:
-        """`workloads` False: namespaces and garbage collection only, as on a dedicated host. `resources`: all kinds
-        served now. `defaults`: pod behaviour without annotations. `root_ca`: PEM for kube-root-ca.crt. `events`: how
-        many Event objects are kept, 0 for none.
+        """`workloads` False: namespaces, tokens and garbage collection only, as on a dedicated host. `resources`: all
+        kinds served now. `defaults`: pod behaviour without annotations. `events`: how many Event objects are kept, 0
+        for none. `tokens`: what makes tokens for Secrets of service accounts; without it they stay empty.
         """
         self._store = store
         self._resources = resources
@@ -70,10 +72,16 @@ class Controllers:
         self._controllers: list[Controller] = []
         self.steps = 0
         """Pieces of work done so far: a measure of load that does not depend on the machine."""
-        namespaces = Namespaces(self._world, root_ca)
+        self._namespaces = namespaces = Namespaces(self._world)
         garbage = Garbage(self._world, resources)
         self._everything += [garbage.notice, namespaces.notice]
         self._controllers += [namespaces, garbage]
+        self._accounts: AccountTokens | None = None
+        if tokens is not None:
+            self._accounts = AccountTokens(self._world, tokens)
+            for resource in (self._world.kinds.secrets, self._world.kinds.serviceaccounts):
+                self._routes[resource.key] = [self._accounts.notice]
+            self._controllers.append(self._accounts)
         if workloads:
             self._add_workloads(defaults)
 
@@ -91,7 +99,7 @@ class Controllers:
         daemons = DaemonSets(world, pods, fleet)
         life = NodeLife(world, pods, fleet)
         services, ingresses = Services(world, pods), Ingresses(world)
-        self._routes = {
+        self._routes |= {
             kinds.nodes.key: [fleet.notice, kubelet.notice, life.notice, daemons.notice],
             kinds.pods.key: [pods.notice],
             kinds.replicasets.key: [deployments.notice, sets.notice],
@@ -106,6 +114,14 @@ class Controllers:
         }
         self._controllers += [life, deployments, sets, jobs, stateful, daemons]
         self._controllers += [scheduler, kubelet, services, ingresses, claims]
+
+    def trust(self, root_ca: str) -> None:
+        """Puts these PEM certificates into every kube-root-ca.crt and every token Secret."""
+        self._world.root_ca = root_ca
+        self._namespaces.recheck()
+        if self._accounts is not None:
+            self._accounts.recheck()
+        self._wake.set()
 
     async def run(self) -> None:
         """Works until cancelled. Raises what a controller raises: a stand-in's error is a bug, not weather."""

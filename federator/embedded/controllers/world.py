@@ -36,7 +36,7 @@ class Controller(Protocol):
 class World:
     """One cluster as its controllers see it."""
 
-    __slots__ = ("agenda", "clock", "events", "kinds", "rng", "store")
+    __slots__ = ("agenda", "clock", "events", "kinds", "rng", "root_ca", "store")
 
     def __init__(self, store: Store, clock: Clock, rng: random.Random, agenda: Agenda, events: int) -> None:
         self.store = store
@@ -44,6 +44,8 @@ class World:
         self.rng = rng
         self.agenda = agenda
         self.kinds = kinds_table.load()
+        self.root_ca = ""
+        """PEM certificates by which workloads know the API server; empty while it is not served."""
         self.events = Recorder(store, clock, rng, self.kinds, limit=events)
 
     def now(self) -> str:

@@ -2,16 +2,13 @@
 
 import asyncio
 import re
-from typing import Any
 
 import pytest
 
 from federator.embedded.controllers import NodePool
-from federator.embedded.messages import Caller
-from federator.embedded.reviews import Attributes
 from tests.contract.bodies import deployment
 from tests.contract.crds import install_widgets
-from tests.contract.speaking import TABLE, Speaker
+from tests.contract.speaking import TABLE
 from tests.unit.embedded.inprocess import CONFIGMAPS, PODS, cluster, configmap, on_virtual_time, speaker
 
 
@@ -73,35 +70,6 @@ async def test_propagation_becomes_a_finalizer(policy: str, finalizers: list[str
     assert marked["metadata"]["finalizers"] == finalizers
     again = (await api.delete(api.url("configmaps", "a"), {"propagationPolicy": "Background"})).object()
     assert again["metadata"]["finalizers"] == ["x.example/hold"]
-
-
-class ReadersOnly:
-    """Lets everybody read, and nobody else do anything."""
-
-    def allows(self, caller: Caller, attributes: Attributes) -> str | None:
-        return "reading is free" if attributes.verb in {"get", "list", "watch"} or caller.is_master else None
-
-
-@on_virtual_time
-async def test_an_authorizer_decides_and_reviews_tell_what_it_would() -> None:
-    made = cluster(authorizer=ReadersOnly())
-    reader = Speaker(made.transport(Caller("ann")), "default")
-    assert (await reader.get(reader.url("configmaps"))).status == 200
-    denied = await reader.post(reader.url("configmaps"), {"metadata": {"name": "a"}})
-    denied.refused(
-        403,
-        "Forbidden",
-        'configmaps is forbidden: User "ann" cannot create resource "configmaps" in API group "" '
-        'in the namespace "default"',
-    )
-    path = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
-    for verb, status in (
-        ("list", {"allowed": True, "reason": "reading is free"}),
-        ("delete", {"allowed": False}),
-    ):
-        spec = {"user": "ann", "resourceAttributes": {"verb": verb, "resource": "pods"}}
-        asked: dict[str, Any] = (await speaker(made).post(path, {"spec": spec})).object(201)
-        assert asked["status"] == status
 
 
 @on_virtual_time

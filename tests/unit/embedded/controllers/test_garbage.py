@@ -128,16 +128,28 @@ def test_foreground_deletion_does_not_wait_for_dependents_that_do_not_block() ->
     play(story, workloads=False)
 
 
-def test_every_namespace_has_its_account_and_root_certificates() -> None:
+def test_every_namespace_has_its_account_and_once_served_root_certificates() -> None:
+    def shown(cluster: Cluster) -> list[str | None]:
+        found = [cluster.find("ConfigMap", "kube-root-ca.crt", name) for name in ("default", "team")]
+        return [None if obj is None else obj["data"]["ca.crt"] for obj in found]
+
     async def story(cluster: Cluster) -> None:
         cluster.create("Namespace", {"metadata": {"name": "team"}, "spec": {"finalizers": ["kubernetes"]}})
         await cluster.pass_s(1)
         for name in ("default", "team"):
             assert cluster.find("ServiceAccount", "default", name) is not None
-            assert cluster.find("ConfigMap", "kube-root-ca.crt", name) is not None
+        assert shown(cluster) == [None, None]
         cluster.delete("ServiceAccount", "default", "team")
         await cluster.pass_s(1)
         assert cluster.find("ServiceAccount", "default", "team") is not None
+        assert cluster.controllers is not None
+        for pem in ("one", "another"):
+            cluster.controllers.trust(pem)
+            await cluster.pass_s(1)
+            assert shown(cluster) == [pem, pem]
+        cluster.delete("ConfigMap", "kube-root-ca.crt", "team")
+        await cluster.pass_s(1)
+        assert shown(cluster) == ["another", "another"]
 
     play(story, workloads=False)
 

@@ -1,0 +1,65 @@
+"""The token controller: fills Secrets of type kubernetes.io/service-account-token, and removes those of accounts that
+are gone.
+
+Nobody waits for it but the reader of the Secret; who made the Secret named the account in an annotation.
+"""
+
+import base64
+from collections.abc import Iterator
+from typing import Final
+
+from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.world import Key, World
+from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.tokens import Tokens
+
+TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # a type, not a token
+_ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"
+_ACCOUNT_UID: Final = "kubernetes.io/service-account.uid"
+
+
+class AccountTokens:
+    """One controller for all token Secrets of a cluster."""
+
+    def __init__(self, world: World, tokens: Tokens) -> None:
+        self._world = world
+        self._tokens = tokens
+        self._dirty: Dirty[Key] = Dirty()
+
+    def notice(self, event: Event) -> None:
+        if event.resource is self._world.kinds.secrets:
+            if event.type is not DELETED and event.current.obj.get("type") == TOKEN_TYPE:
+                self._dirty.add(event.key)
+        elif event.resource is self._world.kinds.serviceaccounts:
+            self.recheck(event.key[0])
+
+    def recheck(self, namespace: str | None = None) -> None:
+        """Looks at the Secrets of one namespace, or at all of them, again."""
+        for revision in self._world.store.items(self._world.kinds.secrets, namespace):
+            if revision.obj.get("type") == TOKEN_TYPE:
+                self._dirty.add(revision.key)
+
+    def steps(self) -> Iterator[None]:
+        for key in self._dirty.drain():
+            secret = self._world.get(self._world.kinds.secrets, key)
+            if secret is not None and "deletionTimestamp" not in secret["metadata"]:
+                self._settle(secret)
+                yield
+
+    def _settle(self, secret: JsonObject) -> None:
+        kinds, metadata = self._world.kinds, secret["metadata"]
+        annotations = metadata.get("annotations") or {}
+        account = self._world.get(kinds.serviceaccounts, (metadata["namespace"], annotations.get(_ACCOUNT_NAME, "")))
+        uid = None if account is None else account["metadata"]["uid"]
+        if account is None or annotations.get(_ACCOUNT_UID, uid) != uid:
+            self._world.delete(kinds.secrets, secret)
+            return
+        data = dict(secret.get("data") or {})
+        wanted = {"namespace": metadata["namespace"]}
+        if self._world.root_ca:
+            wanted["ca.crt"] = self._world.root_ca
+        if not data.get("token"):
+            wanted["token"] = self._tokens.issue_legacy(account, metadata["name"])
+        data.update({name: base64.b64encode(text.encode()).decode() for name, text in wanted.items()})
+        owned = {**metadata, "annotations": {**annotations, _ACCOUNT_UID: uid}}
+        self._world.store.update(kinds.secrets, {**secret, "metadata": owned, "data": data})
