@@ -2,7 +2,8 @@
 not ready.
 
 At most one write per slice and `roll_up_interval_s`, only the difference, nothing when equal: a second pass after
-settling writes nothing. A plain Deployment has its native status; what that cannot say goes into one annotation.
+settling writes nothing. What merely moves after a change of the slice waits that long too, so that a quick change costs
+one write. A plain Deployment has its native status; what that cannot say goes into one annotation.
 """
 
 import json
@@ -45,6 +46,8 @@ class RollUp:
         self._options = options
         self._clock = clock
         self._written_at_s: dict[WorkloadKey, float] = {}
+        self._moving_since_s: dict[WorkloadKey, float] = {}
+        """Since when there is something to say of a slice that is still on its way to its present generation."""
         self._written: dict[WorkloadKey, SliceRow] = {}
         """The slice as our last write left it, until the watch has caught up."""
 
@@ -52,19 +55,23 @@ class RollUp:
         """Brings one slice's status up to date. Raises ApiErrors that trying again may help."""
         row = self._caches.slice(key)
         if row is None or row.deleting or self._expander.mark_of(row) is None:
-            self._written_at_s.pop(key, None)
-            self._written.pop(key, None)
+            for book in (self._written_at_s, self._moving_since_s, self._written):
+                book.pop(key, None)
             return None
         result = self._expander.results.get(key)
         if result is None or result.uid != row.uid:
             return None  # the expander's first turn signals when it is through
+        now = self._clock.monotonic()
+        due_s = float("-inf")
         if key.kind == CARRIED:
             patch, interval_s = self._annotation_patch(row, result), self._options.annotation_interval_s
         else:
-            patch, interval_s = self._status_patch(row, result), self._options.roll_up_interval_s
+            (patch, moving), interval_s = self._status_patch(row, result), self._options.roll_up_interval_s
+            if moving:
+                due_s = self._moving_since_s.setdefault(key, now) + interval_s
         if patch is None:
             return None
-        wait_s = self._written_at_s.get(key, float("-inf")) + interval_s - self._clock.monotonic()
+        wait_s = max(due_s, self._written_at_s.get(key, float("-inf")) + interval_s) - now
         if wait_s > 0:
             return Revisit(key, wait_s, "statuses are written at most so often")
         outcome = await self._applier.apply(patch, key)
@@ -73,6 +80,7 @@ class RollUp:
         if outcome.error is not None:
             raise outcome.error
         self._written_at_s[key] = self._clock.monotonic()
+        self._moving_since_s.pop(key, None)
         if outcome.obj is not None:
             self._written[key] = rows.slice_row(key.kind, outcome.obj)
         return None
@@ -89,7 +97,8 @@ class RollUp:
 
     # -- our kinds -------------------------------------------------------------------------------------------------
 
-    def _status_patch(self, row: SliceRow, result: Result) -> Patch | None:
+    def _status_patch(self, row: SliceRow, result: Result) -> tuple[Patch | None, bool]:
+        """What to write, and whether it only tells that the slice is on its way, with no trouble to report."""
         newest = self._newest(row)
         live = raw.mapping(newest.obj(), "status")
         seen = self.observe(row, result, live)
@@ -97,7 +106,10 @@ class RollUp:
         merged = conditions.merge(live.get("conditions"), found, self._clock.rfc3339(), results.OWNED)
         status = row.verbs.slice_status(seen, merged)
         patch = diffs.replacement_patch(live, status) if status is not None else {}
-        return Patch(slice_ref(row.key), {"status": patch}, subresource="status", uid=row.uid) if patch else None
+        if not patch:
+            return None, False
+        moving = not seen.healthy and not seen.reason and raw.integer(live, "observedGeneration") < row.generation
+        return Patch(slice_ref(row.key), {"status": patch}, subresource="status", uid=row.uid), moving
 
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""

@@ -19,7 +19,7 @@ from federator.kube.transport import Request, Response, Transport
 
 EPOCH_S = 1_790_000_000.0
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-AT_ONCE = {"embedded.federator/start-seconds": "0"}
+AT_ONCE = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/stop-seconds": "0"}
 """Pods that are up at once: what is measured is us, not the stand-in kubelets' patience."""
 
 
@@ -129,7 +129,10 @@ def template(name: str, annotations: Mapping[str, str], *, padding: int = 0, **s
     if padding:
         container["env"] = [{"name": f"SETTING_{n}", "value": "x" * 40} for n in range(padding // 70)]
     labels = {"app": name}
-    return {"metadata": {"labels": labels, "annotations": dict(annotations)}, "spec": {"containers": [container], **spec}}
+    return {
+        "metadata": {"labels": labels, "annotations": dict(annotations)},
+        "spec": {"containers": [container], **spec},
+    }
 
 
 def deployment(name: str, namespace: str, replicas: int, *, padding: int = 0) -> dict[str, Any]:
