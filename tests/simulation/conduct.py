@@ -11,8 +11,8 @@ from federator.api import kinds
 
 from tests.simulation.world import HUB, Sent
 
-REQUESTS_PER_MINUTE = 90
-"""Of one process to one path: a status may be written once a second, and a little more for retries (rule 21)."""
+REQUESTS_PER_MINUTE = 60
+"""Of one process to one path: a status may be written once a second (rule 21). Runs see half of it."""
 _HOST_LISTS = frozenset({"placementdecisions", "memberclusters", *(kind.plural for kind in kinds.WORKLOADS.values())})
 
 

@@ -48,6 +48,10 @@ class Parameters:
     def without_faults(self) -> "Parameters":
         return replace(self, hub={}, member={})
 
+    def calm(self, *, quota_cpu: int) -> "Parameters":
+        """The same without faults, and with this quota."""
+        return replace(self.without_faults(), quota_cpu=quota_cpu)
+
     def text(self) -> str:
         """One line that says everything drawn."""
         faults = " ".join(f"{name}={self.hub[name]}/{self.member.get(name, 0)}" for name in self.hub)

@@ -9,11 +9,12 @@ import gc
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from federator.embedded import virtualtime
 from federator.embedded.revisions import DELETED, Event
+from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
@@ -59,6 +60,19 @@ class Report:
         return hashlib.blake2b("\n".join(self.trace).encode(), digest_size=12).hexdigest()
 
 
+@dataclass(frozen=True, slots=True)
+class Plant:
+    """A bug put into a run on purpose, to see that a rule can fail: on the wire, in the hub, or in the stores."""
+
+    between: Between | None = None
+    tamper: Callable[[HubProcess], None] | None = None
+    after_script: Callable[[World], None] | None = None
+    at_rest: Callable[[World], None] | None = None
+
+
+NOTHING = Plant()
+
+
 class Errors(logging.Handler):
     """20: an exception that nobody expected is a breach."""
 
@@ -74,9 +88,10 @@ class Errors(logging.Handler):
 class Run:
     """The parts of one run."""
 
-    def __init__(self, parameters: Parameters, between: Between | None) -> None:
+    def __init__(self, parameters: Parameters, plant: Plant) -> None:
         self.parameters = parameters
-        self.world = World(parameters, between=between)
+        self.plant = plant
+        self.world = World(parameters, between=plant.between, tamper=plant.tamper)
         self.script = script.write(parameters)
         self.quiet = conduct.Quiet()
         self.loops = conduct.NoHotLoop()
@@ -122,10 +137,14 @@ class Run:
             await script.perform(action, world.host)
             await self._note()
             self.check()
+        if self.plant.after_script is not None:
+            self.plant.after_script(world)
         await self._heal()
         await self._rest("nothing is left to do")
         world.lives[HUB].die()
         await self._rest("a restarted hub has nothing to do")
+        if self.plant.at_rest is not None:
+            self.plant.at_rest(world)
         self._judge_rest()
         return Report(
             parameters=self.parameters,
@@ -189,11 +208,11 @@ _NOTED = (
 )
 
 
-def simulate(parameters: Parameters, *, between: Between | None = None) -> Report:
+def simulate(parameters: Parameters, plant: Plant = NOTHING) -> Report:
     """One run from beginning to end. Raises `Broken`."""
 
     async def main() -> Report:
-        run = Run(parameters, between)
+        run = Run(parameters, plant)
         logger = logging.getLogger("federator")
         logger.addHandler(run.errors)
         try:

@@ -21,6 +21,7 @@ from federator.embedded.federation import Federation, ensure
 from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
 from federator.embedded.pruning import copy_json
 from federator.embedded.server import EmbeddedCluster
+from federator.hub.process import HubProcess
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.transport import Request, Response, Transport
@@ -94,8 +95,12 @@ class Wire:
 class World:
     """One federation with its faults. `listeners` hear of every request of hub and members."""
 
-    def __init__(self, parameters: Parameters, *, between: Between | None = None) -> None:
+    def __init__(
+        self, parameters: Parameters, *, between: Between | None = None, tamper: Callable[[HubProcess], None] | None = None
+    ) -> None:
         self.parameters = parameters
+        self.tamper = tamper
+        """Done to every new hub: where a test plants a bug in the process itself."""
         self.fired: Counter[str] = Counter()
         self.listeners: list[Listener] = []
         self.between: Between = between or (lambda process, cluster, inner: inner)
@@ -172,6 +177,8 @@ class World:
         context.run(LIFE.set, life)
         if process == HUB:
             context.run(self.federation.start_hub)
+            if self.tamper is not None:
+                self.tamper(self.federation.hub)
         else:
             context.run(self.federation.start_member, process.removeprefix("member-"))
 

@@ -1,0 +1,60 @@
+"""A hundred seeded federations under faults: every rule holds at every step, and all end where they would without."""
+
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from federator.embedded.faults import FAULTS
+
+from tests.simulation import running
+from tests.simulation.drawing import draw
+from tests.simulation.planting import CONTROLS
+
+SEEDS_EACH = 10
+CALM = 7
+"""A seed whose script makes, scales, moves and deletes services: every planted bug has its chance."""
+
+
+@pytest.mark.parametrize("first", range(0, 100, SEEDS_EACH))
+def test_whatever_fails_the_federation_keeps_its_rules_and_ends_where_it_should(first: int) -> None:
+    fired: Counter[str] = Counter()
+    actions: Counter[str] = Counter()
+    for seed in range(first, first + SEEDS_EACH):
+        report = running.check(seed)
+        fired += report.fired
+        actions += report.actions
+
+    never = sorted(name for name in FAULTS if not fired[name])
+    assert not never, f"in seeds {first} to {first + SEEDS_EACH - 1} these faults never fired: {never}"
+    assert {"create", "patch", "delete", "re-create"} <= set(actions)
+
+
+@pytest.mark.parametrize("what", sorted(CONTROLS))
+def test_a_planted_bug_is_caught_by_its_rule(what: str) -> None:
+    rule, plant = CONTROLS[what]
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(draw(CALM).calm(quota_cpu=4), plant)
+
+    assert any(breach.startswith(rule) for breach in caught.value.breaches), caught.value.breaches[:5]
+    assert str(caught.value).startswith(f"seed {CALM}:")
+
+
+def test_the_same_world_without_a_planted_bug_breaks_no_rule() -> None:
+    running.simulate(draw(CALM).calm(quota_cpu=4))
+
+
+@pytest.mark.e2e
+def test_a_seed_is_one_story_in_every_process_whatever_the_order_of_its_hashes() -> None:
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "tests.simulation.run", "--seeds", "3", "--no-reference"]
+    stories = [
+        subprocess.run(
+            command, cwd=root, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True, timeout=120, check=True
+        ).stdout.partition(", at most")[2].split(",")[1]
+        for seed in ("1", "2")
+    ]
+
+    assert stories[0] == stories[1]
