@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 PSVC = "PinterestService"
@@ -566,5 +568,28 @@ def test_a_write_whose_reply_was_lost_leaves_no_refusal_behind() -> None:
         await world.settle()
 
         assert (await world.condition(PSVC, "feed", "web", "Applied"))["status"] == "True"
+
+    play(scenario)
+
+
+def test_a_bug_in_the_decision_of_one_workload_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    from federator.placement import engine
+
+    sound = engine.decide
+
+    def decide(ask: Any, *args: Any, **kwargs: Any) -> Any:
+        if ask.key.name == "poison":
+            raise ZeroDivisionError("planted")
+        return sound(ask, *args, **kwargs)
+
+    monkeypatch.setattr(engine, "decide", decide)
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "poison", service(3))
+        await world.create(PSVC, "feed", "web", service(3))
+        await asyncio.sleep(10)
+
+        assert sum((await world.shares("feed", "web")).values()) == 3
+        assert await world.shares("feed", "poison") == {}
 
     play(scenario)
