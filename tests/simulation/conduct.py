@@ -5,10 +5,9 @@ Each keeps its own small memory per life of a process and adds a sentence to `fo
 
 import collections
 import json
-from typing import Any
+from typing import Any, Protocol
 
 from federator.api import kinds
-
 from tests.simulation.world import HUB, Sent
 
 REQUESTS_PER_MINUTE = 60
@@ -23,6 +22,14 @@ def resource_of(path: str) -> tuple[str, bool]:
     if parts and parts[0] == "namespaces" and len(parts) > 2:
         parts = parts[2:]
     return (parts[0] if parts else ""), len(parts) > 1
+
+
+class Watcher(Protocol):
+    """A rule about requests. `found` are the breaches so far."""
+
+    found: list[str]
+
+    def __call__(self, sent: Sent) -> None: ...
 
 
 class NoDeleteOnDoubt:
@@ -46,10 +53,10 @@ class NoDeleteOnDoubt:
         if missing:
             self.found.append(f"{self.name}: {sent.text()} before {', '.join(sorted(missing))} had been listed")
 
-    def _missing(self, sent: Sent, plural: str) -> set[str]:
+    def _missing(self, sent: Sent, plural: str) -> frozenset[str]:
         listed = self._listed[sent.life.name, sent.cluster]
         if sent.process != HUB:
-            return {"pinterestservices", "pinterestjobsets", "deployments", plural} - listed
+            return frozenset({"pinterestservices", "pinterestjobsets", "deployments", plural}) - listed
         on_host = _HOST_LISTS - self._listed[sent.life.name, "host"]
         return on_host | (set() if sent.cluster == "host" else {plural} - listed)
 

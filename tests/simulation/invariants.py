@@ -12,9 +12,11 @@ from typing import Any
 from federator.api import federatedquota, kinds
 from federator.api.placementdecision import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
+from federator.hub import workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
 from federator.model.ask import Unit
+from federator.model.shards import Ranges
 from federator.placement import quota
 
 Obj = Mapping[str, Any]
@@ -153,16 +155,38 @@ def quota_kept(step: Step) -> Iterator[str]:
         ]
         before = decision_facts(step.old) if step.old is not None else None
         for resource, which, limit in quota.limits(account.tiers[facts.tier]):
-            used = _charge(facts, resource) + sum(_charge(other, resource) for other in others)
-            had = used - _charge(facts, resource) + (_charge(before, resource) if before is not None else 0)
+            theirs = sum(_charge(step, other, resource) for other in others)
+            used = _charge(step, facts, resource) + theirs
+            had = theirs + (_charge(step, before, resource) if before is not None else 0)
             if used > max(limit, had):
                 yield f"{step.name}: {account.name} uses {used} {resource} after {had}, its {which} is {limit}"
 
 
-def _charge(facts: DecisionFacts, resource: str) -> int:
+def _charge(step: Step, facts: DecisionFacts, resource: str) -> int:
+    """What a decision takes of a resource. Shards that have finished take nothing any more."""
     if facts.shape is None:
         return 0
-    return sum(share.slots for share in facts.shares) * facts.shape.requests[resource]
+    copies = sum(share.slots for share in facts.shares)
+    if facts.unit is Unit.SHARDS:
+        status = next(
+            (
+                obj.get("status") or {}
+                for obj in step.all_of(facts.key.kind)
+                if obj["metadata"]["uid"] == facts.workload_uid
+            ),
+            {},
+        )
+        done = finished(status)
+        copies = sum(min(share.slots, shards.size(shards.minus(share.ranges, done))) for share in facts.shares)
+    return copies * facts.shape.requests[resource]
+
+
+def finished(status: Obj) -> Ranges:
+    """The shards that a status of a job set records as completed or failed."""
+    completed, failed = (
+        workloads.read_ranges(status.get(f"{which}Indexes") or "") for which in ("completed", "failed")
+    )
+    return shards.union(completed, failed)
 
 
 def observed_generation(step: Step) -> Iterator[str]:

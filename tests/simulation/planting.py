@@ -11,7 +11,6 @@ from typing import Any
 from federator.hub.process import HubProcess
 from federator.kube.transport import Request, Response, Transport
 from federator.model import names
-
 from tests.simulation import foreign
 from tests.simulation.conduct import resource_of
 from tests.simulation.invariants import Obj, all_of, note_key
@@ -139,7 +138,9 @@ class Hasty:
         await self.inner.close()
 
 
-def _write(world: World, cluster: str, kind: str, change: Callable[[dict[str, Any]], None], *, ours: bool = True) -> None:
+def _write(
+    world: World, cluster: str, kind: str, change: Callable[[dict[str, Any]], None], *, ours: bool = True
+) -> None:
     """Changes the first object of a kind in a store, behind its API server's back and in the hub's name."""
     store, registry = world.clusters[cluster].store, world.clusters[cluster].registry
     chosen: Obj = next(

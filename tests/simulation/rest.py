@@ -1,4 +1,4 @@
-"""What must hold of a world at rest, read from the API servers' stores alone: one function and one row of `REST` per rule.
+"""What must hold of a world at rest, read from the stores alone: one function and one row of `REST` per rule.
 
 Also the end state in a form that two runs of one script can be compared by: without what time and chance leave in it
 (uids, versions, times, seq) and without the choice between clusters, which rightly depends on the order of events.
@@ -13,10 +13,8 @@ from federator.hub import workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
 from federator.model.ask import Unit
-from federator.model.shards import Ranges
-
 from tests.simulation import foreign
-from tests.simulation.invariants import Obj, all_of
+from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World
 
 Uid = str
@@ -70,7 +68,9 @@ def decided_as_asked(world: World) -> Iterator[str]:
         asked = kinds.verbs_of(kind).count(obj) - _done_elsewhere(obj, facts)
         if facts.wanted != asked:
             yield f"{name} asks for {asked}, its decision is for {facts.wanted}"
-        if facts.unit is Unit.SHARDS and shards.size(_finished(obj)) == kinds.verbs_of(kind).count(obj):
+        if facts.unit is Unit.SHARDS and shards.size(finished(obj.get("status") or {})) == kinds.verbs_of(kind).count(
+            obj
+        ):
             continue
         shares = {share.cluster: share.count for share in facts.shares}
         held = {cluster: _held(kind, one) for cluster, one in slices(world, kind, uid).items()}
@@ -81,12 +81,7 @@ def decided_as_asked(world: World) -> Iterator[str]:
 def _done_elsewhere(obj: Obj, facts: DecisionFacts) -> int:
     """Shards that finished in clusters which have no share any more: nobody has to be given them."""
     assigned = shards.normal(one for share in facts.shares for one in share.ranges)
-    return shards.size(shards.minus(_finished(obj), assigned)) if facts.unit is Unit.SHARDS else 0
-
-
-def _finished(obj: Obj) -> Ranges:
-    status = obj.get("status") or {}
-    return shards.union(*(workloads.read_ranges(status.get(f"{which}Indexes") or "") for which in ("completed", "failed")))
+    return shards.size(shards.minus(finished(obj.get("status") or {}), assigned)) if facts.unit is Unit.SHARDS else 0
 
 
 def _held(kind: str, obj: Obj) -> int:

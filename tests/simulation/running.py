@@ -1,4 +1,4 @@
-"""One simulated run: a script under faults, healing, rest, a restart that must change nothing, and all rules throughout.
+"""One simulated run: a script under faults, healing, rest, a restart that changes nothing, and all rules throughout.
 
 `simulate(seed)` is the whole of it. A run fails with `Broken`, whose text begins and ends with the drawn parameters.
 """
@@ -18,7 +18,6 @@ from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
-
 from tests.simulation import conduct, invariants, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.world import HUB, LIFE, Between, World
@@ -95,7 +94,7 @@ class Run:
         self.script = script.write(parameters)
         self.quiet = conduct.Quiet()
         self.loops = conduct.NoHotLoop()
-        self.watchers = [self.quiet, self.loops, conduct.NoDeleteOnDoubt()]
+        self.watchers: list[conduct.Watcher] = [self.quiet, self.loops, conduct.NoDeleteOnDoubt()]
         self.world.listeners += self.watchers
         self.errors = Errors()
         self.broken: list[str] = []

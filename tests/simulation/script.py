@@ -1,4 +1,4 @@
-"""What the user of a simulated federation does: a list of actions on the host, drawn from the seed before anything runs.
+"""What the user of a simulated federation does: actions on the host, drawn from the seed before anything runs.
 
 The script does not look at the federation, so the same seed asks for the same end state whatever faults befall it. It
 ends with every cluster open again, because what a cordoned one holds depends on when it was cordoned.
@@ -13,7 +13,6 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
-
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -101,7 +100,7 @@ class _Author:
             limits = {"cpu": str(self.quota_cpu), "memory": "64Gi"}
             spec = {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": limits}}}
             yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": spec})
-        yield self.create()
+        yield self._made(self.rng.choice(NAMES))
 
     def next(self) -> Action:
         choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
@@ -127,9 +126,9 @@ class _Author:
 
     def create(self) -> Action | None:
         free = [name for name in NAMES if name not in self.alive]
-        if not free:
-            return None
-        found = self.rng.choice(free)
+        return self._made(self.rng.choice(free)) if free else None
+
+    def _made(self, found: tuple[str, str, str]) -> Action:
         self.alive.add(found)
         return Action(self._pause(), "create", *found, self._body(found[0]))
 
@@ -183,9 +182,7 @@ class _Author:
 
     def relabel(self) -> Action:
         cluster, zone = self.rng.choice(self.clusters), self.rng.choice(("z-1", "z-2"))
-        return Action(
-            self._pause(), "patch", "MemberCluster", "", cluster, {"metadata": {"labels": {"zone": zone}}}
-        )
+        return Action(self._pause(), "patch", "MemberCluster", "", cluster, {"metadata": {"labels": {"zone": zone}}})
 
     def cordon(self) -> Action:
         cluster = self.rng.choice(self.clusters)

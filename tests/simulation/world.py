@@ -10,9 +10,10 @@ import contextvars
 import functools
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from federator.api import crds, kinds
+from federator.api import crds
 from federator.embedded import builtins, fleetfile
 from federator.embedded import crds as served
 from federator.embedded.defaults import fill
@@ -25,7 +26,6 @@ from federator.hub.process import HubProcess
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.transport import Request, Response, Transport
-
 from tests.simulation import foreign
 from tests.simulation.drawing import Parameters, generator
 
@@ -39,18 +39,16 @@ Between = Callable[[str, str, Transport], Transport]
 """(process, cluster, transport) -> transport, just above the wire: where a test plants a bug."""
 
 
+@dataclass(frozen=True, slots=True)
 class Sent:
     """One request that reached an API server, with its answer."""
 
-    __slots__ = ("at_s", "cluster", "life", "process", "request", "status")
-
-    def __init__(self, at_s: float, process: str, life: Life, cluster: str, request: Request, status: int) -> None:
-        self.at_s = at_s
-        self.process = process
-        self.life = life
-        self.cluster = cluster
-        self.request = request
-        self.status = status
+    at_s: float
+    process: str
+    life: Life
+    cluster: str
+    request: Request
+    status: int
 
     @property
     def watches(self) -> bool:
@@ -96,7 +94,11 @@ class World:
     """One federation with its faults. `listeners` hear of every request of hub and members."""
 
     def __init__(
-        self, parameters: Parameters, *, between: Between | None = None, tamper: Callable[[HubProcess], None] | None = None
+        self,
+        parameters: Parameters,
+        *,
+        between: Between | None = None,
+        tamper: Callable[[HubProcess], None] | None = None,
     ) -> None:
         self.parameters = parameters
         self.tamper = tamper
