@@ -74,7 +74,8 @@ class Gathering:
             if now >= self._not_before.get(key, now):
                 self._not_before.pop(key, None)
             return None
-        if not (result.settled and conditions.is_true(live.get("conditions"), "Reconciling")):
+        moving = conditions.find(live.get("conditions"), "Reconciling")
+        if not (result.settled and (moving is None or moving.get("status") == conditions.TRUE)):
             due = self._not_before.setdefault(key, now if result.settled else now + wait)
             if now < due:
                 return Revisit(key, due - now, "status writes are at least a second apart")
