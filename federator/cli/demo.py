@@ -93,10 +93,11 @@ async def progress(federation: Any, deadline_s: float) -> None:
     while True:
         done, waiting = federation.settled()
         now = loop.time() - started
-        total = len(federation.hub.state.workloads) if hasattr(federation, "hub") else 0
-        text = f"{total - len(waiting)} of {total} workloads have settled"
-        if waiting and total:
-            text += f" ({waiting[0]})"
+        total = len(federation.hub.state.workloads)
+        text = waiting[0] if waiting else ""
+        if federation.hub.state.ready:
+            left = len(federation.hub.gathering.settled()[1])
+            text = f"{total - left} of {total} workloads have settled" + (f" ({text})" if text else "")
         if live:
             click.echo(f"\r\x1b[2K{now:5.1f} s  {text[:110]}", nl=done, err=True)
         elif done or now - shown_s >= 5:
