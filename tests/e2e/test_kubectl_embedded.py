@@ -4,6 +4,7 @@ kubectl is the built one of `make kube`, else the one on PATH; without any the t
 """
 
 import asyncio
+import base64
 import json
 import os
 import random
@@ -314,3 +315,74 @@ async def test_custom_resources_are_like_natives(kubectl: Kubectl) -> None:
     assert (await kubectl.json("get", "widgets", "-l", "a=b"))["items"][0]["metadata"]["name"] == "one"
     assert "Name:         one" in await kubectl("describe", "widget", "one")
     assert 'widget.contract.example "one" deleted' in await kubectl("delete", "widget", "one")
+
+
+async def test_describe_shows_what_controllers_say_of_a_custom_resource(kubectl: Kubectl) -> None:
+    api = Speaker(kubectl.cluster.transport(), "default")
+    await install_widgets(api)
+    (await api.post(api.url("widgets"), widget("one"))).object(201)
+    about = await kubectl.json("get", "widget", "one")
+    told = {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "one.1", "namespace": "default"},
+        "eventTime": "2026-03-01T10:00:00.000000Z",
+        "regarding": {
+            "apiVersion": about["apiVersion"],
+            "kind": "Widget",
+            "namespace": "default",
+            "name": "one",
+            "uid": about["metadata"]["uid"],
+        },
+        "reason": "Placed",
+        "note": "3 of 3 placed",
+        "action": "Place",
+        "type": "Normal",
+        "reportingController": "example.org/placer",
+        "reportingInstance": "placer-0",
+    }
+    await kubectl("create", "-f", kubectl.manifest(told))
+    described = await kubectl("describe", "widget", "one")
+    assert described.splitlines()[-1].split(maxsplit=2)[0:2] == ["Normal", "Placed"]
+    assert "example.org/placer" in described
+    assert described.endswith("3 of 3 placed\n")
+    assert "3 of 3 placed" in await kubectl("events", "--for", "widgets.contract.example/one")
+
+
+async def test_a_service_account_gets_in_with_its_secret_and_may_what_it_is_bound_to(kubectl: Kubectl) -> None:
+    await kubectl("create", "sa", "robot")
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": "robot", "annotations": {"kubernetes.io/service-account.name": "robot"}},
+        "type": "kubernetes.io/service-account-token",
+    }
+    await kubectl("apply", "-f", kubectl.manifest(secret))
+    await kubectl("wait", "--for=jsonpath={.data.token}", "secret/robot", "--timeout=30s")
+    data = (await kubectl.json("get", "secret", "robot"))["data"]
+    root = (await kubectl.json("get", "cm", "kube-root-ca.crt"))["data"]["ca.crt"]
+    assert base64.b64decode(data["ca.crt"]).decode() == root
+    long_lived, short_lived = (
+        base64.b64decode(data["token"]).decode(),
+        (await kubectl("create", "token", "robot")).strip(),
+    )
+    server = yaml.safe_load((kubectl.home / "config").read_text())["clusters"][0]["cluster"]["server"]
+    (kubectl.home / "ca.crt").write_text(root)
+    empty = kubectl.home / "empty"
+    empty.write_text("")
+    for token in (long_lived, short_lived):
+        robot = [f"--server={server}", f"--certificate-authority={kubectl.home / 'ca.crt'}", f"--token={token}"]
+        who = await kubectl("auth", "whoami", *robot, KUBECONFIG=str(empty))
+        assert "system:serviceaccount:default:robot" in who
+        ran = await kubectl.run("get", "pods", *robot, KUBECONFIG=str(empty))
+        why = 'cannot list resource "pods" in API group "" in the namespace "default"'
+        assert ran.err == (
+            'Error from server (Forbidden): pods is forbidden: User "system:serviceaccount:default:robot" ' + why + "\n"
+        )
+    await kubectl(
+        "create", "clusterrolebinding", "robot", "--clusterrole=cluster-admin", "--serviceaccount=default:robot"
+    )
+    assert "No resources found" in (await kubectl.run("get", "pods", *robot, KUBECONFIG=str(empty))).err
+    await kubectl("delete", "secret", "robot")
+    ran = await kubectl.run("get", "pods", *robot[:2], f"--token={long_lived}", KUBECONFIG=str(empty))
+    assert "logged in" in ran.err or "Unauthorized" in ran.err

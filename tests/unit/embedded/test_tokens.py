@@ -4,11 +4,14 @@ import asyncio
 import base64
 import random
 
+from federator.cli import joining
 from federator.embedded.controllers import NodePool
 from federator.embedded.controllers.behaviour import Defaults, Span
 from federator.embedded.messages import Caller
+from federator.embedded.rbac import Attributes
 from federator.embedded.revisions import JsonObject
 from federator.embedded.server import EmbeddedCluster
+from federator.kube.client import Client
 from federator.kube.clock import Clock
 from tests.contract.speaking import Speaker
 from tests.unit.embedded.inprocess import EPOCH_S, cluster, on_virtual_time, speaker
@@ -136,5 +139,24 @@ async def test_pods_start_as_the_cluster_was_told() -> None:
     await asyncio.sleep(0.3)
     assert (await api.get(api.url("pods", "a"))).object()["status"]["phase"] == "Running"
     assert (await api.get(api.url("events"))).object()["items"] == []
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+
+
+@on_virtual_time
+async def test_the_account_that_joining_makes_for_the_hub_may_what_the_hub_needs_and_no_more() -> None:
+    made = served()
+    assert made.controllers is not None
+    running = asyncio.create_task(made.controllers.run())
+    token = await joining.hub_account(Client(made.transport(), "member"))
+    hub = made.tokens.caller(token)
+    assert hub is not None
+    assert hub.name == "system:serviceaccount:federator-system:federator-hub"
+    for group, resource, verbs in joining.HUB_RULES:
+        for verb in verbs:
+            wanted = Attributes(verb, group, resource, namespace="team", name="a")
+            assert made.context.authorizer.decide(hub, wanted).allowed, wanted
+    for verb, resource in (("list", "secrets"), ("delete", "namespaces"), ("create", "pods")):
+        assert not made.context.authorizer.decide(hub, Attributes(verb, resource=resource)).allowed
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
