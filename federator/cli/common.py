@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NoReturn, TypeVar
 
@@ -42,21 +43,29 @@ def fail(message: str, code: int = 1) -> NoReturn:
 def run(coroutine: Coroutine[Any, Any, T]) -> T:
     """Runs on uvloop where it exists. What went wrong becomes a sentence and exit 1; Ctrl-C ends quietly with 130.
 
-    SIGTERM is taken as Ctrl-C, so that whatever a command has made is taken down and away in either case.
+    SIGTERM ends it as Ctrl-C does, so that whatever a command has made is taken down and away in either case.
     """
     from federator.kube.connect import NotConfigured
     from federator.kube.errors import ApiError
     from federator.model.errors import FieldError
 
-    before = signal.signal(signal.SIGTERM, lambda _number, _frame: signal.raise_signal(signal.SIGINT))
     try:
-        return _runner()(coroutine)
+        return _runner()(_until_terminated(coroutine))
     except (ApiError, NotConfigured, FieldError) as trouble:
         fail(str(trouble))
     except KeyboardInterrupt:
         sys.exit(130)
-    finally:
-        signal.signal(signal.SIGTERM, before)
+    except asyncio.CancelledError:
+        sys.exit(143)
+
+
+async def _until_terminated(coroutine: Coroutine[Any, Any, T]) -> T:
+    """SIGTERM cancels what runs. Not by way of SIGINT: a shell starts background jobs with that one ignored."""
+    task = asyncio.current_task()
+    assert task is not None
+    if threading.current_thread() is threading.main_thread():
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await coroutine
 
 
 def _runner() -> Callable[[Coroutine[Any, Any, T]], T]:

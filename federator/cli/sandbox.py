@@ -5,10 +5,12 @@ With `--api-only` the APIs alone, so that separate hub and member processes can 
 """
 
 import asyncio
+import contextlib
+import fcntl
 import gc
 import os
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,8 @@ import click
 
 from federator.cli import common
 
+READY = "ready"
+"""This file says that every API of the sandbox answers."""
 SETTLE_S = 120.0
 FIGURES_S = 2.0
 
@@ -94,7 +98,6 @@ async def serving(
     from federator.hub.options import HubOptions
     from federator.kube.clock import RealClock
 
-    prepare(directory)
     # The seed fixes what the fleet does; tokens come from the machine, because they are secrets.
     federation = Federation(
         fleet=fleet,
@@ -105,30 +108,50 @@ async def serving(
     )
     for cluster in (federation.host, *federation.members.values()):
         cluster.renew_token(os.urandom(16).hex())
-    servers = await http.serve_all([federation.host, *federation.members.values()])
-    try:
-        kubeconfigs = {name: http.kubeconfig({name: server}, name) for name, server in servers.items()}
-        for name, server in servers.items():
-            http.write_kubeconfig(directory / f"{name}.kubeconfig", {name: server}, name)
-        federation.start_clusters()
-        await federation.install(kubeconfigs)
-        if not api_only:
-            federation.start_members()
-            federation.start_hub()
-        # Thousands of long-lived objects would be walked by every full collection, and each walk stops the loop.
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(50_000, 50, 100)
-        (directory / "ready").write_text("ready\n", encoding="utf-8")
-        await work(Served(federation, directory))
-    finally:
-        (directory / "ready").unlink(missing_ok=True)
-        await federation.stop()
-        for server in servers.values():
-            await server.close()
+    with held(directory):
+        servers = await http.serve_all([federation.host, *federation.members.values()])
+        try:
+            kubeconfigs = {name: http.kubeconfig({name: server}, name) for name, server in servers.items()}
+            for name, server in servers.items():
+                http.write_kubeconfig(directory / f"{name}.kubeconfig", {name: server}, name)
+            federation.start_clusters()
+            await federation.install(kubeconfigs)
+            if not api_only:
+                federation.start_members()
+                federation.start_hub()
+            # Thousands of long-lived objects would be walked by every full collection, and each walk stops the loop.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(50_000, 50, 100)
+            (directory / READY).touch(mode=0o600)
+            await work(Served(federation, directory))
+        finally:
+            (directory / READY).unlink(missing_ok=True)
+            for name in servers:
+                (directory / f"{name}.kubeconfig").unlink(missing_ok=True)
+            await federation.stop()
+            for server in servers.values():
+                await server.close()
 
 
-def prepare(directory: Path) -> None:
-    """Makes the directory, private; refuses one that another sandbox may be using."""
+@contextlib.contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """The directory, private and ours alone while the block lasts: the kubeconfigs of another sandbox are not
+    overwritten. Goes away with the block if it was made here and holds nothing else."""
+    made = not directory.exists()
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (directory / "ready").unlink(missing_ok=True)
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        # The kernel gives the lock back however we end, and no lock file is left behind.
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        common.fail(f"another sandbox is using {directory}")
+    try:
+        (directory / READY).unlink(missing_ok=True)
+        yield
+    finally:
+        if made:
+            with contextlib.suppress(OSError):
+                directory.rmdir()
+        os.close(descriptor)

@@ -67,7 +67,8 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, float] = {}
         self._timers: list[tuple[float, int, K]] = []
         self._order = itertools.count()
-        self._alarm: asyncio.TimerHandle | None = None
+        self._alarm: asyncio.Handle | None = None
+        self._alarm_at = 0.0
         self._failed: dict[K, int] = {}
         self._getters: collections.deque[asyncio.Future[None]] = collections.deque()
 
@@ -256,10 +257,12 @@ class WorkQueue(Generic[K]):
             return
         due = self._timers[0][0]
         if self._alarm is not None:
-            if not self._alarm.cancelled() and self._alarm.when() <= due:
+            # Not `when()`: for what is due within a millisecond uvloop gives a handle that does not know it.
+            if not self._alarm.cancelled() and self._alarm_at <= due:
                 return
             self._alarm.cancel()
         self._alarm = asyncio.get_running_loop().call_at(due, self._ring, due)
+        self._alarm_at = due
 
     def _ring(self, due_now: float) -> None:
         self._alarm = None

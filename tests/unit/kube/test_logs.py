@@ -84,3 +84,9 @@ def test_after_a_flood_the_next_record_says_how_many_were_left_out():
     passed = [record for record in records if one.filter(record)]
     assert len(passed) == 31
     assert passed[-1].getMessage() == "again (71 more like this were left out)"
+
+
+def test_facts_given_beside_the_message_are_fields(out):
+    logging.getLogger("x").info("placed", extra={"workload": "psvc/web", "shares": {"a": 2}})
+    (row,) = lines(out)
+    assert (row["workload"], row["shares"]) == ("psvc/web", {"a": 2})

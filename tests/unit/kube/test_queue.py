@@ -6,6 +6,7 @@ import random
 from typing import Any
 
 import pytest
+import uvloop
 
 from federator.kube import errors
 from federator.kube.queue import WorkQueue
@@ -359,3 +360,13 @@ async def test_random_traffic_ends_with_every_key_seen_after_its_last_signal():
         await asyncio.sleep(20)
         assert all(seen[key] >= when for key, when in told.items())
         await served.stop()
+
+
+def test_delays_that_uvloop_rounds_to_nothing_are_kept():
+    async def story() -> set[str]:
+        work = queue()
+        for key in "abc":
+            work.add_after(key, 0.0003)
+        return {await work.get() for _ in "abc"}
+
+    assert uvloop.run(story()) == set("abc")
