@@ -32,7 +32,7 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("pinterest.com", "pinterestjobsets", ("get", "list", "watch", "create", "patch", "delete")),
     ("pinterest.com", "runtimeprofiles", ("create",)),
     ("apps", "deployments", ("get", "list", "watch", "create", "patch", "delete")),
-    ("federation.pinterest.com", "clustercapacities", ("get", "list", "watch", "create", "patch")),
+    ("federation.pinterest.com", "clustercapacities", ("list", "watch", "create", "patch")),
     ("", "namespaces", ("get", "create")),
     ("coordination.k8s.io", "leases", ("get",)),
 )
