@@ -1,0 +1,82 @@
+"""The long campaign: `python -m tests.contract.differential --seeds 0-4999`. Ends with 1 if anything differs."""
+
+import argparse
+import asyncio
+import multiprocessing
+import os
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor
+
+from tests.contract.differential import campaign
+from tests.contract.differential.campaign import Report
+from tests.controlplane import build
+from tests.controlplane.plane import ControlPlane
+
+_PIECE = 10
+
+
+def main() -> None:
+    arguments = _arguments()
+    first, _, last = arguments.seeds.partition("-")
+    seeds = range(int(first), int(last or first) + 1)
+    print(f"seeds {seeds[0]}-{seeds[-1]}", flush=True)
+    binaries = build.find()
+    if binaries is None:
+        raise SystemExit("There is no real control plane: run `make kube` first.")
+    begun = time.monotonic()
+    total = Report()
+    with ControlPlane(binaries) as plane:
+        cluster = plane.cluster("differential")
+        asyncio.run(_install(cluster.url, cluster.token, cluster.ca_file.read_bytes()))
+        pieces = [list(seeds[start : start + _PIECE]) for start in range(0, len(seeds), _PIECE)]
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
+            access = (cluster.url, cluster.token, cluster.ca_file.read_bytes())
+            work = [pool.submit(play, *access, piece, arguments.shrink) for piece in pieces]
+            for number, future in enumerate(work, start=1):
+                report = future.result()
+                total.add(report)
+                for seed, told in report.failures:
+                    print(f"\nseed {seed}:\n{told}", flush=True)
+                if number % 10 == 0:
+                    done = f"{total.sequences} of {len(seeds)} sequences"
+                    print(f"# {done}, {len(total.failures)} differ, {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"\n{campaign.table(total.covered)}\n")
+    for name, count in sorted(total.excused.items()):
+        print(f"exception {name}: {count}")
+    spent = time.monotonic() - begun
+    print(f"seeds {seeds[0]}-{seeds[-1]}: {total.sequences} sequences, {total.requests} requests in {spent:.0f} s")
+    print(f"{len(total.failures)} sequences differ: {' '.join(str(seed) for seed, _ in sorted(total.failures))}")
+    sys.exit(bool(total.failures))
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.contract.differential", description=__doc__)
+    parser.add_argument("--seeds", default="0-4999", help="the first and the last seed, or one (default: 0-4999)")
+    parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="processes (default: 2)")
+    parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="show failing sequences as drawn")
+    return parser.parse_args()
+
+
+async def _install(url: str, token: str, ca_pem: bytes) -> None:
+    real = campaign.connected(url, token, ca_pem)
+    await campaign.install(real)
+    await real.close()
+
+
+def play(url: str, token: str, ca_pem: bytes, seeds: list[int], shrink: bool) -> Report:
+    """The sequences of some seeds, in a process of their own."""
+
+    async def played() -> Report:
+        real = campaign.connected(url, token, ca_pem)
+        try:
+            return await campaign.run(real, seeds, shrink=shrink)
+        finally:
+            await real.close()
+
+    return asyncio.run(played())
+
+
+if __name__ == "__main__":
+    main()
