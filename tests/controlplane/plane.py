@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from tests.controlplane import certs, processes
+from tests.controlplane import audit, certs, processes
 from tests.controlplane.cluster import ADMIN, Cluster
 
 READY_S = 90.0
@@ -63,11 +63,16 @@ class ControlPlane:
         """Ends everything, the last started first: so API servers end before etcd, without which they would hang."""
         self.family.stop()
 
-    def cluster(self, name: str, *, controllers: bool = False, scheduler: bool = False) -> Cluster:
-        """The cluster of that name, started when it is not there; asking again with more adds what is missing."""
+    def cluster(
+        self, name: str, *, controllers: bool = False, scheduler: bool = False, audited: bool = False
+    ) -> Cluster:
+        """The cluster of that name, started when it is not there; asking again with more adds what is missing, but
+        `audited` (see audit.py) holds from the start or not at all."""
         self.family.check()
         if name not in self._clusters:
-            self._clusters[name] = self._retrying(lambda: self._start_api_server(name, controllers=controllers))
+            self._clusters[name] = self._retrying(
+                lambda: self._start_api_server(name, controllers=controllers, audited=audited)
+            )
         cluster = self._clusters[name]
         if controllers and not cluster.has_controllers:
             self._start_controllers(cluster)
@@ -133,7 +138,7 @@ class ControlPlane:
             self.family.wait_until(lambda: "header" in self._ask_etcd(url, "put", write), "etcd", READY_S)
         return url
 
-    def _start_api_server(self, name: str, *, controllers: bool) -> Cluster:
+    def _start_api_server(self, name: str, *, controllers: bool, audited: bool) -> Cluster:
         files, port = self._files, _free_port()
         url = f"https://127.0.0.1:{port}"
         # Without a controller manager nobody makes service accounts or takes the not-ready taint from nodes.
@@ -163,6 +168,7 @@ class ControlPlane:
                 "--allow-privileged=true",
                 f"--disable-admission-plugins={disabled}",
                 "--profiling=false",
+                *(audit.arguments(self.family.directory, name) if audited else ()),
             ],
         )
         cluster = Cluster(name, url, files.ca, self._tokens, self.family.directory)
