@@ -192,8 +192,10 @@ class Gathering:
     async def _write(self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold) -> None:
         key = workload.key
         ref = kinds.KINDS[key.kind].ref(key.namespace, key.name)
-        # The uid keeps this from landing on a re-creation of the same name.
-        outcome = await self.host.apply(Patch(ref, {"status": patch}, "status", uid=workload.uid), key)
+        # The version keeps this from landing on a re-creation of the same name: for a status, API servers take the
+        # uid from the object that is there, and do not compare.
+        step = Patch(ref, {"status": patch}, "status", uid=workload.uid, resource_version=workload.resource_version)
+        outcome = await self.host.apply(step, key)
         if isinstance(outcome.error, errors.NotFound):
             return
         if outcome.error is not None:

@@ -71,7 +71,9 @@ class Reporting:
         live = obj.get("status") or {}
         patch = diffs.replacement_patch(live, {**live, **status})
         if patch:
-            await self.host.patch(ref, {"metadata": {"uid": account.uid}, "status": patch}, subresource="status")
+            version = obj["metadata"]["resourceVersion"]
+            body = {"metadata": {"uid": account.uid, "resourceVersion": version}, "status": patch}
+            await self.host.patch(ref, body, subresource="status")
 
     def ask_all(self) -> None:
         for name in sorted(self.state.members):
@@ -95,7 +97,8 @@ class Reporting:
         patch = diffs.replacement_patch(live, {**live, **want})
         member.reported = True
         if patch:
-            body = {"metadata": {"uid": member.obj["metadata"]["uid"]}, "status": patch}
+            meta = member.obj["metadata"]
+            body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
             try:
                 ref = kinds.KINDS["MemberCluster"].ref("", name)
                 member.obj = await self.host.patch(ref, body, subresource="status")

@@ -109,7 +109,10 @@ class RollUp:
         if not patch:
             return None, False
         moving = not seen.healthy and not seen.reason and raw.integer(live, "observedGeneration") < row.generation
-        return Patch(slice_ref(row.key), {"status": patch}, subresource="status", uid=row.uid), moving
+        # The version, because API servers do not compare the uid of a status: what an earlier slice of this name
+        # completed must never be told of the present one.
+        version = newest.resource_version
+        return Patch(slice_ref(row.key), {"status": patch}, "status", uid=row.uid, resource_version=version), moving
 
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""

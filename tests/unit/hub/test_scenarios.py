@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from federator.kube import errors
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 PSVC = "PinterestService"
@@ -591,5 +592,31 @@ def test_a_bug_in_the_decision_of_one_workload_leaves_the_others_alone(monkeypat
 
         assert sum((await world.shares("feed", "web")).values()) == 3
         assert await world.shares("feed", "poison") == {}
+
+    play(scenario)
+
+
+def test_a_status_of_an_earlier_workload_never_lands_on_the_one_made_anew() -> None:
+    async def scenario(world: World) -> None:
+        labels = {"app": "page"}
+        spec = {
+            "replicas": 3,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, **service(1)["template"]},
+        }
+        await world.create("Deployment", "feed", "page", spec)
+        await world.settle()
+        hub = world.federation.hub
+        ((key, known),) = hub.state.workloads.items()
+        await world.delete("Deployment", "feed", "page")
+        await world.create("Deployment", "feed", "page", spec)
+        hub.state.workloads[key] = known  # the watch is late
+        live = known.live_status()
+        with pytest.raises(errors.Conflict):
+            await hub.gathering._write(known, live, {"observedGeneration": 99}, hub.gathering.fold(known))
+
+        found = await world.get("Deployment", "feed", "page")
+        assert found is not None
+        assert found["status"].get("observedGeneration", 0) < 99
 
     play(scenario)
