@@ -1,0 +1,117 @@
+"""The manifests in deploy/ ask for no more than they must, and say the same as the code that needs them."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from federator import settings
+from federator.cli import joining
+from federator.expand import priorities
+from federator.hub.options import HubOptions
+from federator.member.heartbeat import LEASE
+from federator.model import names
+from tests.unit.deploy import manifests
+
+HUB = "system:serviceaccount:federator-system:federator-hub"
+
+
+def test_nothing_that_is_shipped_has_a_fault() -> None:
+    assert manifests.all_faults(manifests.written()) == []
+
+
+def test_the_hub_has_in_members_exactly_the_rights_that_joining_makes_and_checks() -> None:
+    found = manifests.load((manifests.DEPLOY / "member" / "hub-account.yaml").read_text())
+    made = {("", group, resource, verb, "") for group, resource, verbs in joining.HUB_RULES for verb in verbs}
+    assert manifests.grants(found, joining.HUB_ACCOUNT) == made
+
+
+def test_names_in_the_manifests_are_those_of_the_code() -> None:
+    found, options = manifests.written(), HubOptions()
+    spaces = {each["metadata"]["name"] for each in manifests.of_kind(found, "Namespace")}
+    assert spaces == {options.system_namespace, options.credentials_namespace}
+    assert (options.system_namespace, options.credentials_namespace) == (
+        joining.SYSTEM_NAMESPACE,
+        joining.CREDENTIALS_NAMESPACE,
+    )
+    named = {row[4] for account in ("federator-hub", "federator-member") for row in manifests.grants(found, account)}
+    assert named == {"", options.lease_name, LEASE, "federator", "kube-system"}
+
+
+def test_admission_policies_name_our_accounts_and_marks() -> None:
+    for policy in manifests.of_kind(manifests.written(), "ValidatingAdmissionPolicy"):
+        text = str(policy["spec"])
+        assert HUB in text
+        assert policy["spec"]["failurePolicy"] == "Fail"
+        assert names.FLEET_LABEL in text
+        assert "*" not in str(policy["spec"]["matchConstraints"])
+    carried = str(_named("ValidatingAdmissionPolicy", "federator-carried"))
+    assert names.SLICE_ANNOTATION in carried
+    bound = {each["spec"]["policyName"] for each in manifests.of_kind(manifests.written(), _BINDING)}
+    assert bound == {"federator-slices", "federator-carried", "federator-accounts"}
+
+
+def test_priority_classes_come_from_the_member_process_alone() -> None:
+    assert manifests.of_kind(manifests.written(), "PriorityClass") == []
+    assert priorities.PRIORITY_CLASSES
+
+
+@pytest.mark.parametrize("path", sorted(manifests.DEPLOY.rglob("federator.yaml")), ids=lambda path: path.parent.name)
+def test_settings_files_load_and_listen_where_the_probes_ask(path: Path) -> None:
+    found = settings.load(str(path), {})
+    assert (found.serve.host, found.serve.port) == ("0.0.0.0", 8080)
+
+
+def test_the_crds_of_the_base_are_all_there_are() -> None:
+    folder = manifests.ROOT / "config" / "crd"
+    (kustomization,) = manifests.load((folder / "kustomization.yaml").read_text())
+    assert kustomization["resources"] == sorted(path.name for path in folder.glob("*.pinterest.com.yaml"))
+
+
+_BINDING = "ValidatingAdmissionPolicyBinding"
+
+
+def _named(kind: str, name: str) -> Any:
+    return next(each for each in manifests.of_kind(manifests.written(), kind) if each["metadata"]["name"] == name)
+
+
+def _spoil(path: tuple[str | int, ...], value: Any) -> list[Any]:
+    found = copy.deepcopy(manifests.written())
+    deployment = next(each for each in found if each["kind"] == "Deployment")
+    place: Any = deployment["spec"]["template"]["spec"]
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return list(manifests.pod_faults(found))
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("hostNetwork",), True),
+        (("automountServiceAccountToken",), True),
+        (("securityContext",), {}),
+        (("volumes",), [{"name": "node", "hostPath": {"path": "/"}}]),
+        (("volumes",), [{"name": "tmp", "emptyDir": {}}]),
+        (("containers", 0, "securityContext"), {}),
+        (("containers", 0, "securityContext", "privileged"), True),
+        (("containers", 0, "securityContext", "capabilities"), {"drop": ["ALL"], "add": ["NET_ADMIN"]}),
+        (("containers", 0, "ports", 0, "hostPort"), 80),
+        (("containers", 0, "readinessProbe"), None),
+        (("containers", 0, "resources"), {}),
+        (("containers", 0, "image"), "registry.example:5000/federator"),
+    ],
+    ids=str,
+)
+def test_the_checker_sees_what_restricted_refuses(path: tuple[str | int, ...], value: Any) -> None:
+    assert _spoil(path, value) != []
+
+
+def test_the_checker_sees_roles_and_networks_that_are_too_wide() -> None:
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["list"]}
+    role = {"kind": "Role", "metadata": {"name": "r"}, "rules": [rule, {**rule, "resources": ["*"]}]}
+    assert len(list(manifests.role_faults([role]))) == 2
+    everywhere = {"policyTypes": ["Egress"], "egress": [{"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}]}]}
+    policy = {"kind": "NetworkPolicy", "metadata": {"name": "n"}, "spec": {"podSelector": {}, **everywhere}}
+    assert len(list(manifests.network_faults([policy]))) == 3
