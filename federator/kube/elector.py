@@ -19,6 +19,8 @@ from federator.model.steps import ObjectRef
 
 log = logging.getLogger(__name__)
 
+MARGIN_S = 0.1
+"""The work is cancelled so long before the deadline; no try is begun that has less time."""
 END_S = 3.0
 """How long cancelled work may take to end. After that the lease is not released but left to run out."""
 
@@ -218,14 +220,14 @@ class Elector:
         """Renews until the work ends (returns "") or we may not lead any more (returns why)."""
         begun = self._clock.elapsed()
         while True:
-            pause_s = min(begun + self._period(), self._deadline) - self._clock.elapsed()
+            pause_s = min(begun + self._period(), self._deadline - MARGIN_S) - self._clock.elapsed()
             if not task.done():
                 await asyncio.wait([task], timeout=max(0.0, pause_s))
             if task.done():
                 return ""
             begun = self._clock.elapsed()
-            left_s = self._deadline - begun
-            if left_s <= 0:
+            left_s = self._deadline - MARGIN_S - begun
+            if left_s < MARGIN_S:
                 return self._lose(Sign.OVERDUE)
             sign = await self._try(self._renew, min(self.options.try_timeout_s, left_s))
             if self._clock.elapsed() >= self._deadline:
