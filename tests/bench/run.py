@@ -94,7 +94,8 @@ def _in_child(group: str, ids: Sequence[str], scale: float) -> dict[str, Result]
             if status:
                 log.seek(0)
                 lines = [line.strip() for line in log.read().splitlines() if line.strip()]
-                why = why or (lines[-1] if lines else f"ended with status {status}")
+                named = [line for line in lines if "Error" in line or "Unavailable" in line]
+                why = why or (named or lines or [f"ended with status {status}"])[-1][:160]
                 _say("\n".join(lines[-30:]))
         told = [json.loads(line) for line in out.read_text("utf-8").splitlines()] if out.exists() else []
     results = {entry["id"]: Result(**entry) for entry in told}
