@@ -25,8 +25,10 @@ def check(
         errors = list(metadata_rules.on_create(meta, info))
     else:
         errors = list(metadata_rules.on_update(meta, old.get("metadata") or {}))
-    errors += metadata_rules.builtin_finalizers(meta)
-    if info.kind == "CustomResourceDefinition" and subresource != "status":
+    is_crd = info.kind == "CustomResourceDefinition"
+    if not is_crd:  # their own finalizer is neither standard nor qualified
+        errors += metadata_rules.builtin_finalizers(meta)
+    if is_crd and subresource != "status":
         return errors + crds.check(obj, old)
     return errors + native_rules.check(obj, old, info, subresource)
 

@@ -153,9 +153,19 @@ class Placing:
         record = self.state.record_of(workload)
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         complete = record is not None and record.facts.reason is Reason.CHOSEN
-        if record is not None and valid and complete and not self._capped(key, record):
+        if record is not None and valid and complete and not self._capped(key, record) and not self.vacated(record):
             return None
         return Due(workload, ask, record, found)
+
+    def vacated(self, record: Record) -> tuple[str, ...]:
+        """Clusters that the decision still names as leaving although they hold nothing any more: people wait for
+        their names to go before they remove a cluster from the fleet."""
+        return tuple(
+            cluster
+            for cluster in sorted(record.facts.leaving)
+            if (member := self.state.members.get(cluster)) is None
+            or (member.heard and member.slice_of(record.key) is None)
+        )
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
         now = self.clock.monotonic()
@@ -244,7 +254,7 @@ class Placing:
     async def _commit(self, item: Due, decision: Decision) -> None:
         """Writes a decision if it says anything new. A failed write takes the key again."""
         key = item.workload.key
-        if item.record is not None and _same(item.record, decision):
+        if item.record is not None and _same(item.record, decision) and not self.vacated(item.record):
             self.state.signals.fold(key)
             return
         try:
@@ -327,6 +337,8 @@ class Placing:
             cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
         elif record.facts.shortfall:
             cause = "room or quota changed"
+        elif vacated := self.vacated(record):
+            cause = f"nothing is left in {', '.join(vacated[:3])}"
         else:
             cause = "a cluster could not schedule its share"
         return (*record.facts.causes, cause)

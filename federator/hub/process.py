@@ -291,6 +291,8 @@ class HubProcess:
         for record in self.state.records_of(key):
             if seen is None and record.share_of(member.name) is None:
                 self.state.books.vacate(member.name, record.workload_uid)
+                if member.name in record.facts.leaving:
+                    self.placing.queue.add(key)
             if record.deleting or workload is None or record.workload_uid != workload.uid:
                 self.state.signals.bury(key.namespace, record.name)
         self.state.signals.fold(key)

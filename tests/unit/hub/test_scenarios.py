@@ -128,6 +128,9 @@ def test_a_cluster_that_no_longer_matches_the_selector_is_left() -> None:
         await world.settle()
 
         assert set(await world.shares("feed", "web")) == {"b"}
+        # Only a name that goes tells an operator when the cluster may be removed.
+        await asyncio.sleep(10)
+        assert ["leaving" in decision["spec"] for decision in await world.decisions()] == [False]
 
     play(scenario)
 
