@@ -172,12 +172,15 @@ def _merged(path: str) -> dict[str, Any]:
 
     given = path or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
     try:
-        merged = KubeConfigMerger(given).config
+        merger = KubeConfigMerger(given)
+        merged = merger.config
+        # As kubectl: the first file that names a context wins. The merger lets the last one win.
+        named = [found.get("current-context") for found in merger.config_files.values()]
     except Exception as exc:  # the loader lets YAML and attribute errors of all kinds through
         raise NotConfigured(f"The kubeconfig {given} cannot be read ({type(exc).__name__}).") from exc
     if merged is None:
         raise NotConfigured(f"There is no kubeconfig at {given}.")
-    config: dict[str, Any] = {"current-context": merged.value.get("current-context")}
+    config: dict[str, Any] = {"current-context": next(filter(None, named), None)}
     for plural, singular in (("clusters", "cluster"), ("contexts", "context"), ("users", "user")):
         config[plural] = [_absolute(entry, singular, given) for entry in merged.value.get(plural) or []]
     return config

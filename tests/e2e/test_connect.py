@@ -88,6 +88,24 @@ async def test_inline_and_named_certificates_do_the_same(files, tmp_path):
         assert connect.contexts(str(path)) == ("one", "two")
 
 
+async def test_of_several_files_the_first_that_names_a_context_decides_as_with_kubectl(files, tmp_path):
+    async with serving(replying(answer(OBJECT)), server_tls(files)) as server:
+        authority = {"certificate-authority-data": inline(files.ca)}
+        paths = []
+        for name in ("none", "first", "second"):
+            found = config(server, authority, {"token": name})
+            found["current-context"] = "" if name == "none" else name
+            found["contexts"] = [{"name": name, "context": {"cluster": "c", "user": name}}]
+            found["users"][0]["name"] = name
+            paths.append(tmp_path / name)
+            paths[-1].write_text(json.dumps(found))
+        several = ":".join(map(str, paths))
+        client = Client(await connect.from_kubeconfig(several))
+        await client.get(REF)
+        await client.close()
+        assert server.requests[-1].headers["authorization"] == "Bearer first"
+
+
 async def test_nothing_is_left_behind_on_disk_or_open(files, tmp_path, monkeypatch):
     scratch = tmp_path / "scratch"
     scratch.mkdir()
