@@ -1,0 +1,154 @@
+"""`federator` as an operator types it, against a federation of separate processes: members, switches, bad input."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.controlplane import build
+from tests.e2e import federations, workloads
+from tests.e2e.federations import Fleet, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("federation commands")]
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
+    if build.kubectl() is None:
+        pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
+    with federations.sandbox(tmp_path_factory.mktemp("commands"), separate=True) as found:
+        yield found
+
+
+def test_members_are_listed_and_checked(fleet: Fleet) -> None:
+    first = min(fleet.members)
+    rows = fleet.federator.run("cluster", "list").rows
+    assert [row[:2] for row in rows[1:]] == [[name, "Ready"] for name in sorted(fleet.members)]
+    ages = len(rows[0]) - 1
+    assert [row[:ages] for row in fleet.federator.run("get", "clusters").rows] == [row[:ages] for row in rows]
+    assert re.search(r"Ready\s+True\s+Ready", fleet.federator("cluster", "check", first))
+    found = fleet.federator("cluster", "check", first, "-C", first, KUBECONFIG=_both(fleet, first))
+    assert re.search(r"ok\s+connectivity\s+answers /readyz", found)
+    assert "FAILED" not in found
+
+
+def test_a_cordon_keeps_new_work_away_until_it_is_lifted(fleet: Fleet) -> None:
+    first, *others = sorted(fleet.members)
+    told = fleet.federator("cluster", "cordon", first)
+    assert told == f"membercluster.federation.pinterest.com/{first} cordoned\n"
+    fleet.host("create", "ns", "cordons")
+    fleet.host("apply", "-f", fleet.manifest(workloads.service("new", "cordons", 9)))
+    fleet.ready("cordons", "psvc/new")
+    assert sorted(fleet.spread("psvc", "cordons", "new")) == others
+    explained = fleet.federator("explain", "psvc/new", "-n", "cordons")
+    assert re.search(rf"{first}.*cordon", explained)
+    assert fleet.federator("cluster", "uncordon", first).endswith(" uncordoned\n")
+    fleet.host("scale", "psvc/new", "-n", "cordons", "--replicas=90")
+    until(lambda: first in fleet.spread("psvc", "cordons", "new"), lambda: "the cluster gets nothing after its cordon")
+    fleet.host("delete", "psvc", "new", "-n", "cordons")
+
+
+def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
+    last = max(fleet.members)
+    fleet.host("create", "ns", "leaving")
+    rule = workloads.policy("away", "leaving", "stays", clusters={"exclude": [last]})
+    fleet.host("apply", "-f", fleet.manifest(workloads.service("stays", "leaving", 9)))
+    fleet.ready("leaving", "psvc/stays")
+    assert last in fleet.spread("psvc", "leaving", "stays")
+    refused = fleet.federator.run("cluster", "remove", last)
+    assert refused.code == 1
+    assert "PinterestService/leaving/stays" in refused.err
+
+    fleet.host("apply", "-f", fleet.manifest(rule))
+    until(lambda: last not in fleet.spread("psvc", "leaving", "stays"), lambda: "the policy is not followed")
+    until(lambda: fleet.federator.run("cluster", "remove", last).code == 0, lambda: "the cluster may not leave")
+    assert fleet.federator.run("get", "clusters", last).code == 1
+
+    added = fleet.federator("cluster", "add", last, "--label", "region=x", KUBECONFIG=_both(fleet, last))
+    assert added.endswith(f"membercluster.federation.pinterest.com/{last} joined\n")
+    again = fleet.federator.run("cluster", "add", "other", "-C", last, KUBECONFIG=_both(fleet, last))
+    assert again.code == 1
+    assert f"has joined already, as {last}" in again.err
+    fleet.host("wait", "--for=condition=Ready", f"mc/{last}", "--timeout=30s")
+    fleet.host("delete", "pp/away", "-n", "leaving")
+    fleet.host("scale", "psvc/stays", "-n", "leaving", "--replicas=90")
+    until(lambda: last in fleet.spread("psvc", "leaving", "stays"), lambda: "nothing goes to the new member")
+    fleet.ready("leaving", "psvc/stays")
+    fleet.host("delete", "psvc/stays", "-n", "leaving")
+
+
+def test_a_pause_stops_placing_until_it_ends(fleet: Fleet) -> None:
+    assert fleet.federator("pause").startswith("paused")
+    fleet.host("create", "ns", "paused")
+    try:
+        fleet.host("apply", "-f", fleet.manifest(workloads.service("waits", "paused", 3)))
+        waited = fleet.host.run("wait", "-n", "paused", "--for=create", "pd", "--all", "--timeout=3s")
+        assert waited.code != 0 or fleet.host.items("pd", "-n", "paused") == []
+        assert fleet.spread("psvc", "paused", "waits") == {}
+    finally:
+        assert fleet.federator("resume") == "resumed\n"
+    fleet.ready("paused", "psvc/waits")
+    fleet.host("delete", "psvc/waits", "-n", "paused")
+
+
+def test_definitions_are_printed_and_installed_again(fleet: Fleet) -> None:
+    printed = list(yaml.safe_load_all(fleet.federator("crd", "print")))
+    installed = fleet.federator("crd", "install").splitlines()
+    assert len(installed) == len(printed)
+    assert f"customresourcedefinition.apiextensions.k8s.io/{printed[0]['metadata']['name']}" in installed[0]
+
+
+def test_settings_in_force_are_shown(fleet: Fleet, tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("hub: {batch_size: 7}\n")
+    shown = yaml.safe_load(fleet.federator("config", "show", "--config", str(file), FEDERATOR_LOG__LEVEL="debug"))
+    assert (shown["hub"]["batch_size"], shown["log"]["level"]) == (7, "debug")
+    file.write_text("hub: {batch_sizes: 7}\n")
+    wrong = fleet.federator.run("config", "show", "--config", str(file))
+    assert wrong.code == 1
+    assert "hub.batch_sizes" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["get", "nonsense"], "there is no kind 'nonsense'"),
+        (["get", "psvc", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config"),
+        (["get", "psvc", "--context", "nowhere"], "nowhere"),
+        (["get", "psvc/missing"], 'pinterestservices "missing" not found'),
+        (["explain", "psvc/missing"], "missing"),
+        (["cluster", "check", "missing"], "missing"),
+        (["cluster", "cordon", "missing"], "missing"),
+        (["cluster", "add", "missing"], "missing"),
+        (["cluster", "add", "Not_A_Name"], "Not_A_Name"),
+        (["hub", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config"),
+        (["member", "--cluster", "x", "--kubeconfig", "/nonexistent/config"], "/nonexistent/config"),
+    ],
+    ids=" ".join,
+)
+def test_what_cannot_be_done_is_one_sentence(fleet: Fleet, arguments: list[str], told: str) -> None:
+    ran = fleet.federator.run(*arguments)
+    assert ran.code == 1
+    assert told in ran.err
+    assert "Traceback" not in ran.err
+    assert ran.out == ""
+
+
+def test_a_server_that_is_gone_is_one_sentence(fleet: Fleet, tmp_path: Path) -> None:
+    config = yaml.safe_load(fleet.host.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1"
+    gone = tmp_path / "gone.kubeconfig"
+    gone.touch(mode=0o600)
+    gone.write_text(yaml.safe_dump(config))
+    for command in (["get", "psvc"], ["crd", "install"], ["pause"], ["cluster", "list"]):
+        ran = fleet.federator.run(*command, "--kubeconfig", str(gone))
+        assert ran.code == 1
+        assert "127.0.0.1" in ran.err
+        assert "Traceback" not in ran.err
+
+
+def _both(fleet: Fleet, member: str) -> str:
+    """KUBECONFIG with the host first and a member, as a person who joins a cluster has it."""
+    return f"{fleet.host.kubeconfig}:{fleet.members[member].kubeconfig}"
