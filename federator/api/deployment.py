@@ -112,14 +112,14 @@ def host_status(obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy:
     """
     missing = max(fold.desired - fold.ready_lo, 0)
     counters = {
+        "observedGeneration": fold.observed_generation,
         "replicas": fold.actual,
         "updatedReplicas": fold.updated,
         "readyReplicas": fold.ready_lo,
         "availableReplicas": fold.ready_lo,
         "unavailableReplicas": missing,
     }
-    status: dict[str, Any] = {"observedGeneration": fold.observed_generation}
-    status |= {name: amount for name, amount in counters.items() if amount}
+    status: dict[str, Any] = {name: amount for name, amount in counters.items() if amount}
     status["conditions"] = [
         {name: value for name, value in condition.items() if name != "observedGeneration" and value != ""}
         for condition in conditions

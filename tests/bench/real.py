@@ -126,10 +126,10 @@ class Bench:
             if "S3" in wanted:
                 results.append(await self._latency(single))
             if wanted & {"S1", "S5r"}:
-                before = await self.fleet.writes()
+                before, cpu_s = await self.fleet.writes(), self.fleet.cpu_s("hub")
                 took, members_s = await self._through("work", self.count)
                 written = per_workload(await self.fleet.writes(), before, self.count)
-                memory = self.fleet.memory_mb("hub")
+                memory, cpu_s = self.fleet.memory_mb("hub"), self.fleet.cpu_s("hub") - cpu_s
             if "S5r" in wanted:
                 results.append(await self._rest())
             self.fleet.stop("hub")
@@ -142,6 +142,7 @@ class Bench:
                     "floors": [round(floor, 2), round(floor_b, 2)],
                     "writes_per_workload": written,
                     "hub_memory_mb": round(memory),
+                    "hub_cpu_s": round(cpu_s, 2),
                 }
                 results.append(Result("S1", ours=took, floor=(floor + floor_b) / 2, notes=notes))
         return results

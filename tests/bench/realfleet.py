@@ -7,6 +7,7 @@ servers, nothing that runs pods. Where no member process runs, `Beats` keeps the
 import asyncio
 import base64
 import contextlib
+import os
 import sys
 import time
 from collections import Counter
@@ -124,6 +125,12 @@ class RealFleet:
         """Resident memory of one of our processes."""
         child = next(child for child in self.plane.family.children if child.name == name)
         return resident_mb(child.process.pid)
+
+    def cpu_s(self, name: str) -> float:
+        """Processor time that one of our processes has taken so far, in seconds."""
+        child = next(child for child in self.plane.family.children if child.name == name)
+        fields = Path(f"/proc/{child.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
     async def _until_ready(self) -> None:
         """The hub answers for every member anew: its condition is younger than now."""

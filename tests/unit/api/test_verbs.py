@@ -317,3 +317,11 @@ def test_conditions_of_a_carried_deployment_have_the_native_shape() -> None:
     status = deployment.host_status(DEPLOYMENT, folded, conditions)
     assert status["unavailableReplicas"] == 2
     assert "observedGeneration" not in status["conditions"][0]
+
+
+def test_a_deployments_status_leaves_zeros_out_as_its_server_does_so_that_nothing_differs_for_ever() -> None:
+    folded = fold(Wanted(generation=1, unit=Unit.REPLICAS, count=4), None, [])
+
+    status = deployment.host_status(DEPLOYMENT, folded, [])
+
+    assert status == {"unavailableReplicas": 4, "conditions": []}
