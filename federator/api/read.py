@@ -19,6 +19,8 @@ from federator.model.errors import FieldError
 
 LONGEST_WORKLOAD_NAME = 52
 MAX_PROBLEMS = 50
+ANNOTATIONS_MAX = 256 * 1024
+"""Bytes of all annotations of an object together."""
 
 
 class InvalidObject(ValueError):
@@ -124,7 +126,7 @@ def _model(kind: Kind, obj: dict[str, Any]) -> tuple[Model | None, list[FieldErr
     found = {error.path: error for error in itertools.islice(of_schema, MAX_PROBLEMS)}
     if len(found) >= MAX_PROBLEMS:  # each further one would cost time, and none would be shown
         return None, sorted(found.values(), key=lambda error: error.path)
-    for error in _name_problems(kind, obj):
+    for error in (*_name_problems(kind, obj), *_metadata_problems(obj)):
         found.setdefault(error.path, error)
     model: Model | None = None
     if kind.model is not None:
@@ -169,6 +171,20 @@ def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
     else:
         problem = selectors.dns1123_subdomain(name)
     return [FieldError("metadata.name", problem)] if problem else []
+
+
+def _metadata_problems(obj: Mapping[str, Any]) -> list[FieldError]:
+    """What API servers refuse in the metadata of every kind."""
+    found = [
+        FieldError(f"metadata.labels.{key[:80]}", problem)
+        for key in raw.mapping(obj, "metadata", "labels")
+        if (problem := selectors.check_label_key(key))
+    ]
+    annotations = raw.text_map(obj, "metadata", "annotations")
+    size = sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
+    if size > ANNOTATIONS_MAX:
+        found.append(FieldError("metadata.annotations", f"hold {size} bytes, at most {ANNOTATIONS_MAX} are allowed"))
+    return found
 
 
 def _from_pydantic(error: ValidationError, obj: Any) -> list[tuple[str, str]]:

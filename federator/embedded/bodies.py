@@ -18,6 +18,8 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.protobuf")
 YAML_NODES_MAX = 1_000_000
+YAML_DEPTH_MAX = 200
+_BROKEN = (msgspec.DecodeError, UnicodeDecodeError)
 _YAML = frozenset({"application/yaml", "application/x-yaml", "application/vnd.kubernetes.yaml"})
 
 
@@ -34,7 +36,7 @@ def read_object(request: ApiRequest, info: ResourceInfo) -> JsonObject:
     elif kind == "application/json":
         try:
             value = _decode(request.body)
-        except msgspec.DecodeError:
+        except _BROKEN:
             why, head = json_trouble(request.body)
             raise _unrecognized(info, f"couldn't get version/kind; json parse error: {why}", head) from None
     elif kind == protobuf.MEDIA_TYPE:
@@ -46,7 +48,9 @@ def read_object(request: ApiRequest, info: ResourceInfo) -> JsonObject:
         raise refusals.unsupported_media(ACCEPTED)
     if not isinstance(value, dict):
         why = f"json: cannot unmarshal {_go_kind(value)} into Go value of type struct"
-        raise _unrecognized(info, f"couldn't get version/kind; json parse error: {why}", request.body[:64].decode())
+        raise _unrecognized(
+            info, f"couldn't get version/kind; json parse error: {why}", request.body[:64].decode("utf-8", "replace")
+        )
     return value
 
 
@@ -73,7 +77,7 @@ def read_patch(request: ApiRequest, media: str) -> Any:
     prefix = "" if media == "application/strategic-merge-patch+json" else "error decoding patch: "
     try:
         value = _decode(request.body)
-    except msgspec.DecodeError:
+    except _BROKEN:
         raise refusals.bad_request(prefix + json_trouble(request.body)[0]) from None
     is_list = media == "application/json-patch+json"
     target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
@@ -96,7 +100,7 @@ def read_options(request: ApiRequest) -> JsonObject:
     else:
         try:
             value = _decode(request.body)
-        except msgspec.DecodeError:
+        except _BROKEN:
             raise refusals.bad_request(json_trouble(request.body)[0]) from None
     if not isinstance(value, dict):
         raise refusals.bad_request(f"json: cannot unmarshal {_go_kind(value)} into Go value of type v1.DeleteOptions")
@@ -115,6 +119,8 @@ def json_trouble(body: bytes) -> tuple[str, str]:
             return "unexpected end of JSON input", text[:128]
         looking = "beginning of object key string" if "property name" in error.msg else "beginning of value"
         return f"invalid character '{text[error.pos]}' looking for {looking}", text[:128]
+    except ValueError:  # Python reads no integer of more than 4300 digits
+        return "number out of range", text[:128]
     return "invalid JSON", text[:128]
 
 
@@ -122,15 +128,44 @@ def _yaml(body: bytes, refuse: Any) -> Any:
     try:
         # Most of what is called YAML is JSON (kubectl's and our own applies), which is far cheaper to read.
         return _decode(body)
-    except msgspec.DecodeError:
+    except _BROKEN:
         pass
     try:
+        _scan(body)
         return _plain(yaml.load(body, Loader=_PlainLoader), [YAML_NODES_MAX])
     except (yaml.YAMLError, TypeError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         problem = getattr(error, "problem", None) or str(error)
         why = f"line {mark.line + 1}: {problem}" if mark is not None else problem
         raise refuse(why, body[:64].hex()) from None
+
+
+def _scan(body: bytes) -> None:
+    """Raises ValueError for what would take for ever, or the whole stack, to be built: merge keys that double what
+    they merge, aliases that stand for trees without end, deep nests. Parsing alone does neither.
+    """
+    weights: dict[str, int] = {}
+    open_nodes: list[tuple[str | None, int]] = [(None, 0)]
+    for event in yaml.parse(body, Loader=yaml.CSafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            open_nodes.append((event.anchor, 1))
+            if len(open_nodes) > YAML_DEPTH_MAX:
+                raise ValueError("exceeded max depth")
+            continue
+        if isinstance(event, yaml.CollectionEndEvent):
+            anchor, weight = open_nodes.pop()
+        elif isinstance(event, yaml.ScalarEvent):
+            anchor, weight = event.anchor, 1
+        elif isinstance(event, yaml.AliasEvent):
+            anchor, weight = None, weights.get(event.anchor, 1)
+        else:
+            continue
+        if anchor:
+            weights[anchor] = weight
+        outer, sum_so_far = open_nodes[-1]
+        if sum_so_far + weight > YAML_NODES_MAX:
+            raise ValueError("document contains excessive aliasing")
+        open_nodes[-1] = (outer, sum_so_far + weight)
 
 
 def _plain(value: Any, left: list[int]) -> Any:

@@ -4,6 +4,7 @@ Filter, admit by quota, choose clusters, divide within spread bounds, and say wh
 it may; only growth needs room. Whatever a policy asks for, the answer is a decision with verdicts, never an exception.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,7 +13,7 @@ from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
-from federator.placement import books, candidates, choosing, division, inputs, spread, verdicts
+from federator.placement import books, candidates, choosing, division, filters, inputs, spread, verdicts
 from federator.placement import shards as assignment
 from federator.placement.books import Commitment
 from federator.placement.candidates import Candidate, Place
@@ -96,24 +97,22 @@ def commitment(ask: Ask, shares: Sequence[Share], finished: Ranges = ()) -> Comm
 
 def contradiction(ask: Ask) -> str:
     """What makes the ask or its policy impossible to follow, as a sentence naming the fields; "" when nothing does."""
-    plan = ask.policy.division
+    plan, named = ask.policy.division, functools.partial(filters.field_of, ask.policy)
     if ask.policy.problem:
         return ask.policy.problem
     if plan.max_per_cluster is not None and plan.min_per_cluster > plan.max_per_cluster:
-        return (
-            f"spec.division.minPerCluster {plan.min_per_cluster} of policy {ask.policy.name} is greater than "
-            f"maxPerCluster {plan.max_per_cluster}"
-        )
+        least = named("division.minPerCluster")
+        return f"{least} is {plan.min_per_cluster}, greater than maxPerCluster {plan.max_per_cluster}"
     if plan.min_per_cluster < 0 or (plan.max_per_cluster is not None and plan.max_per_cluster < 0):
-        return f"spec.division of policy {ask.policy.name} has a negative minPerCluster or maxPerCluster"
+        return f"{named('division')} has a negative minPerCluster or maxPerCluster"
     if any(one.weight < 0 for one in plan.weights):
-        return f"spec.division.weights of policy {ask.policy.name} has a negative weight"
+        return f"{named('division.weights')} has a negative weight"
     if plan.strategy is Strategy.WEIGHTED and plan.weights and not any(one.weight for one in plan.weights):
-        return f"all weights in spec.division.weights of policy {ask.policy.name} are 0"
+        return f"all weights in {named('division.weights')} are 0"
     if plan.strategy is Strategy.DUPLICATE and ask.unit is Unit.SHARDS:
-        return f"strategy Duplicate of policy {ask.policy.name} cannot divide shards: each runs once"
+        return f"{named('division.strategy')} is Duplicate, which cannot divide shards: each runs once"
     if plan.max_clusters is not None and plan.max_clusters < 1:
-        return f"spec.division.maxClusters {plan.max_clusters} of policy {ask.policy.name} allows no cluster"
+        return f"{named('division.maxClusters')} is {plan.max_clusters}, which allows no cluster"
     return ""
 
 

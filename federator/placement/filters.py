@@ -35,13 +35,13 @@ class Refusal:
 
 def refuses_unnamed(ask: Ask, cluster: ClusterView) -> str | None:
     if ask.policy.names and cluster.name not in ask.policy.names:
-        return f"is not among the {len(ask.policy.names)} clusters named by {_field(ask.policy, 'clusters.names')}"
+        return f"is not among the {len(ask.policy.names)} clusters named by {field_of(ask.policy, 'clusters.names')}"
     return None
 
 
 def refuses_excluded(ask: Ask, cluster: ClusterView) -> str | None:
     if cluster.name in ask.policy.exclude:
-        return f"is excluded by {_field(ask.policy, 'clusters.exclude')}"
+        return f"is excluded by {field_of(ask.policy, 'clusters.exclude')}"
     return None
 
 
@@ -49,14 +49,14 @@ def refuses_unselected(ask: Ask, cluster: ClusterView) -> str | None:
     selector = ask.policy.selector
     if selector is not None and not selector.matches(cluster.labels):
         wanted = selectors.to_text(selector)
-        return f"its labels do not match {_field(ask.policy, 'clusters.selector')} ({wanted})"
+        return f"its labels do not match {field_of(ask.policy, 'clusters.selector')} ({wanted})"
     return None
 
 
 def refuses_ungrouped(ask: Ask, cluster: ClusterView) -> str | None:
     groups = ask.policy.division.groups
     if groups and group_of(ask.policy, cluster) is None:
-        return f"is in none of the {len(groups)} groups of {_field(ask.policy, 'division.groups')}"
+        return f"is in none of the {len(groups)} groups of {field_of(ask.policy, 'division.groups')}"
     return None
 
 
@@ -66,12 +66,12 @@ def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
 
 def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
     taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_EXECUTE,))
-    return None if taint is None else f"has taint {taint}, which {_field(ask.policy, 'tolerations')} does not tolerate"
+    return None if taint is None else f"has taint {taint}, which {field_of(ask.policy, 'tolerations')} does not tolerate"
 
 
 def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
     taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_SCHEDULE,))
-    return None if taint is None else f"has taint {taint}, which {_field(ask.policy, 'tolerations')} does not tolerate"
+    return None if taint is None else f"has taint {taint}, which {field_of(ask.policy, 'tolerations')} does not tolerate"
 
 
 def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
@@ -153,7 +153,7 @@ def group_of(policy: Policy, cluster: ClusterView) -> int | None:
     return None
 
 
-def _field(policy: Policy, field: str) -> str:
+def field_of(policy: Policy, field: str) -> str:
     """Where a rule stands, as the user wrote it."""
     if policy.origin == "inline":
         return f"spec.placement.{field}"

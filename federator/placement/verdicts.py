@@ -167,7 +167,12 @@ def _binding(
     ):
         if reason in left_out.values():
             return reason, why
+    unlabelled = sum(one.limit is Reason.SPREAD_UNSATISFIABLE for one in found)
     for reason, why in (
+        (
+            Reason.SPREAD_UNSATISFIABLE,
+            f"{unlabelled} of them lack the label of a DoNotSchedule spread rule; {fits}",
+        ),
         (Reason.AT_MAXIMUM, f"maxPerCluster {ask.policy.division.max_per_cluster} is reached; {fits}"),
         (Reason.UNSCHEDULABLE, f"clusters that could not schedule more lately are capped; {fits}"),
     ):

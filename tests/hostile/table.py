@@ -45,8 +45,8 @@ def bounded(cpu_s: float = CPU_S, memory: int = MEMORY, *, measured: bool = True
 
     Tracing memory makes Python several times slower, so a `measured` block may take four times as long.
     """
-    gc.collect()
     if measured:
+        gc.collect()
         tracemalloc.start()
     begun = time.process_time()
     try:
