@@ -20,6 +20,8 @@ STEPS_PER_INSTANT_MAX = 5_000_000
 """Callbacks run without time moving before the loop is declared a livelock."""
 
 _CANCELLED_TIMERS_MIN = 1000
+_LEFTOVERS_END_S = 3600.0
+"""What the main coroutine left behind must have ended so long after it, in virtual seconds."""
 
 
 class Deadlock(RuntimeError):
@@ -42,6 +44,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._timer_order = itertools.count()
         self._timers_cancelled = 0
         self._steps_here = 0
+        self._end_us: int | None = None
         self.steps = 0
         """Callbacks run since the loop was made: a cheap measure of work that does not depend on the machine."""
 
@@ -51,6 +54,10 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def time_us(self) -> int:
         """Virtual microseconds since the loop's start (plus `start_s`)."""
         return self._now_us
+
+    def end_within(self, seconds: float) -> None:
+        """From now on time may move by so much at most; then `Deadlock` is raised, naming who is still there."""
+        self._end_us = self._now_us + round(seconds * 1_000_000)
 
     def call_at(  # type: ignore[override]  # typeshed ties *args to the callback with a TypeVarTuple; same at run time
         self,
@@ -102,6 +109,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
                 f"yet the main coroutine waits.\n{self.dump()}"
             )
         due_us = self._timers[0][0]
+        if self._end_us is not None and due_us > self._end_us:
+            raise Deadlock(f"The main coroutine has ended, but these tasks refuse to end:\n{self.dump()}")
         if due_us > self._now_us:
             self._now_us = due_us
             self._steps_here = 0
@@ -166,5 +175,10 @@ def run(main: Coroutine[Any, Any, T], *, start_s: float = 0.0) -> T:
 
     Raises `Deadlock` and `Livelock` besides whatever `main` raises.
     """
-    with asyncio.Runner(loop_factory=lambda: VirtualTimeLoop(start_s=start_s)) as runner:
-        return runner.run(main)
+    loop = VirtualTimeLoop(start_s=start_s)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        try:
+            return runner.run(main)
+        finally:
+            # What refuses to be cancelled would otherwise live on for ever: years of virtual time cost nothing.
+            loop.end_within(_LEFTOVERS_END_S)

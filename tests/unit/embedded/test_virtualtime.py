@@ -112,3 +112,20 @@ def test_times_are_read_back_with_any_offset() -> None:
     assert clock.parse("2023-11-14T22:13:20Z") == clock.parse("2023-11-15T00:13:20+02:00") == 1_700_000_000.0
     with pytest.raises(ValueError, match="no offset"):
         clock.parse("2023-11-14T22:13:20")
+
+
+def test_a_task_that_refuses_to_end_is_named_instead_of_living_for_ever() -> None:
+    async def stubborn() -> None:
+        while True:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                continue
+
+    async def main() -> None:
+        task = asyncio.get_running_loop().create_task(stubborn(), name="stubborn one")
+        await asyncio.sleep(1)
+        assert not task.done()
+
+    with pytest.raises(virtualtime.Deadlock, match="stubborn one"):
+        virtualtime.run(main())
