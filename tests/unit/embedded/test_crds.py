@@ -40,6 +40,13 @@ def test_our_own_definitions_are_accepted_strictly(path: Path) -> None:
         assert info.node.fields["spec"].raw["type"] == "object"
 
 
+def test_a_definition_may_keep_the_finalizer_that_its_own_server_puts_on_it() -> None:
+    crd = _crd()
+    defaults.fill(crd, DEFINITIONS)
+    crd["metadata"]["finalizers"] = ["customresourcecleanup.apiextensions.k8s.io"]
+    assert validation.check(crd, None, DEFINITIONS) == []
+
+
 def test_resource_has_what_the_definition_says() -> None:
     crd = _crd(
         subresources={"status": {}, "scale": {"specReplicasPath": ".spec.n", "statusReplicasPath": ".status.n"}},
