@@ -255,6 +255,11 @@ class Elector:
             raise
         except errors.NotFound:
             return Sign.TAKEN
+        except errors.Conflict:
+            # A hand that set a label, or another leader: to be known now, not a retry later.
+            if lease.holder_of(await self._read()) != self.identity:
+                return Sign.TAKEN
+            raise
         return Sign.WON
 
     async def _release(self) -> Sign:

@@ -45,7 +45,7 @@ class Troubled:
                 return Answer(502, (b"<html><body>Bad Gateway</body></html>",), {"content-type": "text/html"})
             case "busy":
                 return status(503, "ServiceUnavailable")
-            case "lost":
+            case "lost" if request.method != "GET":
                 await self._noted(now, request)
                 raise errors.Unreachable("the reply was lost")
             case "late":
@@ -128,8 +128,9 @@ class Candidate:
         await self.stop()
 
     def died_of(self) -> BaseException | None:
-        assert self.task is not None
-        return self.task.exception() if self.task.done() and not self.task.cancelled() else None
+        if self.task is None or not self.task.done() or self.task.cancelled():
+            return None
+        return self.task.exception()
 
     @property
     def leading(self) -> bool:

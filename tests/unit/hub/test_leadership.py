@@ -1,0 +1,344 @@
+"""Two hubs over one federation: one acts, the other keeps warm and takes over; nothing is done twice or sent late."""
+
+import asyncio
+import contextlib
+import random
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+
+from federator.api import kinds
+from federator.embedded import virtualtime
+from federator.embedded.federation import Federation
+from federator.hub.options import HubOptions
+from federator.hub.state import HubState
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.elector import LeaseLost
+from federator.kube.transport import Request, Response, Transport
+from federator.model import seq as seqs
+from federator.model.steps import ObjectRef
+from tests.unit.hub import world as worlds
+
+LEASE = ObjectRef("coordination.k8s.io/v1", "leases", "federator-system", "federator-hub", "Lease")
+LONGEST_S = 17.0
+
+
+class Wire:
+    """Notes every write of a hub with its time, lets a process be cut off, and holds back what a frozen one sent."""
+
+    def __init__(self, pair: "Pair", process: str, cluster: str, inner: Transport) -> None:
+        self.pair = pair
+        self.process = process
+        self.cluster = cluster
+        self.inner = inner
+
+    async def request(self, request: Request) -> Response:
+        if self.process in self.pair.cut:
+            raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
+        if self.process in self.pair.frozen:
+            self.pair.held.append((self.process, self.cluster, request))
+            delayed = asyncio.create_task(self._later(request))
+            self.pair.late.append(delayed)
+            return await asyncio.shield(delayed)
+        return await self._send(request)
+
+    async def _later(self, request: Request) -> Response:
+        """A frozen machine's packets leave when it thaws."""
+        await self.pair.thawed.wait()
+        return await self._send(request)
+
+    async def _send(self, request: Request) -> Response:
+        response = await self.inner.request(request)
+        if request.method != "GET" and "/leases" not in request.path and self.process.startswith("hub"):
+            now = asyncio.get_running_loop().time()
+            resource = worlds.resource_of(request.path)
+            self.pair.writes.append((now, self.process, self.cluster, request.method, resource, response.status))
+        return response
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+class Pair:
+    """A federation with two hubs."""
+
+    def __init__(self, seed: int = 1) -> None:
+        self.cut: set[str] = set()
+        self.frozen: set[str] = set()
+        self.thawed = asyncio.Event()
+        self.held: list[tuple[str, str, Request]] = []
+        self.late: list[asyncio.Task[Response]] = []
+        self.writes: list[tuple[float, str, str, str, str, int]] = []
+        self.federation = Federation(
+            fleet=worlds.small_fleet(),
+            clock=Clock(worlds.EPOCH_S),
+            rng=random.Random(seed),
+            hub_options=HubOptions(),
+            wrap=lambda process, cluster, inner: Wire(self, process, cluster, inner),
+            hubs=2,
+        )
+        self.host = Client(self.federation.host.transport(), "host")
+
+    def leader(self) -> str:
+        found = [name for name, hub in self.federation.processes.items() if hub.state.leading]
+        assert len(found) <= 1, found
+        return found[0] if found else ""
+
+    def standby(self) -> str:
+        return next(name for name in self.federation.hub_names if name != self.leader())
+
+    async def until(self, name: str, within_s: float = 20.0) -> float:
+        begun = asyncio.get_running_loop().time()
+        while self.leader() != name or not self.federation.processes[name].state.ready:
+            if asyncio.get_running_loop().time() > begun + within_s:
+                raise AssertionError(f"{name} does not lead after {within_s} s, but {self.leader() or 'nobody'}")
+            await asyncio.sleep(0.05)
+        return asyncio.get_running_loop().time() - begun
+
+    async def create(self, name: str, replicas: int = 6) -> None:
+        kind = kinds.KINDS["PinterestService"]
+        namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
+        with contextlib.suppress(errors.AlreadyExists):
+            await self.host.create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), namespace)
+        meta = {"name": name, "namespace": "feed"}
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": worlds.service(replicas)}
+        await self.host.create(kind.ref("feed", name), body)
+
+    async def scale(self, name: str, replicas: int) -> None:
+        await self.host.patch(kinds.KINDS["PinterestService"].ref("feed", name), {"spec": {"replicas": replicas}})
+
+    async def decisions(self) -> dict[str, Any]:
+        kind = kinds.KINDS["PlacementDecision"]
+        found = (await self.host.list(kind.api_version, kind.plural)).items
+        return {obj["spec"]["workload"]["name"]: obj for obj in found}
+
+    async def crash(self, name: str) -> None:
+        """No farewell: what it says on its way out is not heard."""
+        self.cut.add(name)
+        await self.federation.kill(name)
+        self.cut.discard(name)
+
+    async def seqs(self) -> dict[str, int]:
+        return {name: max(s["seq"] for s in obj["spec"]["shares"]) for name, obj in (await self.decisions()).items()}
+
+    def accepted(self, method: str, resource: str) -> int:
+        return sum(1 for _, _, _, how, what, code in self.writes if (how, what) == (method, resource) and code < 300)
+
+    async def settle(self) -> None:
+        await self.federation.until_settled(120)
+
+
+def play(scenario: Callable[[Pair], Awaitable[None]], *, seed: int = 1) -> None:
+    async def main() -> None:
+        pair = Pair(seed)
+        try:
+            await pair.federation.start()
+            await scenario(pair)
+            pair.federation.check()
+        finally:
+            pair.thawed.set()
+            await pair.federation.stop()
+            for task in pair.late:
+                task.cancel()
+
+    virtualtime.run(main())
+
+
+def test_a_first_start_leads_without_waiting_and_only_one_hub_writes():
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        assert asyncio.get_running_loop().time() < 10
+        assert {process for _, process, *_ in pair.writes} == {pair.leader()}
+        assert (await pair.host.get(LEASE))["spec"]["leaseTransitions"] == 1
+
+    play(scenario)
+
+
+def test_a_standby_holds_warm_caches_and_no_reins():
+    async def scenario(pair: Pair) -> None:
+        for number in range(4):
+            await pair.create(f"web-{number}")
+        await pair.settle()
+        await asyncio.sleep(15)
+        leader, standby = (pair.federation.processes[name] for name in (pair.leader(), pair.standby()))
+
+        assert standby.warm
+        assert not standby.state.leading
+        assert not standby.state.ready
+        assert standby.state.workloads == leader.state.workloads
+        assert standby.state.records == leader.state.records
+        assert all(member.heard for member in standby.state.members.values())
+        for key in leader.state.workloads:
+            assert list(standby.state.slices_of(key)) == list(leader.state.slices_of(key))
+        for record in leader.state.records.values():
+            commitment = standby.state.books.commitment(record.workload_uid)
+            assert commitment == leader.state.books.commitment(record.workload_uid)
+        with pytest.raises(errors.NotLeading):
+            await standby.host.patch(kinds.KINDS["PinterestService"].ref("feed", "web-0"), {})
+        for member in standby.state.members.values():
+            assert member.client is not None
+            with pytest.raises(errors.NotLeading):
+                await member.client.delete(kinds.KINDS["PinterestService"].ref("feed", "web-0"), uid="u")
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_leader_that_dies_under_load_is_replaced_and_nothing_is_done_twice(seed):
+    async def scenario(pair: Pair) -> None:
+        chance = random.Random(seed)
+        for number in range(6):
+            await pair.create(f"web-{number}", replicas=3)
+        await asyncio.sleep(2 + chance.random() * 2)
+        for number in range(6, 12):
+            await pair.create(f"web-{number}", replicas=3)
+        await asyncio.sleep(chance.random() / 4)
+        dead, heir = pair.leader(), pair.standby()
+        await pair.crash(dead)
+        died_s = asyncio.get_running_loop().time()
+        for number in range(3):
+            await pair.scale(f"web-{number}", 5)
+        took_s = await pair.until(heir)
+        await pair.settle()
+
+        assert took_s <= LONGEST_S
+        late = [write for write in pair.writes if write[0] > died_s]
+        assert {process for _, process, *_ in late} == {heir}
+        assert min(at for at, *_ in late) >= died_s + took_s - 0.1
+        assert pair.accepted("POST", "placementdecisions") == 12
+        slices = sum(len(obj["spec"]["shares"]) for obj in (await pair.decisions()).values())
+        assert pair.accepted("POST", "pinterestservices") == slices
+        assert not [write for write in pair.writes if write[3] == "DELETE"]
+        await asyncio.sleep(35)  # figures of members are copied half a minute later
+        before = len(pair.writes)
+        await asyncio.sleep(90)
+        assert pair.writes[before:] == []
+
+    play(scenario, seed=seed)
+
+
+def test_a_stop_hands_over_within_a_retry_period_and_writes_nothing_that_was_settled():
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        await asyncio.sleep(35)
+        before, heir = len(pair.writes), pair.standby()
+        await pair.federation.kill(pair.leader())
+
+        assert await pair.until(heir) <= 2.5
+        await asyncio.sleep(90)
+        assert pair.writes[before:] == []
+        await pair.scale("web", 7)
+        await pair.settle()
+        assert seqs.term((await pair.seqs())["web"]) == 2
+
+    play(scenario)
+
+
+def test_a_frozen_leader_resumes_to_refusals_and_its_late_writes_change_nothing():
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        old, heir = pair.leader(), pair.standby()
+        frozen = pair.federation.processes[old]
+        pair.frozen.add(old)
+        await pair.scale("web", 9)
+        await asyncio.sleep(1)
+        assert any(request.method != "GET" and "/leases" not in request.path for _, _, request in pair.held)
+        await pair.until(heir)
+        await pair.settle()
+        assert not frozen.state.leading
+        assert pair.federation.lost[old] == 1
+        settled, objects = await pair.seqs(), await pair.decisions()
+        await pair.scale("web", 4)
+        await pair.settle()
+        latest, objects = await pair.seqs(), await pair.decisions()
+        assert latest["web"] > settled["web"]
+
+        pair.frozen.discard(old)
+        pair.thawed.set()
+        await asyncio.sleep(5)
+        late = Counter(code for _, process, *_, code in pair.writes if process == old)
+        assert late[409] + late[422] >= 1
+        assert (await pair.decisions())["web"]["spec"] == objects["web"]["spec"]
+        assert (await pair.host.get(LEASE))["spec"]["holderIdentity"].startswith(heir)
+        await pair.settle()
+        assert await pair.seqs() == latest
+
+    play(scenario)
+
+
+def test_a_lease_that_is_deleted_costs_a_hand_over_and_terms_go_on_rising():
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        for reign in range(3):
+            before = (await pair.seqs())["web"]
+            ruler = pair.leader()
+            live = await pair.host.get(LEASE)
+            await pair.host.delete(LEASE, uid=live["metadata"]["uid"])
+            await asyncio.sleep(25)
+            assert pair.federation.lost[ruler] >= 1
+            assert pair.leader()
+            await pair.scale("web", 7 + reign)
+            await pair.settle()
+            assert seqs.term((await pair.seqs())["web"]) > seqs.term(before)
+        lease = await pair.host.get(LEASE)
+        await asyncio.sleep(3)
+        assert lease["spec"]["leaseTransitions"] == seqs.term((await pair.seqs())["web"])
+
+    play(scenario)
+
+
+def test_leases_that_cannot_be_reached_end_the_process_and_the_next_life_leads():
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        pair.cut |= set(pair.federation.hub_names)
+        ruler = pair.leader()
+        await asyncio.sleep(30)
+        assert not pair.leader()
+        assert pair.federation.lost[ruler] == 1
+        pair.cut.clear()
+        await asyncio.sleep(LONGEST_S + 40)
+        assert pair.leader()
+        await pair.scale("web", 8)
+        await pair.settle()
+
+    play(scenario)
+
+
+def test_a_hub_that_lost_the_lease_ends_with_that_error():
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        process = pair.federation.processes[pair.leader()]
+        spare = pair.federation._new_hub("hub-2")
+        task = asyncio.create_task(spare.run())
+        pair.cut |= set(pair.federation.hub_names)
+        await asyncio.sleep(60)
+        assert spare.state.leading
+        assert not process.state.leading
+        pair.cut.add("hub-2")
+        with pytest.raises(LeaseLost, match="10 s"):
+            await task
+        pair.cut.clear()
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("seen", "transitions", "term"), [((), 0, 1), ((), 7, 7), ((5,), 1, 6), ((5, 9, 2), 3, 10), ((5,), 40, 40)]
+)
+def test_a_term_is_above_every_term_in_decisions_and_never_below_the_lease(seen, transitions, term):
+    state = HubState(HubOptions())
+    for one in seen:
+        state.term = max(state.term, one + 1)
+
+    assert state.begin_term(transitions) == term
+    assert seqs.term(state.next_seq()) == term
