@@ -219,13 +219,6 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
     with contextlib.suppress(errors.AlreadyExists):
         await host.create(_ref("namespaces", namespace), namespace)
     kind = kinds.KINDS["MemberCluster"]
-    for other in (await host.list(kind.api_version, kind.plural)).items:
-        if (other.get("spec") or {}).get("clusterUID") == uid or (other.get("status") or {}).get("clusterUID") == uid:
-            raise FieldError(
-                "", f"this cluster (kube-system uid {uid}) has joined already, as {other['metadata']['name']}"
-            )
-    if await host.kube_system_uid() == uid:
-        raise FieldError("", "this cluster is the host itself: it cannot be its own member")
     member = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -241,6 +234,18 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
     }
     await host.patch(_ref("secrets", secret), secret, kind="apply", force=True)
     await host.create(kind.ref("", name), member)
+
+
+async def refuse_known(host: Client, uid: str) -> None:
+    """Raises FieldError for a cluster that is a member already, or the host itself: nothing is written there."""
+    kind = kinds.KINDS["MemberCluster"]
+    for other in (await host.list(kind.api_version, kind.plural)).items:
+        if (other.get("spec") or {}).get("clusterUID") == uid or (other.get("status") or {}).get("clusterUID") == uid:
+            raise FieldError(
+                "", f"this cluster (kube-system uid {uid}) has joined already, as {other['metadata']['name']}"
+            )
+    if await host.kube_system_uid() == uid:
+        raise FieldError("", "this cluster is the host itself: it cannot be its own member")
 
 
 async def holders(host: Client, name: str) -> list[str]:

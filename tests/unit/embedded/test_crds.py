@@ -9,7 +9,7 @@ import yaml
 
 from federator.embedded import builtins, crds, defaults, openapi, pruning, validation
 
-OWN = sorted((Path(__file__).parents[3] / "config" / "crd").glob("*.yaml"))
+OWN = sorted((Path(__file__).parents[3] / "config" / "crd").glob("*.pinterest.com.yaml"))
 DEFINITIONS = builtins.info("apiextensions.k8s.io", "customresourcedefinitions")
 
 
