@@ -46,12 +46,13 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
     SIGTERM ends it as Ctrl-C does, so that whatever a command has made is taken down and away in either case.
     """
     from federator.kube.connect import NotConfigured
+    from federator.kube.elector import LeaseLost
     from federator.kube.errors import ApiError
     from federator.model.errors import FieldError
 
     try:
         return _runner()(_until_terminated(coroutine))
-    except (ApiError, NotConfigured, FieldError) as trouble:
+    except (ApiError, NotConfigured, FieldError, LeaseLost) as trouble:
         fail(str(trouble))
     except KeyboardInterrupt:
         sys.exit(130)
