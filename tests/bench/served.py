@@ -1,0 +1,108 @@
+"""Embedded clusters served over HTTPS by this process, and a hub in a process of its own that speaks to them.
+
+For what can only be told from outside: how much memory a hub takes, and how long one takes to start.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from federator.embedded import http
+from federator.embedded.federation import Federation
+from tests.bench import fleets
+from tests.bench.realfleet import resident_mb
+
+ROOT = Path(__file__).parents[2]
+
+
+@contextlib.asynccontextmanager
+async def serving(federation: Federation, room: Path) -> AsyncIterator[dict[str, str]]:
+    """Serves host and members; gives the kubeconfigs by name and writes the host's to `room`."""
+    servers = await http.serve_all([federation.host, *federation.members.values()])
+    http.write_kubeconfig(room / "host.kubeconfig", {"host": servers["host"]}, "host")
+    try:
+        yield {name: http.kubeconfig({name: server}, name) for name, server in servers.items()}
+    finally:
+        for server in servers.values():
+            await server.close()
+
+
+class Hub:
+    """A hub process on a served federation."""
+
+    def __init__(self, room: Path, options: Mapping[str, Any]) -> None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self._room = room
+        settings = {"hub": dict(options), "serve": {"port": self._port}}
+        (room / "settings.yaml").write_text(yaml.safe_dump(settings))
+        self._process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        """Starts the process; it is not ready yet."""
+        where = ["--kubeconfig", str(self._room / "host.kubeconfig"), "--config", str(self._room / "settings.yaml")]
+        command = [sys.executable, "-m", "federator", "hub", "--allow-loopback", *where]
+        environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(self._room), "PYTHONPATH": str(ROOT)}
+        with (self._room / "hub.log").open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *command, env=environment, cwd=self._room, stdout=log, stderr=log
+            )
+
+    async def until_ready(self, within_s: float) -> None:
+        """Until its readiness probe is answered with 200. Raises TimeoutError with the end of its log."""
+        deadline = time.monotonic() + within_s
+        while not await self._probe():
+            process = self._process
+            if process is None or process.returncode is not None or time.monotonic() > deadline:
+                lines = (self._room / "hub.log").read_text(errors="replace").splitlines()
+                raise TimeoutError(f"the hub was not ready within {within_s:.0f} s: {' | '.join(lines[-4:])}")
+            await asyncio.sleep(0.05)
+
+    async def _probe(self) -> bool:
+        try:
+            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        except OSError:
+            return False
+        try:
+            writer.write(b"GET /readyz HTTP/1.1\r\nHost: hub\r\n\r\n")
+            return b" 200 " in await reader.readline()
+        except OSError:
+            return False
+        finally:
+            writer.close()
+
+    @property
+    def memory_mb(self) -> float:
+        assert self._process is not None
+        return resident_mb(self._process.pid)
+
+    async def stop(self) -> None:
+        """Ends it, politely first."""
+        if self._process is None or self._process.returncode is not None:
+            return
+        self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), 10.0)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+
+def writes(federation: Federation) -> Counter[str]:
+    """Writes that the servers took so far, by "cluster verb resource", leases and Events left out."""
+    found: Counter[str] = Counter()
+    for name, cluster in (("host", federation.host), *federation.members.items()):
+        for (verb, resource), count in cluster.api.requests.items():
+            if verb.upper() in fleets.WRITES | {"CREATE", "UPDATE"} and not resource.startswith(("leases", "events")):
+                found[f"{name} {verb} {resource}"] += count
+    return found

@@ -1,0 +1,57 @@
+"""M3: memory of a hub with a thousand members, over HTTPS, with the watches that a decision needs and no workloads."""
+
+import asyncio
+import gc
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import uvloop
+
+from federator.kube.clock import RealClock
+from tests.bench import fleets, served, standins
+from tests.bench.harness import Result
+
+LINGER_S = 15.0
+
+
+def measure(_wanted: frozenset[str], scale: float) -> Iterator[Result]:
+    with tempfile.TemporaryDirectory(prefix="federator-bench-") as room:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            result = runner.run(_run(max(3, round(1000 * scale)), Path(room)))
+        yield result
+
+
+async def _run(count: int, room: Path) -> Result:
+    federation = fleets.federation(fleets.fleet(count, nodes=1), RealClock(), fleets.Ledger(), **standins.PATIENT)
+    begun = time.perf_counter()
+    async with served.serving(federation, room) as kubeconfigs:
+        await federation.install(kubeconfigs)
+        await standins.say(federation)
+        gc.collect()
+        gc.freeze()
+        made_s = time.perf_counter() - begun
+        hub = served.Hub(room, standins.PATIENT)
+        begun = time.perf_counter()
+        await hub.start()
+        try:
+            await hub.until_ready(300.0)
+            ready_s = time.perf_counter() - begun
+            await asyncio.sleep(LINGER_S)
+            memory = hub.memory_mb
+        finally:
+            await hub.stop()
+    heard = sum(
+        ((found.obj.get("status") or {}).get("summary") == "Ready")
+        for found in federation.host.store.items(
+            federation.host.registry.get("federation.pinterest.com", "memberclusters")
+        )
+    )
+    notes = {
+        "members": count,
+        "members_ready": heard,
+        "seconds_to_ready": round(ready_s, 1),
+        "seconds_to_set_up": round(made_s, 1),
+    }
+    return Result("M3", ours=memory, notes=notes)
