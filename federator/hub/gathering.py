@@ -27,7 +27,8 @@ from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
 from federator.model.steps import Patch, Revisit
-from federator.status import conditions, verdict
+from federator.status import aggregate, conditions, verdict
+from federator.status.conditions import Condition
 from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
 
 log = logging.getLogger(__name__)
@@ -181,13 +182,27 @@ class Gathering:
         return observed
 
     def _patch(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> dict[str, Any]:
-        merged = conditions.merge(live.get("conditions"), result.conditions, self.clock.rfc3339(), verdict.OWNED)
+        native = kinds.KINDS[workload.key.kind].model is None
+        shown = (*result.conditions, *_native_conditions(workload, result)) if native else result.conditions
+        owned = (*verdict.OWNED, *aggregate.OWNED)
+        merged = conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), owned)
         record = self.state.record_of(workload)
         want = workload.verbs.host_status(workload.stub(), result, merged, policy=_policy_shown(record))
-        if kinds.KINDS[workload.key.kind].model is not None:
+        if not native:
             return diffs.replacement_patch(live, want)
+        want |= self._native_counters(workload)
         # The status of a native kind comes back with fields that its server fills in: those are not ours to compare.
         return diffs.merge_patch(live, want) | {name: None for name in live if name not in want}
+
+    def _native_counters(self, workload: Workload) -> dict[str, Any]:
+        """What the copies of a carried kind count themselves, summed over the members that are heard."""
+        members = [
+            aggregate.MemberStatus(cluster, seen.native)
+            for cluster, seen in self.state.slices_of(workload.key).items()
+            if self.state.members[cluster].heard and self._ours(seen, workload)
+        ]
+        found = aggregate.of({"kind": workload.key.kind}, members) or {}
+        return {name: count for name, count in found.items() if count}
 
     async def _write(self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold) -> None:
         key = workload.key
@@ -233,6 +248,15 @@ class Gathering:
 
 def _integer(value: object) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _native_conditions(workload: Workload, result: Fold) -> tuple[Condition, ...]:
+    return aggregate.deployment_conditions(
+        wanted=result.desired,
+        ready=result.ready_lo,
+        max_unavailable=workload.max_unavailable,
+        settled=result.settled,
+    )
 
 
 def _policy_shown(record: Record | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from federator.api import clustercapacity, kinds, membercluster
+from federator.api import clustercapacity, kinds, membercluster, raw
 from federator.hub import link as links
 from federator.hub import slices
 from federator.hub.link import Link
@@ -150,7 +150,7 @@ class Member:
         except errors.NotFound:
             self.expander_heard_s = None
             return
-        seen = str((lease.get("spec") or {}).get("renewTime", ""))
+        seen = raw.text(lease, "spec", "renewTime")
         if seen != self._lease_seen or self.expander_heard_s is None:
             self._lease_seen = seen
             self.expander_heard_s = clock.monotonic()
@@ -181,7 +181,7 @@ class Member:
                 capacity.plural,
                 Store[CapacityReport](f"{self.name}/capacity"),
                 project=_report,
-                on_change=lambda key, old, new: self._capacity_changed(new, clock),
+                on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
                 clock=clock,
                 rng=rng,
             )
@@ -203,7 +203,10 @@ class Member:
         if seen is not None:
             self.on_slice(self, seen.key)
 
-    def _capacity_changed(self, new: CapacityReport | None, clock: Clock) -> None:
+    def _capacity_changed(self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock) -> None:
+        if old is not None and new is not None and old.status != new.status:
+            # Only the member process writes that: it lives, whatever the last probe saw of its lease.
+            self.expander_heard_s = clock.monotonic()
         self.report = new
         self.report_heard_s = clock.monotonic()
         self.on_capacity(self)
@@ -255,12 +258,12 @@ def _marked(seen: SliceSeen | None) -> int:
 
 
 def _report(obj: Mapping[str, Any]) -> CapacityReport:
-    meta, status = obj["metadata"], obj.get("status") or {}
+    meta, status = obj["metadata"], raw.mapping(obj, "status")
     return CapacityReport(
         uid=meta.get("uid", ""),
         resource_version=meta.get("resourceVersion", ""),
         capacity=clustercapacity.to_capacity(status),
-        shapes=tuple(shape.get("id", "") for shape in (obj.get("spec") or {}).get("shapes") or ()),
+        shapes=tuple(raw.text(shape, "id") for shape in raw.objects(obj, "spec", "shapes")),
         status=status,
     )
 

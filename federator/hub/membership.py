@@ -11,6 +11,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from federator.api import raw
 from federator.hub import link as links
 from federator.hub.link import Link, Sign
 from federator.hub.members import Member
@@ -26,6 +27,9 @@ Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
 sentence."""
 
 log = logging.getLogger(__name__)
+
+VERSION_MAX = 64
+"""Characters of a server's version that are shown."""
 
 
 class Line:
@@ -69,6 +73,10 @@ class Line:
                 continue
             try:
                 await self._serve(transport)
+            except Exception:  # a bug of ours that one member can provoke must not cost the others
+                log.exception("the line to %s broke", member.name)
+                self._judge(Sign.SILENT, "what it answers cannot be read")
+                await self._pause()
             finally:
                 member.attach(None, self.clock)
                 await transport.close()
@@ -141,7 +149,7 @@ class Line:
                         return
                     member.uid = uid
                     member.apis = await member.discover(client)
-                    member.version = str((await client.version()).get("gitVersion", ""))
+                    member.version = raw.text(await client.version(), "gitVersion")[:VERSION_MAX]
                     self._identity_checked_s = now
                 await member.hear_expander(client, self.options.system_namespace, self.clock)
         except (errors.Unauthenticated, errors.Denied) as refusal:

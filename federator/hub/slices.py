@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import kinds
+from federator.api import kinds, raw
 from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.hub import workloads
@@ -32,6 +32,8 @@ class SliceSeen:
     live: str
     """Digest of everything of it that we write."""
     observation: SliceObservation
+    native: Mapping[str, Any] = field(default_factory=dict)
+    """The counters of a carried native kind's status; empty for our kinds, whose observation says all."""
 
     def ours(self, fleet: str) -> bool:
         return self.mark is not None and self.mark.fleet == fleet
@@ -50,20 +52,26 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:
         deleting="deletionTimestamp" in meta,
         live=live_digest(obj),
         observation=verbs.observe(obj, cluster, True),
+        native=_counters(obj) if kinds.KINDS[kind].model is None else {},
     )
+
+
+def _counters(obj: Mapping[str, Any]) -> dict[str, int]:
+    status = obj.get("status")
+    return {name: n for name, n in status.items() if isinstance(n, int)} if isinstance(status, Mapping) else {}
 
 
 def live_digest(obj: Mapping[str, Any]) -> str:
     """Of spec, labels and annotations: what a drift would change. Status and bookkeeping are left out."""
     meta = obj["metadata"]
-    return workloads.digest([obj.get("spec"), meta.get("labels"), _lasting(meta.get("annotations"))])
+    return workloads.digest([obj.get("spec"), meta.get("labels"), _lasting(raw.mapping(meta, "annotations"))])
 
 
-def _lasting(annotations: Mapping[str, str] | None) -> dict[str, str]:
+def _lasting(annotations: Mapping[str, Any]) -> dict[str, Any]:
     """Without what the member writes: its roll-out revision, and what it says of a carried Deployment."""
     return {
         name: text
-        for name, text in (annotations or {}).items()
+        for name, text in annotations.items()
         if name != MEMBER_STATUS_ANNOTATION and not name.startswith("deployment.kubernetes.io/")
     }
 
@@ -133,11 +141,11 @@ def difference(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, An
     meta_patch = {
         part: found
         for part in ("labels", "annotations")
-        if (found := diffs.merge_patch(live_meta.get(part) or {}, want_meta.get(part) or {}))
+        if (found := diffs.merge_patch(raw.mapping(live_meta, part), want_meta.get(part) or {}))
     }
     if meta_patch:
         patch["metadata"] = meta_patch
-    live_spec, want_spec = live.get("spec") or {}, want.get("spec") or {}
+    live_spec, want_spec = raw.mapping(live, "spec"), want.get("spec") or {}
     spec_patch = diffs.merge_patch(live_spec, want_spec)
     if "slice" in want_spec:
         spec_patch |= {name: None for name in live_spec if name not in want_spec}

@@ -7,11 +7,14 @@ function.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from federator.status import conditions
+from federator.status.conditions import Condition
 
 Status = Mapping[str, Any]
+OWNED: Final = ("Available", "Progressing")
+"""Condition types of `deployment_conditions`; for `conditions.merge`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +35,20 @@ def deployment(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[
     """Sums of all counters that at least one member shows."""
     names = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
     return _sums(members, names)
+
+
+def deployment_conditions(*, wanted: int, ready: int, max_unavailable: int, settled: bool) -> tuple[Condition, ...]:
+    """The two conditions that tools wait for on a Deployment, over all clusters, in its controller's words."""
+    enough = ready >= wanted - max_unavailable
+    available = Condition(
+        "Available",
+        conditions.truth(enough),
+        "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
+        "Deployment has minimum availability." if enough else "Deployment does not have minimum availability.",
+    )
+    reason = "NewReplicaSetAvailable" if settled else "ReplicaSetUpdated"
+    message = f"{ready} of {wanted} replicas are ready over all clusters."
+    return available, Condition("Progressing", conditions.TRUE, reason, message)
 
 
 def load_balanced(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:

@@ -369,6 +369,9 @@ def test_a_plain_deployment_is_carried_and_folded_in_its_native_status() -> None
         assert found is not None
         assert found["status"]["readyReplicas"] == 7
         assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        assert found["status"]["availableReplicas"] == 7
+        assert "unavailableReplicas" not in found["status"]
+        assert (await world.condition("Deployment", "feed", "page", "Available"))["status"] == "True"
 
     play(scenario)
 
