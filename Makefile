@@ -22,7 +22,7 @@ test: $(STAMP) kube
 
 ## unit: the inner loop: no process, no socket
 unit: $(STAMP)
-	$(BIN)/python -m pytest -n auto -m "not e2e and not real and not soak" $(ARGS)
+	$(BIN)/python -m pytest tests/unit tests/house -n auto -m "not e2e and not real and not soak" $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
