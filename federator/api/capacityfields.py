@@ -9,7 +9,19 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from federator.api import placementfields, raw
-from federator.api.common import ATOMIC, Amount, Amounts, Count, Int64, LabelKey, LabelValue, Model, Moment, ShortText
+from federator.api.common import (
+    ATOMIC,
+    INT64_MAX,
+    Amount,
+    Amounts,
+    Count,
+    Int64,
+    LabelKey,
+    LabelValue,
+    Model,
+    Moment,
+    ShortText,
+)
 from federator.api.federatedquota import vector
 from federator.api.placementfields import TolerationFields
 from federator.api.raw import Obj
@@ -17,10 +29,17 @@ from federator.model import quantity, taints
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
+from federator.model.resources import Resources
 from federator.model.taints import Taint
 
 MAX_ROWS = 256
-ShapeId = Annotated[str, Field(min_length=1, max_length=32)]
+MAX_NODES = 1_000_000
+MAX_RESOURCES = 32
+MAX_TAINTS = 32
+MAX_LOOK = 128
+MAX_SHAPE_ID = 32
+"""The bounds of the schemas below."""
+ShapeId = Annotated[str, Field(min_length=1, max_length=MAX_SHAPE_ID)]
 
 
 class TaintFields(Model):
@@ -62,9 +81,9 @@ class NodeRowFields(Model):
     """What each offers to pods."""
     free: Amounts
     """What each has left."""
-    model: Annotated[str, Field(max_length=128)] = ""
+    model: Annotated[str, Field(max_length=MAX_LOOK)] = ""
     """GPU model; empty without GPUs."""
-    family: Annotated[str, Field(max_length=128)] = ""
+    family: Annotated[str, Field(max_length=MAX_LOOK)] = ""
     """Family of the machine."""
     taints: Annotated[list[TaintFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(default_factory=list)
     """Their taints."""
@@ -96,16 +115,16 @@ class CapacityFields(Model):
 
 
 def to_capacity(status: Obj) -> Capacity:
-    """From `ClusterCapacity.status` or `MemberCluster.status.capacity`. Negative figures count as zero, unreadable
-    rows as none."""
+    """From `ClusterCapacity.status` or `MemberCluster.status.capacity`, never more than the schema of the latter holds:
+    it is copied there. Negative figures count as zero, unreadable rows as none, and more room than there is as none.
+    """
+    rows = [_to_row(row) for row in raw.objects(status, "nodes")[:MAX_ROWS] if raw.integer(row, "count") > 0]
+    copies = raw.mapping(status, "copies")
+    answered = sorted(shape for shape in copies if len(shape) <= MAX_SHAPE_ID and _is_number(copies[shape]))
     return Capacity(
-        rows=tuple(_to_row(row) for row in raw.objects(status, "nodes") if raw.integer(row, "count") > 0),
-        copies={
-            shape: max(copies, 0)
-            for shape, copies in sorted(raw.mapping(status, "copies").items())
-            if isinstance(copies, int) and not isinstance(copies, bool)
-        },
-        includes_seq=max(raw.integer(status, "includesSeq"), 0),
+        rows=tuple(rows),
+        copies={shape: raw.figure(copies, shape) for shape in answered[:MAX_ROWS]},
+        includes_seq=min(max(raw.integer(status, "includesSeq"), 0), INT64_MAX),
         exact=status.get("exact") is not False,
         packs=raw.flag(status, "packs"),
     )
@@ -163,14 +182,20 @@ def taints_of(value: object) -> tuple[Taint, ...]:
 
 
 def _to_row(row: Obj) -> NodeRow:
+    allocatable = vector(dict(list(raw.mapping(row, "allocatable").items())[:MAX_RESOURCES]))
+    free = vector({name: amount for name, amount in raw.mapping(row, "free").items() if name in allocatable})
     return NodeRow(
-        count=raw.integer(row, "count"),
-        allocatable=vector(raw.mapping(row, "allocatable")),
-        free=vector(raw.mapping(row, "free")),
-        model=raw.text(row, "model"),
-        family=raw.text(row, "family"),
-        taints=taints_of(row.get("taints")),
+        count=min(raw.integer(row, "count"), MAX_NODES),
+        allocatable=allocatable,
+        free=Resources({name: min(amount, allocatable[name]) for name, amount in free.items()}),
+        model=raw.text(row, "model")[:MAX_LOOK],
+        family=raw.text(row, "family")[:MAX_LOOK],
+        taints=taints_of(row.get("taints"))[:MAX_TAINTS],
     )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _from_row(row: NodeRow) -> dict[str, Any]:

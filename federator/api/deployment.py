@@ -79,6 +79,7 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     status = raw.mapping(obj, "status")
     told = _told(obj)
     reason, message = _native_trouble(obj)
+    actual = raw.figure(status, "replicas")
     return SliceObservation(
         cluster=cluster,
         known=known,
@@ -89,12 +90,12 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
         seq=mark.seq if mark else 0,
         origin_generation=mark.origin_generation if mark else 0,
         desired=count(obj) if obj else 0,
-        ready=raw.integer(status, "readyReplicas"),
-        updated=raw.integer(status, "updatedReplicas"),
-        actual=raw.integer(status, "replicas"),
-        reason=raw.text(told, "reason") or reason,
-        message=raw.text(told, "message") or message,
-        unschedulable=raw.integer(told, "unschedulable", "count"),
+        ready=min(raw.figure(status, "readyReplicas"), actual),
+        updated=min(raw.figure(status, "updatedReplicas"), actual),
+        actual=actual,
+        reason=raw.word(told, "reason") or reason,
+        message=raw.sentence(told, "message") or message,
+        unschedulable=raw.figure(told, "unschedulable", "count"),
         unschedulable_since_s=raw.epoch_s(raw.text(told, "unschedulable", "since")),
         deleting=raw.at(obj, "metadata", "deletionTimestamp") is not None,
     )

@@ -201,7 +201,7 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     desired = shards.size(mark.ranges) if mark else 0
     completed = workloads.indexes(status, "completedIndexes")
     failed = workloads.indexes(status, "failedIndexes")
-    running = raw.integer(status, "running")
+    running = raw.figure(status, "running")
     return SliceObservation(
         **workloads.observed(obj, cluster, known, desired=desired),
         actual=running,

@@ -196,11 +196,11 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
 
 def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     status = raw.mapping(obj, "status")
-    return SliceObservation(
-        **workloads.observed(obj, cluster, known, desired=count(obj) if obj else 0),
-        updated=raw.integer(status, "updatedReplicas"),
-        actual=raw.integer(status, "replicas"),
-    )
+    seen = workloads.observed(obj, cluster, known, desired=count(obj) if obj else 0)
+    actual = raw.figure(status, "replicas")
+    # A member that claims more ready copies than it has would hide what others lack.
+    seen["ready"] = min(seen["ready"], actual)
+    return SliceObservation(**seen, updated=min(raw.figure(status, "updatedReplicas"), actual), actual=actual)
 
 
 def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:

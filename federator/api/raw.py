@@ -4,11 +4,17 @@ The verbs of every kind and the conversions to core values read through here. A 
 absent, since hot paths see objects that nobody validated; validation with words and paths is `read`'s.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 Obj = Mapping[str, Any]
+
+FIGURE_MAX: Final = 1_000_000
+"""As many copies as a workload may ask for; a thousand clusters' figures then add up to a 32-bit number."""
+SENTENCE_MAX: Final = 1024
+_WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}", re.ASCII)
 
 NO_FIELDS: Final[Obj] = {}
 
@@ -16,7 +22,8 @@ NO_FIELDS: Final[Obj] = {}
 def at(obj: Any, *path: str) -> Any:
     """The value at the path, None where anything on the way is missing or not an object."""
     for name in path:
-        if not _is_object(obj):
+        # Nearly everything is a dict or absent, and hot paths pass here: no call is made for those.
+        if not isinstance(obj, dict) and (obj is None or not isinstance(obj, Mapping)):
             return None
         obj = obj.get(name)
     return obj
@@ -56,6 +63,24 @@ def integer(obj: Any, *path: str, default: int = 0) -> int:
     """An integer; `true` is none."""
     found = at(obj, *path)
     return found if isinstance(found, int) and not isinstance(found, bool) else default
+
+
+def figure(obj: Any, *path: str) -> int:
+    """A number of copies that somebody reports, within bounds."""
+    return min(max(integer(obj, *path), 0), FIGURE_MAX)
+
+
+def word(obj: Any, *path: str) -> str:
+    """A reason in CamelCase; "" for anything that cannot be the reason of a condition."""
+    found = text(obj, *path)
+    return found if _WORD.fullmatch(found) else ""
+
+
+def sentence(obj: Any, *path: str) -> str:
+    """A message for people, cut to what a status may carry, without characters that move a terminal's cursor or
+    turn a line around."""
+    found = text(obj, *path)[:SENTENCE_MAX]
+    return found if found.isprintable() else "".join(char if char.isprintable() else " " for char in found)
 
 
 def flag(obj: Any, *path: str) -> bool:

@@ -4,6 +4,7 @@ Hub, member, placement's callers and the command line go through these verbs and
 functions are pure and total on anything an API server can hold; they never change their argument.
 """
 
+import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -192,8 +193,14 @@ def read_ranges(text: str) -> Ranges:
 def mark_of_annotation(obj: Obj) -> SliceMark | None:
     """The mark of a kind that carries it as JSON in an annotation."""
     text = raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION)
+    return _mark_of_text(text) if text else None
+
+
+@functools.lru_cache(maxsize=4096)
+def _mark_of_text(text: str) -> SliceMark | None:
+    """Remembered, because a slice's status changes often and its mark hardly ever."""
     try:
-        return decode_mark(json.loads(text)) if text else None
+        return decode_mark(json.loads(text))
     except (ValueError, RecursionError):
         return None
 

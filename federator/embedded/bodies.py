@@ -81,6 +81,9 @@ def read_patch(request: ApiRequest, media: str) -> Any:
         raise refusals.bad_request(prefix + json_trouble(request.body)[0]) from None
     is_list = media == "application/json-patch+json"
     target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
+    if value is None:
+        # A null is no operations, or no changes.
+        return [] if is_list else {}
     if not isinstance(value, list if is_list else dict):
         raise refusals.bad_request(f"{prefix}json: cannot unmarshal {_go_kind(value)} into Go value of type {target}")
     return value
@@ -157,7 +160,7 @@ def _scan(body: bytes) -> None:
         elif isinstance(event, yaml.ScalarEvent):
             anchor, weight = event.anchor, 1
         elif isinstance(event, yaml.AliasEvent):
-            anchor, weight = None, weights.get(event.anchor, 1)
+            anchor, weight = None, weights.get(event.anchor or "", 1)
         else:
             continue
         if anchor:

@@ -49,6 +49,10 @@ class Event:
     object: dict[str, Any]
 
 
+UID_MAX = 64
+"""Characters of a uid; those of Kubernetes have 36."""
+
+
 class Client:
     """Speaks to one API server. `cluster` names it in metrics and messages; `rng` draws request ids and jitter."""
 
@@ -167,7 +171,7 @@ class Client:
         """The uid of the namespace kube-system, which is how a cluster is told from another (invariant 17)."""
         found = await self.get(ObjectRef("v1", "namespaces", "", "kube-system", "Namespace"))
         uid = found["metadata"].get("uid", "")
-        if not isinstance(uid, str) or not uid:
+        if not isinstance(uid, str) or not 0 < len(uid) <= UID_MAX:
             raise errors.Malformed(f"{self.cluster}: the namespace kube-system has no uid.")
         return uid
 
