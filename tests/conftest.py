@@ -4,9 +4,16 @@ import os
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
+
+# Properties are decided by what they say, never by how fast a loaded machine is; a failure prints how to repeat it.
+settings.register_profile(
+    "house", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+settings.load_profile("house")
 
 
 @pytest.fixture(scope="session")
