@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from federator.hub.options import HubOptions
 from federator.kube import errors
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
@@ -626,3 +627,28 @@ def test_a_status_of_an_earlier_workload_never_lands_on_the_one_made_anew() -> N
         assert found["status"].get("observedGeneration", 0) < 99
 
     play(scenario)
+
+
+def test_a_host_that_runs_deployments_itself_keeps_them_and_says_so() -> None:
+    async def scenario(world: World) -> None:
+        labels = {"app": "page"}
+        spec = {
+            "replicas": 2,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, **service(1)["template"]},
+        }
+        await world.create("PlacementPolicy", "feed", "all", {"workloads": {"kinds": ["Deployment"]}})
+        await world.create("Deployment", "feed", "page", spec)
+        await world.create("Deployment", "other", "page", spec)
+        await world.create(PSVC, "feed", "web", service(3))
+        await asyncio.sleep(20)
+
+        (refused,) = [one for one in await world.decisions() if one["spec"]["workload"]["kind"] == "Deployment"]
+        assert refused["metadata"]["namespace"] == "feed"
+        assert refused["spec"]["reason"] == "HostWouldRunIt"
+        assert refused["spec"]["shares"] == []
+        assert sum((await world.shares("feed", "web")).values()) == 3
+        for cluster in world.federation.members:
+            assert await world.get("Deployment", "feed", "page", at=cluster) is None
+
+    play(scenario, options=HubOptions(shared_host=True))
