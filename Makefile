@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test unit lint types house kube clean
+.PHONY: demo test unit lint types house kube bench clean
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -37,6 +37,10 @@ house: $(STAMP)
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
 	$(BIN)/python tests/controlplane/build.py
+
+## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
+bench: $(STAMP) kube
+	$(BIN)/python -m tests.bench.run --only "$(ONLY)" $(ARGS)
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

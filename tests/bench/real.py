@@ -135,6 +135,7 @@ class Bench:
             self.fleet.stop("hub")
             if "S1" in wanted:
                 floor_b = await self._floor(pattern, f"{FLOOR}-b")
+                await self.fleet.clear(FLOOR)  # or the next hub would place them
                 notes = {
                     "workloads": self.count,
                     "per_second": round(self.count / took, 1),
@@ -263,9 +264,10 @@ class Bench:
                     task.add_done_callback(pending.discard)
 
             async with self._watching(DEPLOYMENTS, told):
+                listed = await self.fleet.clients["host"].list(*DEPLOYMENTS, NAMESPACE)
+                earlier = {_name(obj) for obj in listed.items}
+                await realfleet.within(self.fleet, LIMIT_S, "earlier ones to settle", lambda: earlier <= done)
                 await asyncio.sleep(3.0)
-                await realfleet.within(self.fleet, LIMIT_S, "the controllers", lambda: not pending)
-                await asyncio.sleep(2.0)
                 before = await self.fleet.writes()
                 names = {f"settled-{index}" for index in range(count)}
                 bodies = [fleets.deployment(name, NAMESPACE, P) for name in sorted(names)]

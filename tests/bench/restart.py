@@ -97,7 +97,8 @@ async def _copied(federation: Federation, count: int) -> None:
         await ensure(federation.client(name), namespace, "namespaces")
     await ensure(host, fleets.deployment(NAME, "bench", REPLICAS), "deployments")
     async with asyncio.timeout(60.0):
-        while any(_get(cluster, DEPLOYMENTS, NAME) is None for cluster in federation.members.values()):
+        members = federation.members.values()
+        while any(_get(one, DEPLOYMENTS, NAME) is None for one in members):  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.05)
     for cluster in federation.members.values():
         replicas = REPLICAS // CLUSTERS

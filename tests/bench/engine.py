@@ -1,0 +1,86 @@
+"""E1 to E3 (preview): online decisions per second by the placing core alone, at 10, 100 and 1,000 clusters.
+
+Asks differ, a third is spread over zones, nodes have eight shapes; every decision is charged and encoded, as placing
+does it. Quotas, gangs and scorers join when the rows become official.
+"""
+
+import time
+from collections.abc import Iterator
+
+import msgspec
+
+from federator.api import placementdecision
+from federator.model import quantity
+from federator.model.ask import Ask, Division, PodShape, Policy, SpreadRule, Strategy, Unit
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
+from federator.model.names import WorkloadKey
+from federator.placement import engine
+from federator.placement.books import Books
+from tests.bench.harness import Result
+
+SIZES = {"E1": 10, "E2": 100, "E3": 1000}
+SECONDS = 6.0
+ASKS = 1000
+SHAPES = (("16", "64Gi"), ("32", "128Gi"), ("48", "192Gi"), ("64", "256Gi"))
+
+
+def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
+    for row, clusters in SIZES.items():
+        if row in wanted:
+            yield _run(row, clusters, SECONDS * min(1.0, scale))
+
+
+def _run(row: str, clusters: int, seconds: float) -> Result:
+    snapshot = FleetSnapshot(as_of=0.0, clusters=_fleet(clusters), quotas=())
+    asks = [_ask(index) for index in range(ASKS)]
+    books = Books()
+    ledger = books.open(snapshot)
+    decided, spent, begun = 0, 0, time.perf_counter()
+    while time.perf_counter() - begun < seconds:
+        if decided % ASKS == 0:
+            ledger = books.open(snapshot)
+        ask = asks[decided % ASKS]
+        decision = engine.decide(ask, (), snapshot, ledger, seq=decided + 1)
+        spent += len(msgspec.json.encode(placementdecision.to_spec(decision, ("created",), ask, ())))
+        decided += 1
+    took = time.perf_counter() - begun
+    return Result(row, ours=decided / took, notes={"clusters": clusters, "bytes_each": round(spent / decided)})
+
+
+def _fleet(count: int) -> dict[str, ClusterView]:
+    views = {}
+    for index in range(count):
+        rows = tuple(_rows(*SHAPES[(index + turn) % len(SHAPES)]) for turn in range(4))
+        name = f"c{index:04d}"
+        views[name] = ClusterView(
+            name=name,
+            labels={"zone": f"z{index % 6}", "region": f"r{index % 3}"},
+            apis=frozenset({"PinterestService.pinterest.com"}),
+            ready=True,
+            capacity=Capacity(rows=tuple(one for pair in rows for one in pair)),
+        )
+    return views
+
+
+def _rows(cpu: str, memory: str) -> tuple[NodeRow, NodeRow]:
+    """Half of the machines are half full."""
+    whole = quantity.vector({"cpu": cpu, "memory": memory, "pods": "110"})
+    half = quantity.vector({"cpu": str(int(cpu) // 2), "memory": f"{int(memory[:-2]) // 2}Gi", "pods": "60"})
+    return NodeRow(count=20, allocatable=whole, free=whole), NodeRow(count=20, allocatable=whole, free=half)
+
+
+def _ask(index: int) -> Ask:
+    spread = (SpreadRule(topology_key="zone", min_domains=2, max_skew=0, hard=False),) if index % 3 == 0 else ()
+    policy = Policy(name="p", division=Division(strategy=Strategy.CAPACITY), spread=spread)
+    requests = quantity.vector({"cpu": f"{100 + 50 * (index % 20)}m", "memory": f"{256 + 64 * (index % 16)}Mi"})
+    return Ask(
+        key=WorkloadKey("PinterestService", f"n{index % 20}", f"w{index}"),
+        uid=f"00000000-0000-4000-8000-{index:012d}",
+        generation=1,
+        unit=Unit.REPLICAS,
+        count=1 + index % 30,
+        slots=1 + index % 30,
+        shape=PodShape(requests=requests),
+        project=f"n{index % 20}",
+        policy=policy,
+    )
