@@ -79,6 +79,11 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     status = raw.mapping(obj, "status")
     told = _told(obj)
     reason, message = _native_trouble(obj)
+    unschedulable, since_s = 0, 0.0
+    if told:  # hardly ever, and this is read of every event
+        reason, message = raw.word(told, "reason") or reason, raw.sentence(told, "message") or message
+        unschedulable = raw.figure(told, "unschedulable", "count")
+        since_s = raw.epoch_s(raw.text(told, "unschedulable", "since"))
     actual = raw.figure(status, "replicas")
     return SliceObservation(
         cluster=cluster,
@@ -93,10 +98,10 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
         ready=min(raw.figure(status, "readyReplicas"), actual),
         updated=min(raw.figure(status, "updatedReplicas"), actual),
         actual=actual,
-        reason=raw.word(told, "reason") or reason,
-        message=raw.sentence(told, "message") or message,
-        unschedulable=raw.figure(told, "unschedulable", "count"),
-        unschedulable_since_s=raw.epoch_s(raw.text(told, "unschedulable", "since")),
+        reason=reason,
+        message=message,
+        unschedulable=unschedulable,
+        unschedulable_since_s=since_s,
         deleting=raw.at(obj, "metadata", "deletionTimestamp") is not None,
     )
 
