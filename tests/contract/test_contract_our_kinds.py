@@ -1,0 +1,128 @@
+"""Our own CustomResourceDefinitions on every backend: accepted strictly, served, and their rules kept by the server."""
+
+import asyncio
+import copy
+
+import pytest
+
+from federator.api import crds, kinds
+from federator.api.kinds import Kind
+from tests.contract.crds import DEFINITIONS
+from tests.contract.speaking import Object, Speaker
+
+TEMPLATE = {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}
+
+
+def url(api: Speaker, kind: Kind, name: str = "", subresource: str = "") -> str:
+    """The path of a collection or an object of ours."""
+    scope = f"/namespaces/{api.namespace}" if kind.namespaced else ""
+    parts = [f"/apis/{kind.api_version}{scope}/{kind.plural}", name, subresource]
+    return "/".join(part for part in parts if part)
+
+
+@pytest.fixture
+async def ours(api: Speaker) -> Speaker:
+    """A server that serves our kinds."""
+    for crd in crds.all_crds():
+        path = f"{DEFINITIONS}/{crd['metadata']['name']}"
+        answer = await api.apply(path, copy.deepcopy(crd), "tests", force="true", fieldValidation="Strict")
+        assert answer.status in (200, 201), answer.json
+    async with asyncio.timeout(20):
+        for kind in kinds.KINDS.values():
+            while kind.model is not None and (await api.get(url(api, kind))).status != 200:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+    return api
+
+
+def service(**spec: object) -> Object:
+    kind = kinds.KINDS["PinterestService"]
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "template": TEMPLATE, **spec},
+    }
+
+
+def mark(seq: int) -> Object:
+    return {
+        "fleet": "f",
+        "workloadUID": "u",
+        "originGeneration": 1,
+        "cluster": "a",
+        "seq": seq,
+        "expander": "1",
+    }
+
+
+async def test_every_definition_of_ours_is_taken_strictly_and_served(ours: Speaker) -> None:
+    for crd in crds.all_crds():
+        live = (await ours.get(f"{DEFINITIONS}/{crd['metadata']['name']}")).object()
+        conditions = {each["type"]: each["status"] for each in live["status"]["conditions"]}
+
+        assert conditions["Established"] == "True"
+        assert conditions.get("NonStructuralSchema") != "True"
+
+
+async def test_a_seq_never_falls_on_a_slice(ours: Speaker) -> None:
+    kind = kinds.KINDS["PinterestService"]
+    (await ours.post(url(ours, kind), service(slice=mark(7)), fieldValidation="Strict")).object(201)
+
+    lower = await ours.patch(url(ours, kind, "web"), {"spec": {"slice": {"seq": 6}}})
+    same = await ours.patch(url(ours, kind, "web"), {"spec": {"slice": {"seq": 7}, "replicas": 3}})
+    higher = await ours.patch(url(ours, kind, "web"), {"spec": {"slice": {"seq": 8}}})
+
+    assert (lower.status, lower.json["reason"]) == (422, "Invalid")
+    assert "seq" in lower.json["message"]
+    assert (same.status, higher.status) == (200, 200)
+
+
+async def test_a_long_name_is_refused_because_natives_are_named_after_it(ours: Speaker) -> None:
+    body = service()
+    body["metadata"]["name"] = "a" * 53
+    answer = await ours.post(url(ours, kinds.KINDS["PinterestService"]), body)
+
+    assert (answer.status, answer.json["reason"]) == (422, "Invalid")
+
+
+async def test_an_unknown_field_is_refused_strictly_with_its_path(ours: Speaker) -> None:
+    answer = await ours.post(url(ours, kinds.KINDS["PinterestService"]), service(replcias=3), fieldValidation="Strict")
+
+    assert answer.status == 400
+    assert 'unknown field "spec.replcias"' in answer.json["message"]
+
+
+async def test_a_service_is_scaled_through_its_subresource(ours: Speaker) -> None:
+    kind = kinds.KINDS["PinterestService"]
+    (await ours.post(url(ours, kind), service())).object(201)
+    scale = (await ours.get(url(ours, kind, "web", "scale"))).object()
+    scale["spec"]["replicas"] = 9
+    (await ours.put(url(ours, kind, "web", "scale"), scale)).object()
+
+    live = (await ours.get(url(ours, kind, "web"))).object()
+    assert live["spec"]["replicas"] == 9
+    assert live["metadata"]["generation"] == 2
+
+
+async def test_a_status_is_written_apart_from_the_spec(ours: Speaker) -> None:
+    kind = kinds.KINDS["PinterestService"]
+    (await ours.post(url(ours, kind), service())).object(201)
+    patch = {"spec": {"replicas": 5}, "status": {"ready": 1, "summary": "1/2 ready in 1 cluster"}}
+    (await ours.patch(url(ours, kind, "web", "status"), patch)).object()
+
+    live = (await ours.get(url(ours, kind, "web"))).object()
+    assert live["spec"]["replicas"] == 2
+    assert live["status"]["ready"] == 1
+    assert live["metadata"]["generation"] == 1
+
+
+async def test_containers_of_a_template_are_known_by_name_when_two_apply(ours: Speaker) -> None:
+    kind = kinds.KINDS["PinterestService"]
+    path = url(ours, kind, "web")
+    mine = service()
+    yours = service()
+    yours["spec"] = {"template": {"spec": {"containers": [{"name": "side", "image": "side:1"}]}}}
+    (await ours.apply(path, mine, "me")).object(201)
+    live = (await ours.apply(path, yours, "you")).object()
+
+    assert [one["name"] for one in live["spec"]["template"]["spec"]["containers"]] == ["app", "side"]
