@@ -272,7 +272,7 @@ async def _decided(host: Client, name: str) -> dict[str, int]:
         found = await host.list("federation.pinterest.com/v1alpha1", "placementdecisions", namespace=NAMESPACE)
         for obj in found.items:
             if obj["spec"]["workload"]["name"] == name:
-                return {share["cluster"]: int(share["count"]) for share in obj["spec"].get("shares") or ()}
+                return {share["cluster"]: int(share["replicas"]) for share in obj["spec"].get("shares") or ()}
         await asyncio.sleep(0.1)
     raise TimeoutError(f"{name} was not decided within {DECIDED_S:g} s")
 

@@ -1,0 +1,168 @@
+"""Everything that a federation does in its life, told with as few objects as will do: the RBAC test compares what the
+accounts asked for meanwhile with what deploy/ grants them.
+
+Each step waits for what came of it, so that the requests of one are not lost in the next.
+"""
+
+import json
+from typing import Any
+
+from tests.e2e import workloads
+from tests.e2e.deployed import HUB, POOL, Deployed, user
+from tests.e2e.federations import Fleet, until
+
+SPACE = ("-n", "feed")
+LONG = {"embedded.federator/start-seconds": "0", "embedded.federator/run-seconds": "600"}
+PROFILE = {
+    "apiVersion": "pinterest.com/v1beta1",
+    "kind": "RuntimeProfile",
+    "metadata": {"name": "default"},
+    "spec": {"version": "1", "env": [{"name": "PINTEREST_IDENTITY_DIR", "value": "/var/run/identity"}]},
+}
+QUOTA = {
+    "apiVersion": "federation.pinterest.com/v1alpha1",
+    "kind": "FederatedQuota",
+    "metadata": {"name": "feed"},
+    "spec": {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "40"}}}},
+}
+DOOR = {"port": 80, "protocol": "http", "host": "web.example"}
+
+
+def tell(deployed: Deployed) -> None:
+    """The whole story. Raises AssertionError where something does not come about."""
+    fleet = deployed.fleet
+    fleet.host("create", "ns", "feed")
+    fleet.host("apply", "-f", fleet.manifest(PROFILE, QUOTA))
+    _asked_before_there_is_a_report(deployed)
+    _a_service_grows_and_shrinks(fleet)
+    _drift_is_repaired(fleet)
+    _what_a_service_gives_up_goes(fleet)
+    _a_plain_deployment(fleet)
+    _a_jobset_that_completes(fleet)
+    _shards_are_withdrawn(deployed)
+    _everything_goes(fleet)
+
+
+def _asked_before_there_is_a_report(deployed: Deployed) -> None:
+    """A workload is there before the member process of b: the hub itself makes the ClusterCapacity that asks."""
+    fleet = deployed.fleet
+    web = workloads.service("web", "feed", 12, project="feed", loadBalancers=[DOOR])
+    web["spec"]["template"]["spec"]["nodeSelector"] = POOL  # a histogram of free room cannot answer that
+    fleet.host("apply", "-f", fleet.manifest(web))
+    fleet.ready("feed", "psvc/web")
+    until(lambda: fleet.members["b"].items("clustercapacities") != [], lambda: "the hub has asked nothing of b")
+    deployed.start_member("b")
+    deployed.ready("a", "b")
+
+
+def _scaled(fleet: Fleet, what: str, replicas: int) -> None:
+    fleet.host("scale", what, f"--replicas={replicas}", *SPACE)
+    fleet.host("wait", f"--for=jsonpath={{.status.ready}}={replicas}", what, *SPACE, "--timeout=90s")
+
+
+def _a_service_grows_and_shrinks(fleet: Fleet) -> None:
+    """Twice the same, so that the second telling of it is counted in the Event of the first."""
+    spread = {"division": {"strategy": "Spread"}}
+    fleet.host("apply", "-f", fleet.manifest(workloads.policy("even", "feed", "web", **spread)))
+    for replicas in (24, 12, 24, 12):
+        _scaled(fleet, "psvc/web", replicas)
+    until(lambda: sorted(fleet.spread("psvc", "feed", "web")) == ["a", "b"], lambda: "b has no part of the service")
+    image = [{"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "registry.example/app:2"}]
+    fleet.host("patch", "psvc", "web", *SPACE, "--type=json", "-p", _json(image))
+
+    def rolled_out() -> bool:
+        found = fleet.spread("deploy", "feed", "web").values()
+        return all(
+            obj["spec"]["template"]["spec"]["containers"][0]["image"] == "registry.example/app:2"
+            and obj["status"].get("updatedReplicas") == obj["spec"]["replicas"]
+            for obj in found
+        )
+
+    until(rolled_out, lambda: "the new image has not been rolled out")
+    series = "jsonpath={.items[*].series.count}"
+    until(lambda: fleet.host("get", "events.events.k8s.io", *SPACE, "-o", series) != "", lambda: "no Event was counted")
+
+
+def _drift_is_repaired(fleet: Fleet) -> None:
+    """Somebody scales the native Deployment, and the slice by its scale subresource."""
+    shell = fleet.members["a"]
+    share = int(fleet.spread("psvc", "feed", "web")["a"]["spec"]["replicas"])
+    for what in ("deploy/web", "psvc/web"):
+        shell("scale", what, "--replicas=1", *SPACE)
+        shell("wait", f"--for=jsonpath={{.spec.replicas}}={share}", what, *SPACE, "--timeout=60s")
+
+
+def _what_a_service_gives_up_goes(fleet: Fleet) -> None:
+    """Without ports, doors and configuration the Service, the Ingress and the ConfigMap go; the role changes."""
+    less = {"spec": {"service": None, "loadBalancers": None, "config": None, "iamRole": "role-other"}}
+    fleet.host("patch", "psvc", "web", *SPACE, "--type=merge", "-p", _json(less))
+    for shell in fleet.members.values():
+        shell("wait", "--for=delete", "svc/web", "ing/web", "cm/web-config", *SPACE, "--timeout=60s")
+    fleet.ready("feed", "psvc/web")
+
+
+def _a_plain_deployment(fleet: Fleet) -> None:
+    """Carried, changed, drifted, and with pods that find no node: what the native status cannot say is noted."""
+    page = workloads.deployment("page", "feed", 6)
+    page["spec"]["template"]["spec"]["serviceAccountName"] = "page"
+    fleet.host("apply", "-f", fleet.manifest(page))
+    fleet.host("wait", "--for=jsonpath={.status.readyReplicas}=6", "deploy/page", *SPACE, "--timeout=90s")
+    name = min(fleet.spread("deploy", "feed", "page"))
+    fleet.members[name]("scale", "deploy/page", "--replicas=0", *SPACE)
+    fleet.host("scale", "deploy/page", "--replicas=8", *SPACE)
+    fleet.host("wait", "--for=jsonpath={.status.readyReplicas}=8", "deploy/page", *SPACE, "--timeout=90s")
+    path = "/spec/template/metadata/annotations/embedded.federator~1image-pull-error"
+    fleet.host(
+        "patch", "deploy", "page", *SPACE, "--type=json", "-p", _json([{"op": "add", "path": path, "value": "true"}])
+    )
+    note = "federation.pinterest.com/member-status"
+
+    def noted() -> bool:
+        found = fleet.spread("deploy", "feed", "page").values()
+        return any(note in obj["metadata"].get("annotations", {}) for obj in found)
+
+    until(noted, lambda: "no member has noted why pods are not ready")
+
+
+def _a_jobset_that_completes(fleet: Fleet) -> None:
+    fleet.host("apply", "-f", fleet.manifest(workloads.jobset("crunch", "feed", 12, 6)))
+    fleet.host("patch", "pjs", "crunch", *SPACE, "--type=merge", "-p", '{"spec":{"parallelism":8}}')
+    fleet.host("wait", "--for=jsonpath={.status.done}=12", "pjs/crunch", *SPACE, "--timeout=90s")
+
+
+def _shards_are_withdrawn(deployed: Deployed) -> None:
+    """While no hub runs, a slice loses half of its shards, as a hub of another version might decide: the Job is
+    stopped, and replaced by one for what is left. The next life of the hub reads every slice, and repairs that one."""
+    fleet, shell = deployed.fleet, deployed.fleet.members["a"]
+    slow = workloads.jobset("slow", "feed", 20, 10)
+    slow["spec"]["template"]["metadata"]["annotations"] = LONG
+    slow["spec"]["placement"] = {"clusters": {"names": ["a"]}}
+    fleet.host("apply", "-f", fleet.manifest(slow))
+    fleet.host("wait", "--for=jsonpath={.status.running}=10", "pjs/slow", *SPACE, "--timeout=90s")
+    deployed.stop_hub()
+    before = _jobs(fleet)
+    half = _json({"spec": {"slice": {"ranges": "0-9"}}})
+    shell("patch", "pjs", "slow", *SPACE, "--type=merge", "-p", half, f"--as={user(HUB)}")
+    until(lambda: not before & _jobs(fleet), lambda: f"the Jobs are still {_jobs(fleet)}")
+    deployed.start_hub()
+    deployed.ready("a", "b")
+    shell("wait", "--for=jsonpath={.spec.slice.ranges}=0-19", "pjs/slow", *SPACE, "--timeout=60s")
+    _scaled(fleet, "psvc/web", 15)
+
+
+def _jobs(fleet: Fleet) -> set[str]:
+    """Jobs of the job set `slow` in a."""
+    found = {job["metadata"]["name"] for job in fleet.members["a"].items("jobs", *SPACE)}
+    return {name for name in found if name.startswith("slow-")}
+
+
+def _everything_goes(fleet: Fleet) -> None:
+    fleet.host("delete", "psvc,pjs,deploy,pp", "--all", *SPACE)
+    fleet.host("wait", "--for=delete", "pd", "--all", *SPACE, "--timeout=90s")
+    for shell in fleet.members.values():
+        assert shell.items("psvc,pjs", *SPACE) == []
+        until(lambda: shell.items("deploy,jobs", *SPACE) == [], lambda: "natives are left in a member")  # noqa: B023
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value)
