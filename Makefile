@@ -24,6 +24,18 @@ test: $(STAMP) kube
 unit: $(STAMP)
 	$(BIN)/python -m pytest tests/unit tests/house -n auto -m "not e2e and not real and not soak" $(ARGS)
 
+SEEDS ?= 0-999
+SEED ?= 0
+
+## soak: simulated federations under faults, then a crash at every write of a fixed script; two processes
+soak: $(STAMP)
+	$(BIN)/python -m tests.simulation.run --quiet --jobs 2 --seeds $(SEEDS)
+	$(BIN)/python -m tests.simulation.crashes --jobs 2 --pairs 100 --restarts 100
+
+## replay: the story of one seed; the same bytes every time
+replay: $(STAMP)
+	@$(BIN)/python -m tests.simulation.run --seed $(SEED) --trace
+
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .

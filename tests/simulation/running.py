@@ -9,24 +9,28 @@ import gc
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from federator.api import kinds
+from federator.api.placementdecision import decision_facts
 from federator.embedded import virtualtime
 from federator.embedded.revisions import DELETED, Event
 from federator.hub.process import HubProcess
 from federator.kube import errors
+from federator.member.caches import NATIVES
 from federator.model import names
 from federator.model.steps import ObjectRef
 from tests.simulation import conduct, invariants, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
-from tests.simulation.world import HUB, LIFE, Between, World
+from tests.simulation.world import HUB, LIFE, Between, Stoppable, World
 
 HEAL_S = 120.0
 """After the last fault everything settles within this many virtual seconds."""
 DEBOUNCE_S = 45.0
 """Figures that are not urgent are written up to half a minute after they moved."""
 QUIET_S = 60.0
+COUNTED = frozenset({*kinds.WORKLOADS, *NATIVES, "PlacementDecision", "ClusterCapacity"})
 TAIL = 60
 """Lines of the trace that a failure shows."""
 
@@ -36,6 +40,7 @@ class Broken(AssertionError):
 
     def __init__(self, parameters: Parameters, breaches: Sequence[str], trace: Sequence[str]) -> None:
         self.breaches = list(breaches)
+        self.trace = list(trace)
         lines = [parameters.text(), *trace[-TAIL:], *breaches[:10], parameters.text()]
         super().__init__("\n".join(lines))
 
@@ -52,6 +57,8 @@ class Report:
     deaths: int
     most_per_minute: int
     trace: tuple[str, ...]
+    changes: Counter[str]
+    """How many objects of each kind that is ours to make were created and deleted, as "create Job"."""
 
     @property
     def digest(self) -> str:
@@ -72,6 +79,14 @@ class Plant:
 NOTHING = Plant()
 
 
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What happens in a run, where it is not drawn from a seed."""
+
+    actions: Sequence[script.Action]
+    schedules: Mapping[str, Stoppable]
+
+
 class Errors(logging.Handler):
     """20: an exception that nobody expected is a breach."""
 
@@ -87,11 +102,12 @@ class Errors(logging.Handler):
 class Run:
     """The parts of one run."""
 
-    def __init__(self, parameters: Parameters, plant: Plant) -> None:
+    def __init__(self, parameters: Parameters, plant: Plant, course: Course | None) -> None:
         self.parameters = parameters
         self.plant = plant
-        self.world = World(parameters, between=plant.between, tamper=plant.tamper)
-        self.script = script.write(parameters)
+        schedules = course.schedules if course is not None else None
+        self.world = World(parameters, between=plant.between, tamper=plant.tamper, schedules=schedules)
+        self.script = course.actions if course is not None else script.write(parameters)
         self.quiet = conduct.Quiet()
         self.loops = conduct.NoHotLoop()
         self.watchers: list[conduct.Watcher] = [self.quiet, self.loops, conduct.NoDeleteOnDoubt()]
@@ -99,6 +115,7 @@ class Run:
         self.errors = Errors()
         self.broken: list[str] = []
         self.steps = 0
+        self.changes: Counter[str] = Counter()
         for name, cluster in self.world.clusters.items():
             cluster.store.subscribe_all(lambda event, name=name: self._step(name, event))  # type: ignore[misc]
         self.notes = generator(parameters.seed, "notes")
@@ -116,6 +133,12 @@ class Run:
             new=None if event.type is DELETED else event.current.obj,
         )
         self.broken += invariants.breaches(step)
+        if (step.old is None or step.new is None) and step.kind in COUNTED:
+            self.changes[f"{'create' if step.old is None else 'delete'} {step.kind}"] += 1
+        if invariants.is_decision(step):
+            facts = decision_facts(step.obj)
+            shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
+            self.world.say(f"{step.writer:12} decides {facts.key} seq {facts.seq}: {shares} of {facts.wanted}")
 
     def check(self) -> None:
         """Raises `Broken` when any rule has been broken so far, or a process has ended by itself."""
@@ -154,6 +177,7 @@ class Run:
             deaths=world.deaths,
             most_per_minute=self.loops.most,
             trace=tuple(world.trace),
+            changes=self.changes,
         )
 
     async def _note(self) -> None:
@@ -207,11 +231,11 @@ _NOTED = (
 )
 
 
-def simulate(parameters: Parameters, plant: Plant = NOTHING) -> Report:
+def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | None = None) -> Report:
     """One run from beginning to end. Raises `Broken`."""
 
     async def main() -> Report:
-        run = Run(parameters, plant)
+        run = Run(parameters, plant, course)
         logger = logging.getLogger("federator")
         logger.addHandler(run.errors)
         try:

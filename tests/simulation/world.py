@@ -9,15 +9,15 @@ import asyncio
 import contextvars
 import functools
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from federator.api import crds
 from federator.embedded import builtins, fleetfile
 from federator.embedded import crds as served
 from federator.embedded.defaults import fill
-from federator.embedded.faults import FaultTransport, Life, Seeded
+from federator.embedded.faults import Fault, FaultTransport, Life, Schedule, Seeded
 from federator.embedded.federation import Federation, ensure
 from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
 from federator.embedded.pruning import copy_json
@@ -31,6 +31,7 @@ from tests.simulation.drawing import Parameters, generator
 
 EPOCH_S = 1_790_000_000.0
 HUB = "hub"
+MEMBER = "member"
 LIFE: contextvars.ContextVar[Life | None] = contextvars.ContextVar("life", default=None)
 """Whose life the running task belongs to; None for the user and the clusters' own controllers."""
 
@@ -90,6 +91,28 @@ class Wire:
         await self.inner.close()
 
 
+class Stoppable(Schedule, Protocol):
+    """A schedule of faults that can be over."""
+
+    def stop(self) -> None: ...
+
+
+class Told:
+    """A schedule of which the trace is told."""
+
+    def __init__(self, world: "World", process: str, inner: Schedule) -> None:
+        self.world = world
+        self.process = process
+        self.inner = inner
+
+    def pick(self, where: str, request: Request) -> Fault | None:
+        """The inner schedule's choice."""
+        fault = self.inner.pick(where, request)
+        if fault is not None:
+            self.world.say(f"{self.process:12} {where:5} fault {fault.name} at {request.method} {request.path}")
+        return fault
+
+
 class World:
     """One federation with its faults. `listeners` hear of every request of hub and members."""
 
@@ -99,6 +122,7 @@ class World:
         *,
         between: Between | None = None,
         tamper: Callable[[HubProcess], None] | None = None,
+        schedules: Mapping[str, Stoppable] | None = None,
     ) -> None:
         self.parameters = parameters
         self.tamper = tamper
@@ -115,10 +139,11 @@ class World:
         """(cluster, (group, plural, namespace, name), what it was without its status) of foreign objects."""
         self._outside = contextvars.copy_context()
         self._rng = generator(parameters.seed, "faults")
-        self.schedules = {
+        self.schedules: Mapping[str, Stoppable] = schedules or {
             HUB: Seeded(self._rng, parameters.hub),
-            "member": Seeded(self._rng, parameters.member),
+            MEMBER: Seeded(self._rng, parameters.member),
         }
+        """Of the hub, and of all member processes together."""
         self.federation = Federation(
             fleet=_fleet(parameters),
             clock=Clock(EPOCH_S),
@@ -145,7 +170,7 @@ class World:
         if life is None:
             return inner
         wire = self.between(process, cluster, Wire(self, process, cluster, life, inner))
-        schedule = self.schedules[HUB if process == HUB else "member"]
+        schedule = Told(self, life.name, self.schedules[HUB if process == HUB else MEMBER])
         return FaultTransport(wire, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
 
     async def start(self) -> None:
