@@ -48,7 +48,7 @@ class Api:
         except discovery.NoSuchPage as page:
             return text_answer(page.message + "\n", 404)
         except refusals.Refusal as refusal:
-            return json_answer(refusal.status(), refusal.code)
+            return json_answer(refusal.status(), refusal.code, refusal.warnings)
         except RecursionError:
             return json_answer(refusals.bad_request("the object is nested too deeply").status(), 400)
 

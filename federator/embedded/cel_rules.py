@@ -43,16 +43,16 @@ class Rule:
 
 def check(obj: Any, old: Any, node: Node) -> list[FieldError]:
     """Complaints of all rules of the schema; `old` is None on create (then transition rules are skipped)."""
-    return list(_walk(obj, old, old is not None, node, "")) if _has_rules(node) else []
+    return list(_walk(obj, old, old is not None, node, "")) if has_rules(node) else []
 
 
-def _has_rules(node: Node, depth: int = 0) -> bool:
+def has_rules(node: Node, depth: int = 0) -> bool:
     """Whether this node or any below has rules; the answer is kept, so whole sub-trees are skipped at once."""
     known: bool | None = node.compiled.get("has_rules")
     if known is None:
         below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
         known = bool(node.raw.get("x-kubernetes-validations")) or (
-            depth < _DEEPEST and any(_has_rules(child, depth + 1) for child in below)
+            depth < _DEEPEST and any(has_rules(child, depth + 1) for child in below)
         )
         node.compiled["has_rules"] = known
     return known
@@ -70,10 +70,10 @@ def _walk(obj: Any, old: Any, comparable: bool, node: Node, path: str) -> Iterat
                 at = f"{path}.{key}" if path else key
                 yield from _walk(obj[key], before.get(key), comparable and key in before, child, at)
         values = node.values
-        if values is not None and _has_rules(values):
+        if values is not None and has_rules(values):
             for key in sorted(obj):
                 yield from _walk(obj[key], before.get(key), comparable and key in before, values, f"{path}[{key}]")
-    elif type(obj) is list and node.items is not None and _has_rules(node.items):
+    elif type(obj) is list and node.items is not None and has_rules(node.items):
         previous = _by_key(old, node) if comparable else {}
         for index, item in enumerate(obj):
             key = _item_key(item, node.keys)
@@ -83,7 +83,7 @@ def _walk(obj: Any, old: Any, comparable: bool, node: Node, path: str) -> Iterat
 def _children(node: Node) -> list[tuple[str, Node]]:
     children: list[tuple[str, Node]] | None = node.compiled.get("rule_children")
     if children is None:
-        children = [(key, child) for key, child in sorted(node.fields.items()) if _has_rules(child)]
+        children = [(key, child) for key, child in sorted(node.fields.items()) if has_rules(child)]
         node.compiled["rule_children"] = children
     return children
 

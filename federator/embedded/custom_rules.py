@@ -47,7 +47,7 @@ def check(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, s
     if lists and (old is None or not any(_lists(old, node, ""))):
         errors += lists
     if any(error.reason in _BLOCKING for error in errors):
-        return [*errors, _UNCHECKED]
+        return [*errors, _UNCHECKED] if cel_rules.has_rules(node) else errors
     return errors + cel_rules.check(obj, old, node)
 
 

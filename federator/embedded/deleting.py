@@ -3,7 +3,7 @@
 The garbage collector and the kubelets among the stand-in controllers finish what is only marked here.
 """
 
-from federator.embedded import cohabitants, fieldselectors, options, reading, refusals, views
+from federator.embedded import cohabitants, fieldselectors, options, reading, refusals, views, writing
 from federator.embedded.context import Context
 from federator.embedded.messages import Answer, ApiRequest, Target, json_answer
 from federator.embedded.options import DeleteOptions
@@ -13,6 +13,12 @@ from federator.embedded.revisions import JsonObject, Revision
 _IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 _PODS = ("", "pods")
 _NAMESPACES = ("", "namespaces")
+_JOBS = ("batch", "jobs")
+_CHILDREN_STAY = (
+    "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove them or set "
+    "propagationPolicy=Orphan to suppress this warning"
+)
+_ORPHAN_POLICY = "Orphan"
 _ORPHAN, _FOREGROUND = "orphan", "foregroundDeletion"
 _POD_GRACE_S = 30
 _ANSWERED_WITH_OBJECT = frozenset(
@@ -26,8 +32,10 @@ def delete(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     """Deletes one object: a Status when it is gone, the object when it is only marked."""
     info = target.info
     opts = options.delete_options(request)
-    old = reading.existing(ctx.store, target)
-    revision, gone = remove(ctx, info, old, opts)
+    warnings = _warnings(info, opts)
+    with writing.warning(warnings):
+        old = reading.existing(ctx.store, target)
+        revision, gone = remove(ctx, info, old, opts)
     if gone and info.key not in _ANSWERED_WITH_OBJECT:
         details = {"name": target.name, "group": info.group, "kind": info.plural, "uid": old.obj["metadata"]["uid"]}
         return json_answer(
@@ -37,9 +45,24 @@ def delete(ctx: Context, request: ApiRequest, target: Target) -> Answer:
                 "metadata": {},
                 "status": "Success",
                 "details": {key: value for key, value in details.items() if value},
-            }
+            },
+            warnings=warnings,
         )
-    return Answer(body=views.view(request, info, ctx.clock.now).one(revision))
+    if gone and info.key == _PODS:
+        revision = _gone_pod(revision, ctx.clock.rfc3339())
+    status = 202 if opts.is_cascade_asked and not gone else 200
+    return Answer(status=status, body=views.view(request, info, ctx.clock.now).one(revision), warnings=warnings)
+
+
+def _gone_pod(pod: Revision, now: str) -> Revision:
+    """A pod that is gone is shown as one that leaves within no time."""
+    metadata = {"deletionGracePeriodSeconds": 0, "deletionTimestamp": now, **pod.obj["metadata"]}
+    metadata["generation"] = metadata.get("generation", 0) + 1
+    return Revision({**pod.obj, "metadata": metadata}, pod.number)
+
+
+def _warnings(info: ResourceInfo, opts: DeleteOptions) -> tuple[str, ...]:
+    return (_CHILDREN_STAY,) if info.key == _JOBS and not opts.is_policy_given else ()
 
 
 def delete_collection(ctx: Context, request: ApiRequest, target: Target) -> Answer:
@@ -52,7 +75,10 @@ def delete_collection(ctx: Context, request: ApiRequest, target: Target) -> Answ
     for item in chosen:
         remove(ctx, info, item, opts)
     view = views.view(request, info, ctx.clock.now)
-    return Answer(body=view.many(chosen, {"resourceVersion": str(ctx.store.revision)}))
+    metadata = {"resourceVersion": str(ctx.store.revision)}
+    if not info.is_builtin and not view.form:
+        metadata["continue"] = ""
+    return Answer(body=view.many(chosen, metadata), warnings=_warnings(info, opts))
 
 
 def remove(ctx: Context, info: ResourceInfo, old: Revision, opts: DeleteOptions) -> tuple[Revision, bool]:
@@ -68,7 +94,7 @@ def remove(ctx: Context, info: ResourceInfo, old: Revision, opts: DeleteOptions)
         uid=opts.uid,
         expect=opts.resource_version,
         grace_s=_grace_s(info, old.obj, opts.grace_s),
-        finalizers=_finalizers(metadata, opts.propagation),
+        finalizers=_finalizers(metadata, _propagation(info, opts)),
         dry_run=opts.dry_run,
     )
 
@@ -83,6 +109,11 @@ def _grace_s(info: ResourceInfo, obj: JsonObject, asked: int | None) -> int:
     if asked is not None:
         return asked
     return int(spec.get("terminationGracePeriodSeconds", _POD_GRACE_S))
+
+
+def _propagation(info: ResourceInfo, opts: DeleteOptions) -> str:
+    """What becomes of dependents. The pods of a Job stay when nobody says anything, as its first clients expected."""
+    return _ORPHAN_POLICY if info.key == _JOBS and not opts.is_policy_given else opts.propagation
 
 
 def _finalizers(metadata: JsonObject, propagation: str) -> list[str] | None:

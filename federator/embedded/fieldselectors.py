@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from federator.embedded import cohabitants, refusals
+from federator.embedded import cohabitants, fielderrors, metadata_rules, refusals
 from federator.embedded.resources import ResourceInfo
 from federator.model import selectors
 from federator.model.errors import FieldError
@@ -62,10 +62,15 @@ def _labels(text: str) -> Predicate:
     try:
         selector = _parsed_labels(text)
     except FieldError as error:
+        key = _BAD_KEY.match(error.message)
+        if key is not None:
+            problem = fielderrors.invalid("<nil>", key[1], "; ".join(metadata_rules.qualified_name(key[1])))
+            raise refusals.bad_request(f"unable to parse requirement: {problem.line()}") from error
         raise refusals.bad_request(_server_words(error.message)) from error
     return lambda obj: selector.matches(obj["metadata"].get("labels") or {})
 
 
+_BAD_KEY = re.compile(r"'(.*)' is not a label key: ")
 _FOUND = re.compile(r"expected (.*), found '(.*)'$")
 _EXPECTED = {
     "a label key": "identifier",
@@ -83,7 +88,8 @@ def _server_words(message: str) -> str:
     wanted, found = match[1], "" if match[2] == "the end" else match[2]
     if wanted == "','":
         return f"found '{found}', expected: ',' or 'end of string'"
-    return f"unable to parse requirement: found '{found}', expected: {_EXPECTED.get(wanted, wanted)}"
+    comma = "" if wanted == "'('" else ","
+    return f"unable to parse requirement: found '{found}'{comma} expected: {_EXPECTED.get(wanted, wanted)}"
 
 
 def _split(text: str) -> list[str]:
@@ -103,12 +109,18 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
+_JOBS = ("batch", "jobs")
+
+
 def _field(info: ResourceInfo, path: str, equal: bool, value: str) -> Predicate:
-    supported = path == "metadata.name" or (path == "metadata.namespace" and info.namespaced)
+    spaced = info.namespaced or (info.is_builtin and not info.selectable_fields)
+    supported = path == "metadata.name" or (path == "metadata.namespace" and spaced)
     if not supported and f".{path}" not in info.selectable_fields:
         if info.is_builtin and not info.selectable_fields:
             known = 'only "metadata.name", "metadata.namespace"'
             raise refusals.bad_request(f'"{path}" is not a known field selector: {known}')
+        if info.key == _JOBS:
+            raise refusals.bad_request(f'field label "{path}" not supported for Job')
         raise refusals.bad_request(f"field label not supported: {path}")
     if path == "source" and info.key == _EVENTS:
         return lambda obj: (_source(obj) == value) is equal

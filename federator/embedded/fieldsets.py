@@ -113,7 +113,7 @@ def applied(value: Any, node: Node | None) -> Trie:
             below = applied(child, child_node(node, key))
             if below:
                 trie["f:" + key] = below if declared else {_MEMBER: LEAF, **below}
-            elif not _is_empty_list(child, child_node(node, key)):
+            elif not _claims_nothing(child, child_node(node, key)):
                 trie["f:" + key] = LEAF
     elif type(value) is list and node is not None:
         for item in value:
@@ -122,8 +122,13 @@ def applied(value: Any, node: Node | None) -> Trie:
     return trie
 
 
-def _is_empty_list(value: Any, node: Node | None) -> bool:
-    return type(value) is list and not value and shape(value, node) != FLAT
+def _claims_nothing(value: Any, node: Node | None) -> bool:
+    """Whether a value is an empty list of items of its own, or an object that holds nothing but such lists."""
+    if shape(value, node) == FLAT:
+        return False
+    if type(value) is dict and value:
+        return all(_claims_nothing(child, child_node(node, key)) for key, child in value.items())
+    return type(value) is list and not value
 
 
 def compare(old: Any, new: Any, node: Node | None) -> tuple[Trie | None, Trie | None]:

@@ -95,6 +95,10 @@ def mismatches(config: Any, node: Node | None, path: str = "") -> Iterator[str]:
     elif node.kind and not _is_scalar(config, node):
         wanted = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "boolean": "boolean"}
         found = _GO_KINDS.get(type(config), "null")
+        if node.kind == "string":
+            found = f"&value.valueUnstructured{{Value:{_go_literal(config)}}}"
+        elif node.kind == "boolean":
+            found = f"&{{{_go_value(config)}}}"
         yield f"{path}: expected {wanted.get(node.kind, 'string')}, got {found}"
 
 
@@ -141,6 +145,16 @@ def _printed_key(item: Any, node: Node) -> str:
     from federator.embedded.fieldsets import paths
 
     return next(iter(paths({element(item, 2, node): {}})))
+
+
+def _go_literal(value: Any) -> str:
+    """A value as Go's `%#v` prints it."""
+    if isinstance(value, dict):
+        inner = ", ".join(f'"{key}":{_go_literal(value[key])}' for key in sorted(value))
+        return f"map[string]interface {{}}{{{inner}}}"
+    if isinstance(value, list):
+        return "[]interface {}{" + ", ".join(_go_literal(item) for item in value) + "}"
+    return f'"{value}"' if isinstance(value, str) else _go_value(value)
 
 
 def _go_value(value: Any) -> str:

@@ -162,7 +162,9 @@ def _owners(owners: list[Any], path: str) -> Iterator[FieldError]:
             if not owner.get(key):
                 yield invalid(f"{path}.{key}", "", "must not be empty")
         if kind == "Event" and version in ("v1", "events.k8s.io/v1"):
-            yield invalid(path, "", f"{version}, Kind=Event is disallowed from being an owner")
+            # As Go prints a group, a version and a kind: the core group is nothing before the slash.
+            shown = version if "/" in version else f"/{version}"
+            yield invalid(path, owner, f"{shown}, Kind=Event is disallowed from being an owner")
         if owner.get("controller"):
             controllers.append(f"{kind}/{owner.get('name', '')}")
     if len(controllers) > 1:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded import cron_rules, event_rules, pod_rules, scalars, service_rules, workload_rules
+from federator.embedded import cron_rules, event_rules, pod_rules, scalars, service_rules, status_rules, workload_rules
 from federator.embedded.fielderrors import (
     FieldError,
     GoStruct,
@@ -31,15 +31,24 @@ _CONFIG_KEY_TEXT: Final = (
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
 _ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
+_EVICTION: Final = ("AlwaysAllow", "IfHealthyBudget")
+_PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _HIGHEST_PRIORITY: Final = 1_000_000_000
 
 
 def check(obj: Struct, old: Struct | None, info: ResourceInfo, subresource: str) -> list[FieldError]:
     """Complaints about a builtin beyond its metadata. A status write is not held against the rules of the spec."""
+    if subresource == "status":
+        return list(status_rules.check(obj, info.key))
     rule = _RULES.get(info.key)
     if rule is None or subresource:
         return []
     return list(rule(obj, old))
+
+
+def _node(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
+    for index, taint in enumerate((obj.get("spec") or {}).get("taints") or ()):
+        yield from pod_rules.taint(taint, f"metadata.taints[{index}]")
 
 
 def _pod(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -125,10 +134,20 @@ def _secret(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         total += len(value) * 3 // 4
     if total > _MAX_DATA_BYTES:
         yield too_long("data", _MAX_DATA_BYTES)
-    needs = {"kubernetes.io/tls": ("tls.crt", "tls.key"), "kubernetes.io/dockerconfigjson": (".dockerconfigjson",)}
-    for key in needs.get(obj.get("type", ""), ()):
-        if key not in (obj.get("data") or {}):
-            yield required(f"data[{key}]")
+    needed = _SECRET_NEEDS.get(obj.get("type", ""), ())
+    # One of the two is enough for a password.
+    if obj.get("type") != "kubernetes.io/basic-auth" or not any(key in (obj.get("data") or {}) for key in needed):
+        for key in needed:
+            if key not in (obj.get("data") or {}):
+                yield required(f"data[{key}]")
+
+
+_SECRET_NEEDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "kubernetes.io/tls": ("tls.crt", "tls.key"),
+    "kubernetes.io/dockerconfigjson": (".dockerconfigjson",),
+    "kubernetes.io/basic-auth": ("username", "password"),
+    "kubernetes.io/ssh-auth": ("ssh-privatekey",),
+}
 
 
 def _budget(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -144,6 +163,11 @@ def _budget(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     for key in ("minAvailable", "maxUnavailable"):
         if isinstance(spec.get(key), int):
             yield from nonnegative(spec[key], f"spec.{key}")
+        elif key in spec:
+            yield from workload_rules.percentage(spec[key], f"spec.{key}")
+    policy = spec.get("unhealthyPodEvictionPolicy")
+    if policy is not None and policy not in _EVICTION:
+        yield not_supported("spec.unhealthyPodEvictionPolicy", policy, _EVICTION)
     yield from workload_rules.selector(spec.get("selector"), "spec.selector")
 
 
@@ -194,10 +218,15 @@ def _priority_class(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     if name.startswith("system-") and old is None:
         text = "priority class names with 'system-' prefix are reserved for system use only. error: "
         yield forbidden("metadata.name", f"{text}{name} is not a known system priority class")
-    if value > _HIGHEST_PRIORITY:
+    if value > _HIGHEST_PRIORITY and old is None:
         yield forbidden("value", f"maximum allowed value of a user defined priority is {_HIGHEST_PRIORITY}")
     if old is not None and value != old.get("value", 0):
         yield forbidden("value", "may not be changed in an update.")
+    policy = obj.get("preemptionPolicy")
+    if old is not None and policy != old.get("preemptionPolicy"):
+        yield invalid("preemptionPolicy", policy, "field is immutable")
+    elif policy is not None and policy not in _PREEMPTION:
+        yield not_supported("preemptionPolicy", policy, _PREEMPTION)
 
 
 def _role_binding(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -216,7 +245,10 @@ def _role_binding(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         elif subject["kind"] == "ServiceAccount" and not namespaced and not subject.get("namespace"):
             yield required(f"{at}.namespace")
     if old is not None and not same(reference, old.get("roleRef")):
-        yield invalid("roleRef", reference, "cannot change roleRef")
+        shown = GoStruct(
+            APIGroup=reference.get("apiGroup", ""), Kind=reference.get("kind", ""), Name=reference.get("name", "")
+        )
+        yield invalid("roleRef", shown, "cannot change roleRef")
 
 
 def _role(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
@@ -225,6 +257,12 @@ def _role(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         if not rule.get("verbs"):
             yield required(f"{at}.verbs", "verbs must contain at least one value")
         if rule.get("nonResourceURLs"):
+            if obj.get("kind") == "Role":
+                text = "namespaced rules cannot apply to non-resource URLs"
+                yield invalid(f"{at}.nonResourceURLs", rule["nonResourceURLs"], text)
+            if any(rule.get(key) for key in ("apiGroups", "resources", "resourceNames")):
+                text = "rules cannot apply to both regular resources and non-resource URLs"
+                yield invalid(f"{at}.nonResourceURLs", rule["nonResourceURLs"], text)
             continue
         if not rule.get("apiGroups"):
             yield required(f"{at}.apiGroups", "resource rules must supply at least one api group")
@@ -232,7 +270,38 @@ def _role(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
             yield required(f"{at}.resources", "resource rules must supply at least one resource")
 
 
+def _network_policy(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
+    spec = obj.get("spec") or {}
+    for direction, peers in (("ingress", "from"), ("egress", "to")):
+        for index, rule in enumerate(spec.get(direction) or ()):
+            for position, peer in enumerate(rule.get(peers) or ()):
+                block = peer.get("ipBlock")
+                if block is not None:
+                    yield from service_rules.cidr(block.get("cidr", ""), f"spec.{direction}[{index}].{peers}[{position}].ipBlock.cidr")
+    for index, kind in enumerate(spec.get("policyTypes") or ()):
+        if kind not in ("Ingress", "Egress"):
+            yield not_supported(f"spec.policyTypes[{index}]", kind, ("Ingress", "Egress"))
+
+
+def _slice(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
+    if obj.get("addressType") not in _ADDRESS_TYPES:
+        yield not_supported("addressType", obj.get("addressType"), _ADDRESS_TYPES)
+    for index, endpoint in enumerate(obj.get("endpoints") or ()):
+        at, addresses = f"endpoints[{index}].addresses", endpoint.get("addresses") or []
+        if not addresses:
+            yield required(at, "must contain at least 1 address")
+        for position, address in enumerate(addresses):
+            if obj.get("addressType") in ("IPv4", "IPv6"):
+                yield from service_rules.ip_of(address, obj["addressType"], f"{at}[{position}]")
+    if old is not None and obj.get("addressType") != old.get("addressType"):
+        yield invalid("addressType", obj.get("addressType"), "field is immutable")
+
+
+_ADDRESS_TYPES: Final = ("FQDN", "IPv4", "IPv6")
+
+
 _RULES: Final[Mapping[tuple[str, str], Rule]] = {
+    ("", "nodes"): _node,
     ("", "pods"): _pod,
     ("", "podtemplates"): _pod_template,
     ("", "services"): service_rules.service,
@@ -248,6 +317,8 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("batch", "jobs"): workload_rules.job,
     ("batch", "cronjobs"): cron_rules.cron_job,
     ("networking.k8s.io", "ingresses"): service_rules.ingress,
+    ("discovery.k8s.io", "endpointslices"): _slice,
+    ("networking.k8s.io", "networkpolicies"): _network_policy,
     ("policy", "poddisruptionbudgets"): _budget,
     ("autoscaling", "horizontalpodautoscalers"): _autoscaler,
     ("coordination.k8s.io", "leases"): _lease,

@@ -137,26 +137,6 @@ def _updated_definition(crd: Object, old: Object) -> None:
     crds.share_schemas(crd)
 
 
-def _updated_job(job: Object, old: Object) -> None:
-    """A client that applies its own manifest again leaves out what the server generated."""
-    spec, before = job["spec"], old.get("spec", {})
-    spec.setdefault("selector", before.get("selector", {}))
-    if not spec.get("manualSelector"):
-        generated = (before.get("template", {}).get("metadata") or {}).get("labels") or {}
-        sent = spec.setdefault("template", {}).setdefault("metadata", {}).setdefault("labels", {})
-        for key in _JOB_LABELS:
-            if key in generated:
-                sent.setdefault(key, generated[key])
-
-
-_JOB_LABELS: Final = (
-    "batch.kubernetes.io/controller-uid",
-    "batch.kubernetes.io/job-name",
-    "controller-uid",
-    "job-name",
-)
-
-
 def _updated_service(service: Object, old: Object) -> None:
     """Addresses and node ports stay when an update leaves them out."""
     spec, before = service["spec"], old.get("spec", {})
@@ -223,7 +203,6 @@ _ON_UPDATE: Final[dict[tuple[str, str], Callable[[Object, Object], None]]] = {
     ("", "namespaces"): _updated_namespace,
     ("", "services"): _updated_service,
     ("apps", "daemonsets"): _updated_daemon_set,
-    ("batch", "jobs"): _updated_job,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _updated_definition,
 }
 

@@ -2,7 +2,8 @@
 does.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from federator.embedded import bodies, refusals
 from federator.embedded.messages import ApiRequest
@@ -28,19 +29,21 @@ def write_options(request: ApiRequest, kind: str, *, applies: bool = False) -> W
 
     Raises `Refusal` 422.
     """
-    _check_dry_run(request, kind)
+    causes = []
+    manager = request.param("fieldManager")
+    if applies and not manager:
+        causes.append(_cause("fieldManager", "Required", "Required value: is required for apply patch"))
+    if "force" in request.query and kind == "PatchOptions" and not applies:
+        causes.append(_cause("force", "Forbidden", "Forbidden: may not be specified for non-apply patch"))
+    if len(manager) > _MANAGER_MAX:
+        causes.append(_cause("fieldManager", "TooLong", f"Too long: may not be more than {_MANAGER_MAX} bytes"))
+    causes += _dry_run_causes(request)
     validation = request.param("fieldValidation")
     if validation not in _VALIDATION:
         supported = ", ".join(f'"{value}"' for value in _VALIDATION)
-        raise unsupported(kind, "fieldValidation", f'"{validation}"', supported)
-    manager = request.param("fieldManager")
-    if len(manager) > _MANAGER_MAX:
-        text = f"Too long: may not be more than {_MANAGER_MAX} bytes"
-        raise _refused(kind, "fieldManager", "TooLong", text)
-    if applies and not manager:
-        raise _refused(kind, "fieldManager", "Required", "Required value: is required for apply patch")
-    if "force" in request.query and kind == "PatchOptions" and not applies:
-        raise _refused(kind, "force", "Forbidden", "Forbidden: may not be specified for non-apply patch")
+        causes.append(_unsupported("fieldValidation", f'"{validation}"', supported))
+    if causes:
+        raise refusals.invalid("meta.k8s.io", kind, "", causes)
     return WriteOptions(
         manager=manager or _manager_from_agent(request),
         dry_run=bool(request.param("dryRun")),
@@ -59,43 +62,75 @@ class DeleteOptions:
     """"" | Foreground | Background | Orphan."""
     uid: str | None
     resource_version: str | None
+    is_cascade_asked: bool = False
+    """orphanDependents=false was said in so many words; then a deletion that has only begun is answered with 202."""
+    is_policy_given: bool = False
+    """Whether the client said anything about dependents."""
 
 
 def delete_options(request: ApiRequest) -> DeleteOptions:
     """The options of a DELETE: its body, else its query. Raises `Refusal` 400 or 422."""
     body = bodies.read_options(request)
-    _check_dry_run(request, "DeleteOptions")
+    if body:
+        # A real server looks at the query only when there is no body.
+        request = replace(request, query={"dryRun": _listed(body.get("dryRun"))})
+    grace = _grace(request, body)
     propagation = body.get("propagationPolicy") or request.param("propagationPolicy")
-    orphan = body.get("orphanDependents", "orphanDependents" in request.query and request.flag("orphanDependents"))
+    orphan = body.get("orphanDependents", request.flag("orphanDependents") if _says_orphan(request) else None)
+    causes = []
     if propagation and propagation not in _PROPAGATION:
         supported = ", ".join(f'"{value}"' for value in (*_PROPAGATION, "nil"))
-        raise unsupported("DeleteOptions", "propagationPolicy", f'"{propagation}"', supported)
-    grace = body.get("gracePeriodSeconds", request.param("gracePeriodSeconds") or None)
+        causes.append(_unsupported("propagationPolicy", f'"{propagation}"', supported))
+    causes += _dry_run_causes(request)
+    if causes:
+        raise refusals.invalid("meta.k8s.io", "DeleteOptions", "", causes)
     preconditions = body.get("preconditions") or {}
     return DeleteOptions(
-        dry_run=bool(request.param("dryRun") or body.get("dryRun")),
-        grace_s=None if grace is None else max(int(grace), 0),
+        dry_run=bool(request.param("dryRun")),
+        grace_s=grace,
         propagation=propagation or ("Orphan" if orphan else ""),
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
+        is_cascade_asked=orphan is False,
+        is_policy_given=bool(propagation) or orphan is not None,
     )
 
 
-def unsupported(kind: str, field: str, value: str, supported: str) -> refusals.Refusal:
-    """422 for a parameter with a value from outside its list."""
-    return _refused(kind, field, "NotSupported", f"Unsupported value: {value}: supported values: {supported}")
+def _listed(value: Any) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, list) else []
 
 
-def _check_dry_run(request: ApiRequest, kind: str) -> None:
+def _says_orphan(request: ApiRequest) -> bool:
+    return "orphanDependents" in request.query
+
+
+def _grace(request: ApiRequest, body: dict[str, Any]) -> int | None:
+    """gracePeriodSeconds, at least 0. Raises `Refusal` 400 for a query that is no number."""
+    if body.get("gracePeriodSeconds") is not None:
+        return max(int(body["gracePeriodSeconds"]), 0)
+    text = request.param("gracePeriodSeconds")
+    if not text:
+        return None
+    try:
+        return max(int(text), 0)
+    except ValueError:
+        raise refusals.bad_request(f'strconv.ParseInt: parsing "{text}": invalid syntax') from None
+
+
+def _unsupported(field: str, value: str, supported: str) -> dict[str, str]:
+    return _cause(field, "NotSupported", f"Unsupported value: {value}: supported values: {supported}")
+
+
+def _dry_run_causes(request: ApiRequest) -> list[dict[str, str]]:
     values = request.query.get("dryRun", [])
-    if any(value not in {"All", ""} for value in values):
-        listed = " ".join(f'"{value}"' for value in values)
-        raise unsupported(kind, "dryRun", f"[{listed}]", '"All"')
+    if all(value in {"All", ""} for value in values):
+        return []
+    listed = ", ".join(f'"{value}"' for value in values)
+    return [_unsupported("dryRun", f"[{listed}]", '"All"')]
 
 
-def _refused(kind: str, field: str, reason: str, text: str) -> refusals.Refusal:
-    cause = {"reason": f"FieldValue{reason}", "message": text, "field": field}
-    return refusals.invalid("meta.k8s.io", kind, "", [cause])
+def _cause(field: str, reason: str, text: str) -> dict[str, str]:
+    return {"reason": f"FieldValue{reason}", "message": text, "field": field}
 
 
 def _manager_from_agent(request: ApiRequest) -> str:

@@ -75,8 +75,6 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
     else:
         entries = sent
     if old is not None and not entries:
-        return []  # an object that nobody owns stays so until it is applied
-    if old is not None and not entries:
         # An object without owners stays so until somebody applies: it costs nothing to those who never do.
         return []
     changed, removed = _differences(_zero(info) if old is None else old, new, info, subresource)
@@ -84,10 +82,20 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
         return list(entries)
     kept = managers.without(entries, fieldsets.union(changed or LEAF, removed or LEAF))
     own = _ownable(changed) if changed is not None else None
+    if subresource == "scale" and _scaled_to_nothing(new, info):
+        # A Scale leaves out a zero, so that nobody says it.
+        own = None
     if own is not None:
         writer = managers.identity(manager, operation, info, subresource)
         kept = managers.with_update(kept, own, writer, now)
     return managers.in_order(managers.capped(kept))
+
+
+def _scaled_to_nothing(obj: Object, info: ResourceInfo) -> bool:
+    value: Any = obj
+    for part in info.scale.spec.strip(".").split(".") if info.scale else ():
+        value = value.get(part) if isinstance(value, dict) else None
+    return not value
 
 
 def root_node(info: ResourceInfo) -> Node:
@@ -183,13 +191,15 @@ def apply(  # noqa: PLR0917 - as `track`
 
 
 def _check_type(applied: Object, info: ResourceInfo, root: Node) -> None:
-    problem = next(merging.mismatches(applied, root), None)
-    if problem is not None:
+    problems = list(merging.mismatches(applied, root))
+    if problems:
+        problem = problems[0] if len(problems) == 1 else "errors:" + "".join(f"\n  {each}" for each in problems)
         meta = applied.get("metadata")
         named = meta if isinstance(meta, dict) else {}
         where = f"{named.get('namespace', '')}/{named.get('name', '')}"
+        version = info.api_version if info.group else f"/{info.version}"
         raise Untypable(
-            f"failed to create typed patch object ({where}; {info.api_version}, Kind={info.kind}): {problem}"
+            f"failed to create typed patch object ({where}; {version}, Kind={info.kind}): {problem}"
         )
 
 

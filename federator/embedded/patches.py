@@ -104,7 +104,7 @@ def _applied(tree: Any, operation: dict[str, Any]) -> Any:
     if op == "add":
         return _put(tree, path, copy_json(_value(operation)), insert=True)
     if op == "replace":
-        _get(tree, path)
+        # Of a map's missing key too: the server's library looks only at lists.
         return _put(tree, path, copy_json(_value(operation)), insert=False)
     if op == "remove":
         _take(tree, path)

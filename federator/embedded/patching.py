@@ -30,14 +30,19 @@ def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
             raise refusals.unsupported_media(accepted)
         raise refusals.Refusal(415, "UnsupportedMediaType", "415: Unsupported Media Type", {})
     opts = options.write_options(request, "PatchOptions", applies=media == APPLY)
-    document = bodies.read_patch(request, media)
     if media == APPLY:
-        return _apply(ctx, request, target, document, opts)
+        return _apply(ctx, request, target, bodies.read_patch(request, media), opts)
     old = reading.existing(ctx.store, target)
+    document = bodies.read_patch(request, media)
     patched = patched_tree(old.obj, document, media, info)
-    writing.check_identity(patched, target) if _same_kind(patched, info) else None
+    same_kind = _same_kind(patched, info)
+    if same_kind:
+        writing.check_kind(patched, info, b"")
     fresh, warnings = _decode(patched, document, media, info, opts)
-    revision = writing.update_object(ctx, target, old, fresh, opts)
+    with writing.warning(warnings):
+        if same_kind:
+            writing.check_names(fresh, target)
+        revision = writing.update_object(ctx, target, old, fresh, opts)
     warnings += tuple(validation.warnings(revision.obj, old.obj, info))
     return writing.shown(ctx, request, info, revision, warnings=warnings)
 
@@ -53,7 +58,8 @@ def patched_tree(old: JsonObject, document: Any, media: str, info: ResourceInfo)
             return edited
         return patches.strategic(old, document, info.node)
     except patches.BadPatch as error:
-        raise refusals.Refusal(error.status, error.reason, str(error), {}) from None
+        details: dict[str, Any] | None = {} if error.status == 422 else None
+        raise refusals.Refusal(error.status, error.reason, str(error), details) from None
 
 
 def _same_kind(patched: Any, info: ResourceInfo) -> bool:
@@ -68,9 +74,9 @@ def _decode(
     try:
         fresh, warnings = writing.decode(patched, info, from_server, [])
     except refusals.Refusal as refusal:
-        raise _about_patch(patched, document, media, refusal.message) from None
+        raise about_patch(patched, document, media, refusal.message) from None
     if warnings and opts.field_validation == "Strict":
-        raise _about_patch(patched, document, media, "strict decoding error: " + ", ".join(warnings))
+        raise about_patch(patched, document, media, "strict decoding error: " + ", ".join(warnings))
     return fresh, warnings
 
 
@@ -78,7 +84,8 @@ def _warning(opts: WriteOptions) -> WriteOptions:
     return WriteOptions(opts.manager, opts.dry_run, "Warn", opts.force)
 
 
-def _about_patch(patched: Any, document: Any, media: str, why: str) -> refusals.Refusal:
+def about_patch(patched: Any, document: Any, media: str, why: str) -> refusals.Refusal:
+    """422: what a patch made cannot be decoded."""
     shown = go_map(document) if media == STRATEGIC else msgspec.json.encode(patched).decode()
     text = f"Invalid value: {msgspec.json.encode(shown).decode()}: {why}"
     return refusals.invalid("", "", "", [{"reason": "FieldValueInvalid", "message": text, "field": "patch"}])
@@ -111,31 +118,62 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
         raise refusals.Refusal(500, "", str(error)) from None
     if merged.conflicts:
         raise _conflicts(merged.conflicts)
+    named = document.get("metadata") or {}
+    if not info.is_builtin:
+        # They get the name of the path.
+        named = {"name": target.name, **named}
+    writing.check_names({"metadata": dict(named)}, target)
     if live is not None and merged.obj is live.obj:
         return writing.shown(ctx, request, info, live)
     lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
-    fresh, _ = writing.decode(merged.obj, info, lenient, [])
+    fresh = _converted(merged.obj, info, target, lenient)
     if live is None:
         fresh["metadata"].setdefault("name", target.name)
+        if document["metadata"].get("uid"):
+            why = f"uid mismatch: the provided object specified uid {document['metadata']['uid']}, and no existing object was found"
+            raise refusals.conflict(info.group, info.plural, target.name, why)
         revision = writing.create_object(ctx, target, fresh, opts, applied=True)
-        return writing.shown(ctx, request, info, revision, status=201)
+        warnings = tuple(validation.warnings(revision.obj, None, info))
+        return writing.shown(ctx, request, info, revision, status=201, warnings=warnings)
     revision = writing.update_object(ctx, target, live, fresh, opts, applied=True)
-    return writing.shown(ctx, request, info, revision)
+    warnings = tuple(validation.warnings(revision.obj, live.obj, info))
+    return writing.shown(ctx, request, info, revision, warnings=warnings)
+
+
+def _converted(merged: JsonObject, info: ResourceInfo, target: Target, opts: WriteOptions) -> JsonObject:
+    """What an apply made, decoded. Raises `Refusal` 500 for values that their type cannot hold."""
+    try:
+        fresh, _ = writing.decode(merged, info, opts, [])
+    except refusals.Refusal as refusal:
+        kind = f"{info.api_version if info.group else '/' + info.version}, Kind={info.kind}"
+        namespace = (merged.get("metadata") or {}).get("namespace", "")
+        why = refusal.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
+        if why.startswith("illegal base64"):
+            why = f"error decoding from json: {why}"
+        raise refusals.Refusal(
+            500,
+            "",
+            f"failed to convert new object ({namespace}/{target.name}; {kind}) to proper version: unable to convert "
+            f"unstructured object to {kind}: {why}",
+        ) from None
+    return fresh
 
 
 def _check_applied(document: JsonObject, target: Target) -> None:
     api_version, kind = document.get("apiVersion") or "", document.get("kind") or ""
-    if not api_version or not kind:
+    if api_version.count("/") > 1:
+        api_version = kind = ""
+    wanted = (target.info.api_version, target.info.kind)
+    if not api_version or kind != wanted[1] or (api_version != wanted[0] and target.info.is_builtin):
         group, _, version = api_version.rpartition("/")
         raise refusals.bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
     metadata = document.get("metadata") or {}
     if not isinstance(metadata, dict):
         return
-    if metadata.get("managedFields"):
+    if metadata.get("managedFields") is not None:
         raise refusals.bad_request("metadata.managedFields must be nil")
     metadata.pop("managedFields", None)
-    named = {"name": target.name, **metadata}
-    writing.check_identity({"apiVersion": api_version, "kind": kind, "metadata": named}, target)
+    writing.check_kind({"apiVersion": api_version, "kind": kind}, target.info, b"")
 
 
 def _conflicts(conflicts: list[ownership.Conflict]) -> refusals.Refusal:

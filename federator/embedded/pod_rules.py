@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded import scalars
+from federator.embedded import affinity_rules, scalars
 from federator.embedded.fielderrors import (
     FieldError,
     duplicate,
@@ -24,6 +24,8 @@ Struct = Mapping[str, Any]
 
 NONNEGATIVE: Final = "must be greater than or equal to 0"
 PORT_RANGE: Final = "must be between 1 and 65535, inclusive"
+_IDS: Final = ("runAsUser", "runAsGroup")
+_POD_IDS: Final = ("fsGroup", *_IDS)
 _PROTOCOLS: Final = ("SCTP", "TCP", "UDP")
 _PULL: Final = ("Always", "IfNotPresent", "Never")
 _RESTART: Final = ("Always", "OnFailure", "Never")
@@ -120,6 +122,8 @@ def spec(value: Struct, path: str) -> Iterator[FieldError]:
         if value.get(key):
             yield from named(value[key], dns_label, f"{path}.{key}")
     yield from tolerations(value.get("tolerations") or [], f"{path}.tolerations")
+    yield from affinity_rules.affinity(value.get("affinity") or {}, f"{path}.affinity")
+    yield from affinity_rules.ids(value.get("securityContext") or {}, f"{path}.securityContext", _POD_IDS)
     if value.get("priorityClassName"):
         yield from named(value["priorityClassName"], subdomain, f"{path}.priorityClassName")
 
@@ -202,6 +206,7 @@ def _container(container: Struct, volumes: set[str], at: str) -> Iterator[FieldE
     yield from _mounts(container.get("volumeMounts") or [], volumes, f"{at}.volumeMounts")
     yield from one_of(container.get("imagePullPolicy"), _PULL, f"{at}.imagePullPolicy")
     yield from resources(container.get("resources") or {}, f"{at}.resources")
+    yield from affinity_rules.ids(container.get("securityContext") or {}, f"{at}.securityContext", _IDS)
 
 
 def _container_ports(ports: list[Struct], path: str) -> Iterator[FieldError]:
@@ -324,6 +329,13 @@ def _probes(container: Struct, at: str) -> Iterator[FieldError]:
             yield invalid(f"{at}.{key}.successThreshold", probe["successThreshold"], "must be 1")
 
 
+def taint(value: Struct, path: str) -> Iterator[FieldError]:
+    """A taint of a node."""
+    yield from named(value.get("key", ""), qualified_name, f"{path}.key")
+    yield from named(value.get("value", ""), label_value, f"{path}.value")
+    yield from one_of(value.get("effect"), _EFFECTS, f"{path}.effect")
+
+
 def tolerations(values: list[Struct], path: str) -> Iterator[FieldError]:
     """Tolerations of a pod."""
     for index, toleration in enumerate(values):
@@ -358,8 +370,7 @@ def _spread(constraints: list[Struct], path: str) -> Iterator[FieldError]:
         if not constraint.get("topologyKey"):
             yield required(f"{at}.topologyKey", "can not be empty")
         action = constraint.get("whenUnsatisfiable", "")
-        if action not in ("DoNotSchedule", "ScheduleAnyway"):
-            yield not_supported(f"{at}.whenUnsatisfiable", action, ("DoNotSchedule", "ScheduleAnyway"))
+        yield from affinity_rules.schedule_action(action, f"{at}.whenUnsatisfiable")
         pair = (constraint.get("topologyKey"), action)
         if pair in pairs:
             yield duplicate(f"{at}.{{topologyKey, whenUnsatisfiable}}", f"{{{pair[0]}, {pair[1]}}}")

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from federator.embedded import cohabitants, fieldselectors, refusals, views
+from federator.embedded import bodies, cohabitants, fieldselectors, refusals, views
 from federator.embedded.messages import Answer, ApiRequest, Target
 from federator.embedded.revisions import JsonObject, Revision
 from federator.embedded.store import Store
@@ -43,12 +43,18 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
         why = "Forbidden: sendInitialEvents is forbidden for list"
         raise list_options("sendInitialEvents", why, "Forbidden")
     view = views.view(request, target.info, store.clock.now)
-    matches = fieldselectors.predicate(target.info, request.param("labelSelector"), request.param("fieldSelector"))
+    limit = _limit(request)
+    labels, fields = request.param("labelSelector"), request.param("fieldSelector")
+    fieldselectors.predicate(target.info, labels, "")
+    _check_match(request)
+    matches = fieldselectors.predicate(target.info, labels, fields)
     number, after, revisions = _versions(store, request, target)
     if matches is not None:
         revisions = [revision for revision in revisions if matches(revision.obj)]
     metadata: JsonObject = {"resourceVersion": str(number)}
-    limit = _limit(request)
+    if not target.info.is_builtin and not view.form:
+        # Lists of custom resources always say it.
+        metadata["continue"] = ""
     if after is not None:
         revisions = [revision for revision in revisions if revision.key > after]
     if 0 < limit < len(revisions):
@@ -65,8 +71,6 @@ def _versions(store: Store, request: ApiRequest, target: Target) -> tuple[int, t
     home = cohabitants.home(target.info)
     token, given = request.param("continue"), request.param("resourceVersion")
     match = request.param("resourceVersionMatch")
-    if match:
-        _check_match(match, given, token)
     if token:
         if given not in {"", "0"}:
             raise refusals.bad_request("specifying resource version is not allowed when using continue")
@@ -120,7 +124,10 @@ def too_large(number: int, current: int) -> refusals.Refusal:
     return refusals.Refusal(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
 
 
-def _check_match(match: str, given: str, token: str) -> None:
+def _check_match(request: ApiRequest) -> None:
+    match, given, token = (request.param(name) for name in ("resourceVersionMatch", "resourceVersion", "continue"))
+    if not match:
+        return
     why = ""
     if token:
         why = "resourceVersionMatch is forbidden when continue is provided"
@@ -138,8 +145,12 @@ def _check_match(match: str, given: str, token: str) -> None:
 
 def list_options(field: str, text: str, reason: str) -> refusals.Refusal:
     """422 for a query parameter of a list or watch."""
-    cause = {"reason": f"FieldValue{reason}", "message": text, "field": field}
-    return refusals.invalid("meta.k8s.io", "ListOptions", "", [cause])
+    return refusals.invalid("meta.k8s.io", "ListOptions", "", [cause(field, text, reason)])
+
+
+def cause(field: str, text: str, reason: str) -> dict[str, str]:
+    """One thing that is wrong with a query parameter."""
+    return {"reason": f"FieldValue{reason}", "message": text, "field": field}
 
 
 def _limit(request: ApiRequest) -> int:
@@ -161,5 +172,12 @@ def _parse_token(token: str) -> tuple[int, tuple[str, str]]:
         body: Any = msgspec.json.decode(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
         space, _, name = str(body["start"]).partition("/")
         return int(body["rv"]), (space, name)
-    except (ValueError, KeyError, TypeError, binascii.Error, msgspec.DecodeError) as error:
-        raise refusals.bad_request(f"invalid continue token: continue key is not valid: {error}") from error
+    except msgspec.DecodeError:
+        raw = base64.urlsafe_b64decode(token + "=" * (-len(token) % 4))
+        raise _bad_token(bodies.json_trouble(raw)[0]) from None
+    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+        raise _bad_token(str(error)) from None
+
+
+def _bad_token(why: str) -> refusals.Refusal:
+    return refusals.bad_request(f"invalid continue token: continue key is not valid: {why}")

@@ -19,6 +19,8 @@ class Refusal(Exception):
         self.reason = reason
         self.message = message
         self.details = details
+        self.warnings: tuple[str, ...] = ()
+        """What a `Warning` header says besides: about fields of the body that were ignored."""
 
     def status(self) -> dict[str, Any]:
         """The `metav1.Status` body."""
@@ -103,6 +105,17 @@ def unsupported_media(accepted: Sequence[str]) -> Refusal:
     """415 for a body type that this resource does not take."""
     message = "the body of the request was in an unknown format - accepted media types include: " + ", ".join(accepted)
     return Refusal(415, "UnsupportedMediaType", message)
+
+
+def uid_mismatch(group: str, plural: str, namespace: str, name: str, wanted: str, found: str) -> Refusal:
+    """409 because an update names another uid, in the words of the storage of a real server."""
+    home = f"{group}/{plural}" if "." in group and not group.endswith(".k8s.io") else plural
+    key = "/".join(part for part in ("/registry", home, namespace, name) if part)
+    why = (
+        f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+    )
+    return conflict(group, plural, name, why)
 
 
 def expired(message: str) -> Refusal:

@@ -111,6 +111,11 @@ def time(text: str, micro: bool) -> str:
     if match is None:
         raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{text}" as "2006"')
     date, clock, fraction, zone = match.groups()
+    if micro and len(fraction or "") != 7:
+        long = len(fraction or "") > 7
+        rest = (fraction or "")[7 if long else 0 :] + zone
+        wanted = "Z07:00" if long else ".000000"
+        raise ValueError(f'parsing time "{text}" as "{layout}": cannot parse "{rest}" as "{wanted}"')
     offset = "+00:00" if zone in "Zz" else zone
     try:
         moment = datetime.datetime.fromisoformat(f"{date}T{clock}{offset}").astimezone(datetime.UTC)

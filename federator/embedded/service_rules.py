@@ -37,10 +37,29 @@ def service(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     affinity = spec.get("sessionAffinity")
     yield from one_of(affinity, ("ClientIP", "None"), "spec.sessionAffinity")
     yield from one_of(kind, _SERVICE_TYPES, "spec.type")
+    yield from _policies(spec)
     yield from _port_uniqueness(ports)
     yield from _addresses(spec)
     if old is not None:
         yield from _service_update(spec, old.get("spec") or {})
+
+
+_FAMILY_POLICIES: Final = ("PreferDualStack", "RequireDualStack", "SingleStack")
+
+
+def _policies(spec: Struct) -> Iterator[FieldError]:
+    family, traffic, inside = (
+        spec.get(key) for key in ("ipFamilyPolicy", "externalTrafficPolicy", "internalTrafficPolicy")
+    )
+    if family is not None and family not in _FAMILY_POLICIES:
+        yield not_supported("spec.ipFamilyPolicy", family, _FAMILY_POLICIES)
+    external = spec.get("type") in ("NodePort", "LoadBalancer") or spec.get("externalIPs")
+    if traffic is not None and not external:
+        text = "may only be set for externally-accessible services"
+        yield invalid("spec.externalTrafficPolicy", traffic, text)
+    for key, value in (("externalTrafficPolicy", traffic if external else None), ("internalTrafficPolicy", inside)):
+        if value is not None and value not in ("Cluster", "Local"):
+            yield not_supported(f"spec.{key}", value, ("Cluster", "Local"))
 
 
 def _service_port(port: Struct, at: str, needs_name: bool, names: set[str]) -> Iterator[FieldError]:
@@ -96,12 +115,47 @@ def _service_update(spec: Struct, before: Struct) -> Iterator[FieldError]:
         yield invalid("spec.clusterIPs[0]", new or None, "may not change once set")
 
 
+def warnings(service: Struct) -> Iterator[str]:
+    """What a real server says about settings of a Service that have no effect."""
+    spec = service.get("spec") or {}
+    affine = spec.get("sessionAffinity", "None") != "None"
+    if spec.get("clusterIP") == "None" and spec.get("type") != "ExternalName" and affine:
+        yield "spec.SessionAffinity is ignored for headless services"
+    if spec.get("type") != "ExternalName" and spec.get("externalName"):
+        yield 'spec.externalName is ignored when spec.type is not "ExternalName"'
+
+
+def cidr(text: str, path: str) -> Iterator[FieldError]:
+    """A block of addresses."""
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        yield invalid(path, text, "must be a valid CIDR value, (e.g. 10.9.8.0/24 or 2001:db8::/64)")
+
+
+def ip_of(text: str, family: str, path: str) -> Iterator[FieldError]:
+    """An address of a family, IPv4 or IPv6."""
+    try:
+        version = ipaddress.ip_address(text).version
+    except ValueError:
+        yield invalid(path, text, "must be a valid IP address, (e.g. 10.9.8.7 or 2001:db8::ffff)")
+        return
+    if f"IPv{version}" != family:
+        yield invalid(path, text, f"must be an {family} address")
+
+
 def ingress(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     """An Ingress."""
     spec = obj.get("spec") or {}
     if not spec.get("rules") and "defaultBackend" not in spec:
         # A real server prints the empty list of rules it looked at.
         yield invalid("spec", None, "either `defaultBackend` or `rules` must be specified")
+    if spec.get("ingressClassName"):
+        yield from named(spec["ingressClassName"], subdomain, "spec.ingressClassName")
+    for index, entry in enumerate(spec.get("tls") or ()):
+        for position, host in enumerate(entry.get("hosts") or ()):
+            at = f"spec.tls[{index}].hosts[{position}]"
+            yield from named(host.removeprefix("*."), subdomain, at)
     if "defaultBackend" in spec:
         yield from _backend(spec["defaultBackend"], "spec.defaultBackend")
     for index, rule in enumerate(spec.get("rules") or ()):

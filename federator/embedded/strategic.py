@@ -110,7 +110,7 @@ def _set_order(result: dict[str, Any], key: str, order: Any, patch: Any, node: N
         wanted = [identity(item) for item in order]
         if any(identity(item) not in wanted for item in patch if not _is_directive(item)):
             raise Unmergeable(
-                f"The order in patch list:\n{go_map(patch)}\n doesn't match {_ORDER} list:\n{go_map(order)}\n"
+                f"The order in patch list:\n{go_map(patch)}\n doesn't match {_ORDER[:-1]} list:\n{go_map(order)}\n"
             )
     if present is None:
         if patch is None:

@@ -61,6 +61,11 @@ def get_scale(ctx: Context, _request: ApiRequest, target: Target) -> Answer:
 def put_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     opts = options.write_options(request, "UpdateOptions")
     given = bodies.read_object(request, target.info)
+    replicas = (given.get("spec") or {}).get("replicas", 0)
+    if isinstance(replicas, str):
+        field = "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32"
+        raise refusals.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {field}')
+    _check_named(given, target)
     return _set_scale(ctx, target, reading.existing(ctx.store, target), given, opts)
 
 
@@ -75,20 +80,28 @@ def patch_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     # Merging a Scale is merging plain maps, whatever the patch calls itself.
     plain = media if media == patching.JSON_PATCH else patching.MERGE
     patched = patching.patched_tree(scale_of(target.info, old.obj), document, plain, target.info)
+    if isinstance((patched.get("spec") or {}).get("replicas"), str):
+        field = "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32"
+        raise patching.about_patch(patched, document, media, field)
     return _set_scale(ctx, target, old, patched, opts)
+
+
+def _check_named(scale: Any, target: Target) -> None:
+    """A Scale must say the name that the path says. Raises `Refusal` 400."""
+    name = (scale.get("metadata") or {}).get("name")
+    if not name:
+        raise writing.unnamed(target)
+    if name != target.name:
+        why = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
+        raise refusals.bad_request(why)
 
 
 def _set_scale(ctx: Context, target: Target, old: Revision, scale: Any, opts: WriteOptions) -> Answer:
     info, paths = target.info, target.info.scale
     if paths is None:
         raise refusals.no_such_path()
+    _check_named(scale, target)
     metadata = scale.get("metadata") or {}
-    if not metadata.get("name"):
-        why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
-        raise refusals.bad_request(why)
-    if metadata["name"] != target.name:
-        why = f"the name of the object ({metadata['name']}) does not match the name on the URL ({target.name})"
-        raise refusals.bad_request(why)
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise refusals.bad_request('Scale in version "v1" cannot be handled as a Scale: spec.replicas is no integer')

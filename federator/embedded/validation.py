@@ -7,7 +7,16 @@ the REST layer after defaulting; trusted writers (the stand-in controllers) do n
 from collections.abc import Sequence
 from typing import Any
 
-from federator.embedded import crds, custom_rules, metadata_rules, native_rules, pruning
+from federator.embedded import (
+    crds,
+    custom_rules,
+    metadata_rules,
+    native_rules,
+    pod_warnings,
+    pruning,
+    refusals,
+    service_rules,
+)
 from federator.embedded.fielderrors import FieldError, aggregate
 from federator.embedded.resources import ResourceInfo
 
@@ -26,16 +35,16 @@ def check(
     else:
         errors = list(metadata_rules.on_update(meta, old.get("metadata") or {}))
     is_crd = info.kind == "CustomResourceDefinition"
-    if not is_crd:  # their own finalizer is neither standard nor qualified
+    if not is_crd and info.key != ("policy", "poddisruptionbudgets"):  # CRDs: their own finalizer is neither
         errors += metadata_rules.builtin_finalizers(meta)
     if is_crd and subresource != "status":
         return errors + crds.check(obj, old)
     return errors + native_rules.check(obj, old, info, subresource)
 
 
-def invalid_message(info: ResourceInfo, name: str, errors: Sequence[FieldError]) -> str:
-    """The message of the 422: `Deployment.apps "web" is invalid: ...`."""
-    return f'{info.qualified_kind} "{name}" is invalid: {aggregate(errors)}'
+def invalid_message(info: ResourceInfo, name: str, errors: Sequence[FieldError], kind: str = "") -> str:
+    """The message of the 422: `Deployment.apps "web" is invalid: ...`; `kind` when the object says another one."""
+    return f'{refusals.qualified(info.group, kind or info.kind)} "{name}" is invalid: {aggregate(errors)}'
 
 
 def unknown_fields(obj: dict[str, Any], info: ResourceInfo) -> list[str]:
@@ -46,5 +55,7 @@ def unknown_fields(obj: dict[str, Any], info: ResourceInfo) -> list[str]:
 def warnings(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo) -> list[str]:
     """Texts for Warning headers about a valid object."""
     if info.is_builtin:
-        return []
+        if info.key == ("", "services"):
+            return list(service_rules.warnings(obj))
+        return pod_warnings.of(obj, old, info)
     return metadata_rules.finalizer_warnings(obj.get("metadata") or {}, (old or {}).get("metadata"))

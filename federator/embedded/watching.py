@@ -175,11 +175,18 @@ def watch(store: Store, request: ApiRequest, target: Target) -> Answer:
 
 def _streams_initial(request: ApiRequest) -> bool | None:
     """`sendInitialEvents`: True, False, or None when it is not given."""
+    match, causes = request.param("resourceVersionMatch"), []
     if "sendInitialEvents" not in request.query:
-        return None
-    if request.param("resourceVersionMatch") != "NotOlderThan":
-        why = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise reading.list_options("resourceVersionMatch", why, "Forbidden")
+        if not match:
+            return None
+        causes.append(("Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided", "Forbidden"))
+    elif not match:
+        causes.append(("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan", "Forbidden"))
+    if match and match != "NotOlderThan":
+        causes.append((f'Unsupported value: "{match}": supported values: "NotOlderThan"', "NotSupported"))
+    if causes:
+        listed = [reading.cause("resourceVersionMatch", *each) for each in causes]
+        raise refusals.invalid("meta.k8s.io", "ListOptions", "", listed)
     return request.flag("sendInitialEvents")
 
 

@@ -112,6 +112,14 @@ def _int_or_percent(value: Any, path: str) -> Iterator[FieldError]:
         yield invalid(path, value, NONNEGATIVE)
 
 
+def percentage(value: Any, path: str) -> Iterator[FieldError]:
+    """A share in percent, at most all."""
+    problems = list(_int_or_percent(value, path))
+    yield from problems
+    if not problems and _amount(value) > 100:
+        yield invalid(path, value, "must not be greater than 100%")
+
+
 def _amount(value: Any) -> int:
     if isinstance(value, str):
         return int(value[:-1]) if _PERCENT.match(value) else 0

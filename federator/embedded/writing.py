@@ -5,12 +5,13 @@ and the sub-resources make their own object and join at `admit`. Stored objects 
 a fresh tree.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
-
-import msgspec
 
 from federator.embedded import (
     bodies,
+    builtins,
     cohabitants,
     crds,
     defaults,
@@ -31,6 +32,23 @@ from federator.embedded.revisions import JsonObject, Revision
 
 NAMESPACES = ("", "namespaces")
 _SERVICES = ("", "services")
+_QUOTED_MAX = 30
+_RBAC = "rbac.authorization.k8s.io"
+_CREATED_BY_UPDATES = frozenset(
+    {
+        ("", "events"),
+        ("events.k8s.io", "events"),
+        ("", "services"),
+        ("", "endpoints"),
+        ("", "limitranges"),
+        ("coordination.k8s.io", "leases"),
+        *((_RBAC, plural) for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
+    }
+)
+"""Resources that a PUT creates when they are not there (their registries allow it)."""
+_VERSIONED_UPDATES = frozenset({("coordination.k8s.io", "leases"), ("policy", "poddisruptionbudgets")})
+"""Builtins that refuse a PUT without a resourceVersion, as custom resources do."""
+_NEVER_NEW_GENERATION = frozenset({("scheduling.k8s.io", "priorityclasses")})
 _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
@@ -39,11 +57,29 @@ def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     info = target.info
     opts = options.write_options(request, "CreateOptions")
     given = bodies.read_object(request, info)
-    check_identity(given, target)
+    check_kind(given, info, request.body, opts.field_validation)
     fresh, warnings = decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+    with warning(warnings):
+        check_names(fresh, target)
+        return _created(ctx, request, target, fresh, opts, warnings)
+
+
+def _created(
+    ctx: Context, request: ApiRequest, target: Target, fresh: JsonObject, opts: WriteOptions, warnings: tuple[str, ...]
+) -> Answer:
     revision = create_object(ctx, target, fresh, opts)
-    warnings += tuple(validation.warnings(revision.obj, None, info))
-    return shown(ctx, request, info, revision, status=201, warnings=warnings)
+    warnings += tuple(validation.warnings(revision.obj, None, target.info))
+    return shown(ctx, request, target.info, revision, status=201, warnings=warnings)
+
+
+@contextlib.contextmanager
+def warning(warnings: tuple[str, ...]) -> Iterator[None]:
+    """Lets a refusal within the block carry the warnings about the body, as a real server sends them."""
+    try:
+        yield
+    except refusals.Refusal as refusal:
+        refusal.warnings = (*warnings, *refusal.warnings)
+        raise
 
 
 def create_object(
@@ -52,11 +88,11 @@ def create_object(
     """Stores a decoded new object. `applied`: its managedFields are already those of an apply."""
     info = target.info
     metadata = fresh.setdefault("metadata", {})
+    metadata.pop("namespace", None)
     if target.namespace is not None:
         metadata["namespace"] = target.namespace
-    _name(ctx, info, metadata)
-    if metadata.get("resourceVersion") and not applied:
-        raise refusals.Refusal(500, "", "resourceVersion should not be set on objects to be created")
+    _name(ctx, metadata)
+    has_version = bool(metadata.get("resourceVersion")) and not applied
     _check_namespace(ctx, info, metadata)
     for field in (*_SYSTEM_FIELDS, "resourceVersion", "selfLink"):
         metadata.pop(field, None)
@@ -70,10 +106,24 @@ def create_object(
     if info.key == _SERVICES:
         _check_address(ctx, fresh)
         natives.allocate_service_addresses(fresh, ctx.addresses.pick, ctx.addresses.pick_port)
-    _refuse_errors(info, metadata["name"], validation.check(fresh, None, info))
+    _refuse_errors(info, metadata["name"], validation.check(fresh, None, info), fresh["kind"])
+    with warning(tuple(validation.warnings(fresh, None, info))):
+        if has_version:
+            raise refusals.Refusal(500, "", "resourceVersion should not be set on objects to be created")
+        return _stored(ctx, info, fresh, opts)
+
+
+def _stored(ctx: Context, info: ResourceInfo, fresh: JsonObject, opts: WriteOptions) -> Revision:
     if info.key == ctx.registry.crd.key:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
-    return cohabitants.create(ctx.store, info, fresh, dry_run=opts.dry_run)
+    try:
+        return cohabitants.create(ctx.store, info, fresh, dry_run=opts.dry_run)
+    except refusals.Refusal as refusal:
+        metadata = fresh["metadata"]
+        there = cohabitants.get(ctx.store, info, metadata.get("namespace", ""), metadata["name"])
+        if there is not None and "deletionTimestamp" in there.obj["metadata"]:
+            refusal.message = f"object is being deleted: {refusal.message}"
+        raise
 
 
 def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
@@ -81,19 +131,34 @@ def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     info = target.info
     opts = options.write_options(request, "UpdateOptions")
     given = bodies.read_object(request, info)
-    check_identity(given, target)
-    duplicates = bodies.duplicates(request, given) if _strict(opts) else []
-    old = reading.existing(ctx.store, target)
-    fresh, warnings = decode(given, info, opts, duplicates)
-    version = fresh["metadata"].get("resourceVersion")
-    if not version and not info.is_builtin:
+    check_kind(given, info, request.body, opts.field_validation)
+    fresh, warnings = decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+    with warning(warnings):
+        check_names(fresh, target)
+        return _replaced(ctx, request, target, fresh, opts, warnings)
+
+
+def _replaced(
+    ctx: Context, request: ApiRequest, target: Target, fresh: JsonObject, opts: WriteOptions, warnings: tuple[str, ...]
+) -> Answer:
+    info, metadata = target.info, fresh["metadata"]
+    old = cohabitants.get(ctx.store, info, target.space, target.name)
+    if old is None:
+        if info.key not in _CREATED_BY_UPDATES or target.subresource:
+            raise refusals.not_found(info.group, info.plural, target.name)
+        if metadata.get("uid"):
+            raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, metadata["uid"], "")
+        metadata.pop("resourceVersion", None)
+        return _created(ctx, request, target, fresh, opts, warnings)
+    version = metadata.get("resourceVersion")
+    if not version and (not info.is_builtin or info.key in _VERSIONED_UPDATES):
         cause = {
             "reason": "FieldValueInvalid",
             "message": "Invalid value: 0: must be specified for an update",
             "field": "metadata.resourceVersion",
         }
         raise refusals.invalid(info.group, info.plural, target.name, [cause])
-    _check_uid(info, target, fresh["metadata"], old)
+    _check_uid(info, target, metadata, old)
     revision = update_object(ctx, target, old, fresh, opts)
     warnings += tuple(validation.warnings(revision.obj, old.obj, info))
     return shown(ctx, request, info, revision, warnings=warnings)
@@ -120,10 +185,11 @@ def update_object(
         natives.prepare_update(fresh, old.obj, info)
         if info.key == _SERVICES:
             natives.allocate_service_addresses(fresh, ctx.addresses.pick, ctx.addresses.pick_port, old.obj)
-    _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource))
+    _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource), fresh["kind"])
     if info.key == ctx.registry.crd.key and not status:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
-    return cohabitants.update(ctx.store, info, fresh, same_generation=status, dry_run=opts.dry_run)
+    same = status or info.key in _NEVER_NEW_GENERATION
+    return cohabitants.update(ctx.store, info, fresh, same_generation=same, dry_run=opts.dry_run)
 
 
 def decode(
@@ -140,7 +206,7 @@ def decode(
     except pruning.Undecodable as error:
         raise refusals.bad_request(str(error)) from None
     sent = given.get("metadata")
-    if isinstance(sent, dict) and sent.get("managedFields") == []:
+    if isinstance(sent, dict) and sent.get("managedFields") == [] and info.is_builtin:
         # Pruning drops empty lists, but this one is a wish: forget all owners.
         pruned.obj["metadata"]["managedFields"] = []
     if opts.field_validation == "Ignore" or not (pruned.unknown or duplicates):
@@ -164,17 +230,17 @@ def field_warnings(unknown: list[str], duplicates: list[str]) -> tuple[str, ...]
     )
 
 
-def check_identity(given: JsonObject, target: Target) -> None:
-    """apiVersion, kind, name and namespace of a body against what the path names. Raises `Refusal` 400."""
-    info = target.info
-    _check_kind(given, info)
+def check_names(given: JsonObject, target: Target) -> None:
+    """Name and namespace of a body against what the path names. Raises `Refusal` 400."""
     metadata = given.get("metadata")
     if metadata is None:
         metadata = given["metadata"] = {}
     if not isinstance(metadata, dict):
         return
-    namespace = metadata.get("namespace") or target.namespace
-    if namespace != target.namespace:
+    if target.namespace is None:
+        # A namespace that a cluster-wide object names is forgotten.
+        metadata.pop("namespace", None)
+    elif (metadata.get("namespace") or target.namespace) != target.namespace:
         raise refusals.bad_request(
             "the namespace of the provided object does not match the namespace sent on the request"
         )
@@ -182,14 +248,19 @@ def check_identity(given: JsonObject, target: Target) -> None:
         return
     name = metadata.get("name")
     if not name:
-        why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
-        raise refusals.bad_request(why)
+        raise unnamed(target)
     if name != target.name:
         raise refusals.bad_request(
             f"the name of the object ({name}) does not match the name on the URL ({target.name})"
         )
     if target.namespace is not None:
         metadata["namespace"] = target.namespace
+
+
+def unnamed(target: Target) -> refusals.Refusal:
+    """400: an object must say the name that the path says."""
+    why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
+    return refusals.bad_request(why)
 
 
 def shown(
@@ -210,8 +281,15 @@ def _strict(opts: WriteOptions) -> bool:
     return opts.field_validation != "Ignore"
 
 
-def _check_kind(given: JsonObject, info: ResourceInfo) -> None:
-    """apiVersion and kind. Builtins may leave both out; custom resources must name them."""
+def check_kind(given: JsonObject, info: ResourceInfo, raw: bytes, field_validation: str = "Warn") -> None:
+    """apiVersion and kind. Builtins may leave both out; custom resources must name them. Raises `Refusal`.
+
+    `raw` is the body as sent, which messages quote.
+    """
+    if str(given.get("apiVersion")).count("/") > 1:
+        text = raw.decode(errors="replace")
+        why = f"unexpected GroupVersion string: {given['apiVersion']} ({_head(text)})"
+        raise refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why}")
     if info.is_builtin:
         api_version, kind = given.get("apiVersion") or info.api_version, given.get("kind") or info.kind
         if kind != info.kind or api_version != info.api_version:
@@ -220,44 +298,38 @@ def _check_kind(given: JsonObject, info: ResourceInfo) -> None:
     api_version, kind = given.get("apiVersion"), given.get("kind")
     for field, value in (("Kind", kind), ("apiVersion", api_version)):
         if not value:
-            why = f"Object '{field}' is missing in '{msgspec.json.encode(given).decode()}'"
+            text = raw.decode(errors="replace")
+            if field_validation == "Ignore":
+                head = f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}'
+                raise refusals.bad_request(f"{head}: Object '{field}' is missing in '{text}'")
+            why = f"Object '{field}' is missing in '{text}' ({_head(text)})"
             raise refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why}")
     if api_version != info.api_version:
         why = (
             f"the API version in the data ({api_version}) does not match the expected API version ({info.api_version})"
         )
         raise refusals.bad_request(why)
-    if kind != info.kind:
-        cause = {
-            "reason": "FieldValueInvalid",
-            "message": f'Invalid value: "{kind}": must be {info.kind}',
-            "field": "kind",
-        }
-        name = (given.get("metadata") or {}).get("name", "")
-        raise refusals.invalid(info.group, info.kind, name, [cause])
+
+
+def _head(text: str) -> str:
+    return text if len(text) <= _QUOTED_MAX else f"{text[:_QUOTED_MAX]} ..."
 
 
 def _wrong_kind(info: ResourceInfo, api_version: str, kind: str) -> str:
     version = api_version.rpartition("/")[2]
     head = f'{kind} in version "{version}" cannot be handled as a {info.kind}: '
-    if api_version == info.api_version:
+    if any(other.kind == kind and other.api_version == api_version for other in builtins.resource_infos()):
         package = info.group.partition(".")[0] or "core"
         return head + f"converting ({version}.{kind}) to ({package}.{info.kind}): unknown conversion"
     return head + f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
 
 
-def _name(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> None:
+def _name(ctx: Context, metadata: JsonObject) -> None:
     if metadata.get("name"):
         return
     base = metadata.get("generateName")
-    if not base:
-        cause = {
-            "reason": "FieldValueRequired",
-            "message": "Required value: name or generateName is required",
-            "field": "metadata.name",
-        }
-        raise refusals.invalid(info.group, info.kind, "", [cause])
-    metadata["name"] = ctx.generated_name(base)
+    # Validation says that there is none, among what else it finds.
+    metadata["name"] = ctx.generated_name(base) if base else ""
 
 
 def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> None:
@@ -283,8 +355,7 @@ def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> 
 def _check_uid(info: ResourceInfo, target: Target, metadata: JsonObject, old: Revision) -> None:
     uid, ours = metadata.get("uid"), old.obj["metadata"]["uid"]
     if uid and uid != ours:
-        why = f"Precondition failed: UID in precondition: {uid}, UID in object meta: {ours}"
-        raise refusals.conflict(info.group, info.plural, target.name, why)
+        raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, uid, ours)
 
 
 def _keep_system_fields(metadata: JsonObject, before: JsonObject) -> None:
@@ -293,6 +364,9 @@ def _keep_system_fields(metadata: JsonObject, before: JsonObject) -> None:
     if not metadata.get("uid"):
         metadata["uid"] = before["uid"]
     for field in _SYSTEM_FIELDS[1:]:
+        if field == "deletionTimestamp" and field not in before:
+            # Left for validation to refuse: nobody but the server says that an object goes.
+            continue
         if field in before:
             metadata[field] = before[field]
         else:
@@ -315,7 +389,9 @@ def _own(
     if old is not None and not old["metadata"].get("managedFields") and not fresh["metadata"].get("managedFields"):
         fresh["metadata"].pop("managedFields", None)
         return
-    fields: list[Any] = ownership.track(old, fresh, opts.manager, "Update", info, ctx.clock.rfc3339(), subresource)
+    # Who scales is written down without a time, on a real server too.
+    now = "" if subresource == "scale" else ctx.clock.rfc3339()
+    fields: list[Any] = ownership.track(old, fresh, opts.manager, "Update", info, now, subresource)
     if fields:
         fresh["metadata"]["managedFields"] = fields
     else:
@@ -332,9 +408,11 @@ def _check_address(ctx: Context, service: JsonObject) -> None:
     raise refusals.invalid("", "Service", service["metadata"]["name"], [cause])
 
 
-def _refuse_errors(info: ResourceInfo, name: str, errors: list[validation.FieldError]) -> None:
+def _refuse_errors(info: ResourceInfo, name: str, errors: list[validation.FieldError], kind: str = "") -> None:
     if errors:
         info = cohabitants.home(info)
-        refusal = refusals.invalid(info.group, info.kind, name, [error.cause() for error in errors])
-        refusal.message = validation.invalid_message(info, name, errors)
+        # A custom resource that calls itself something else is refused under that name.
+        kind = kind or info.kind
+        refusal = refusals.invalid(info.group, kind, name, [error.cause() for error in errors])
+        refusal.message = validation.invalid_message(info, name, errors, kind)
         raise refusal

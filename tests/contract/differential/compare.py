@@ -28,7 +28,10 @@ class Difference:
     paths: tuple[tuple[str, Any, Any], ...]
 
     def __str__(self) -> str:
-        lines = [f"    {path or '(body)'}:\n      real:     {real!r}\n      embedded: {mine!r}" for path, real, mine in self.paths]
+        lines = [
+            f"    {path or '(body)'}:\n      real:     {real!r}\n      embedded: {mine!r}"
+            for path, real, mine in self.paths
+        ]
         return "\n".join([str(self.step)[:1500], *lines[:12]])
 
 
@@ -43,7 +46,9 @@ def paths(real: Any, mine: Any, path: str = "") -> list[tuple[str, Any, Any]]:
             found += paths(real.get(key, MISSING), mine.get(key, MISSING), f"{path}.{key}" if path else key)
         return found
     if isinstance(real, list) and isinstance(mine, list) and len(real) == len(mine):
-        return [each for index, pair in enumerate(zip(real, mine, strict=True)) for each in paths(*pair, f"{path}[{index}]")]
+        return [
+            each for index, pair in enumerate(zip(real, mine, strict=True)) for each in paths(*pair, f"{path}[{index}]")
+        ]
     if type(real) is type(mine) and real == mine:
         return []
     return [(path, real, mine)]
@@ -73,14 +78,14 @@ class Arena:
         pairs = zip(Masker(namespace).transcript(real), Masker(namespace).transcript(mine), strict=True)
         for step, (theirs, ours) in zip(steps, pairs, strict=True):
             differing = paths(theirs, ours)
-            left = [each for each in differing if not self._is_excused(step, each, theirs)]
+            left = [each for each in differing if not self._is_excused(step, each, theirs, ours)]
             if left:
                 found.append(Difference(step, tuple(left)))
         return found
 
-    def _is_excused(self, step: Step, path: tuple[str, Any, Any], theirs: Object) -> bool:
+    def _is_excused(self, step: Step, path: tuple[str, Any, Any], theirs: Object, ours: Object) -> bool:
         for row in exceptions.ROWS:
-            if row.covers(step, path, theirs):
+            if row.covers(step, path, theirs, ours):
                 self.excused[row.name] = self.excused.get(row.name, 0) + 1
                 return True
         return False

@@ -117,7 +117,9 @@ def _member(rng: random.Random) -> Object:
 
 
 def _quota(rng: random.Random) -> Object:
-    return {"spec": {"projects": some(rng, "pqr"), "tiers": {"OnDemand": {"max": {"cpu": rng.choice(["5", 5, "1.5"])}}}}}
+    return {
+        "spec": {"projects": some(rng, "pqr"), "tiers": {"OnDemand": {"max": {"cpu": rng.choice(["5", 5, "1.5"])}}}}
+    }
 
 
 def _profile(rng: random.Random) -> Object:
@@ -208,7 +210,8 @@ CUSTOM = (
         "PlacementPolicy",
         FEDERATION,
         _policy,
-        tweaks={f"spec.{path}": values for path, values in _PLACEMENT.items()} | {"spec": [DROP], "spec.priority": [5, "x"]},
+        tweaks={f"spec.{path}": values for path, values in _PLACEMENT.items()}
+        | {"spec": [DROP], "spec.priority": [5, "x"]},
     ),
     _ours(
         "memberclusters",
@@ -304,4 +307,4 @@ DEFINITIONS = _ours(
     namespaced=False,
     status={},
 )
-"""A definition is costly for a real server, so it is drawn rarely."""
+"""Definitions: `generate` only tries what it does with them (dryRun)."""

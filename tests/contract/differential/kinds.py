@@ -59,7 +59,7 @@ def put(tree: Object, path: str, value: Any) -> None:
     for position, part in enumerate(parts):
         is_last = position == len(parts) - 1
         if isinstance(here, list):
-            index = int(part)
+            index = int(part) if part.isdigit() else len(here)
             if index >= len(here):
                 return
             if is_last:
@@ -78,6 +78,8 @@ def put(tree: Object, path: str, value: Any) -> None:
                 here[key] = copy.deepcopy(value)
             return
         if not isinstance(here.get(key), (dict, list)):
+            if parts[position + 1].isdigit():
+                return
             here[key] = {}
         here = here[key]
 

@@ -1,6 +1,5 @@
 """One of the two servers, and what it said during a sequence: sends steps and remembers what later steps refer to."""
 
-import asyncio
 import copy
 import json
 import re
@@ -18,7 +17,7 @@ _PATH_NAME = re.compile(r"@name\(([^)]*)\)")
 _SILENCE_S = 5.0
 _AFTER_S = 0.25
 _INITIAL_END = "k8s.io/initial-events-end"
-NO_VERSION = "1"
+_AGENT = {"User-Agent": "difference/1"}
 NO_UID = "00000000-0000-4000-8000-00000000dead"
 
 
@@ -49,7 +48,9 @@ class Side:
         """Makes the namespace, sends every step and returns what was said."""
         speaker = Speaker(self.transport, self.namespace)
         labels = {"seq": self.namespace}
-        made = await speaker.post("/api/v1/namespaces", {"metadata": {"name": self.namespace, "labels": labels}})
+        made = await speaker.post(
+            "/api/v1/namespaces", {"metadata": {"name": self.namespace, "labels": labels}}, headers=_AGENT
+        )
         self._start = made.object(201)["metadata"]["resourceVersion"]
         for step in steps:
             said = await (self._watch(speaker, step) if step.sentinel else self._send(speaker, step))
@@ -59,13 +60,16 @@ class Side:
     async def _send(self, speaker: Speaker, step: Step) -> Said:
         body = step.body if isinstance(step.body, bytes) else self._filled(step.body)
         query = {name: self._text(value) for name, value in step.query}
+        if query.get("resourceVersion") == "0":
+            # Any version will do for this one; a consistent list first lets the real server's cache catch up.
+            await speaker.get(self._text(step.path), labelSelector=f"seq={self.namespace}")
         answer = await speaker.call(
             step.method,
             self._text(step.path),
             body,
             content_type=step.content_type,
             accept=step.accept,
-            headers={"User-Agent": "difference/1", **step.headers},
+            headers=_AGENT,
             **query,
         )
         try:
@@ -82,8 +86,8 @@ class Side:
         last, events = self._text(step.sentinel), []
         async with speaker.watching(self._text(step.path), accept=step.accept, **query) as watch:
             if watch.status != 200:
-                event = await watch.next(_SILENCE_S)
-                return Said(step, watch.status, {}, event)
+                answer = await speaker.get(self._text(step.path), accept=step.accept, watch="true", **query)
+                return Said(step, watch.status, {}, answer.json)
             wait_s = _SILENCE_S
             while True:
                 try:
@@ -128,10 +132,12 @@ class Side:
         if what == "start":
             return self._start
         if what == "token":
-            return self._tokens.get(int(key), "bm90IGEgdG9rZW4")
+            return self._tokens.get(int(key), "eHg")
         if what == "old":
-            return self._first.get(key, NO_VERSION)
-        return str(self._meta(key).get("uid" if what == "uid" else "resourceVersion", NO_UID if what == "uid" else NO_VERSION))
+            return self._first.get(key, self._start)
+        if what == "uid":
+            return str(self._meta(key).get("uid", NO_UID))
+        return str(self._meta(key).get("resourceVersion", self._start))
 
     def _meta(self, key: str) -> Object:
         found: Object = self._live.get(key, {}).get("metadata", {})
@@ -160,8 +166,3 @@ def _metadata(shown: Object) -> Object:
         shown = rows[0].get("object") or {}
     found: Object = shown.get("metadata") or {}
     return found
-
-
-async def settle() -> None:
-    """One turn of the loop, so that what was started may begin."""
-    await asyncio.sleep(0)

@@ -6,7 +6,7 @@ token of step N, "@live KEY" (as {"@live": KEY, "@with": [[path, value], ...]}) 
 "@name(KEY)" in a path its name, and {ns} and "@ns" the namespace of the sequence.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 
@@ -28,7 +28,6 @@ class Step:
     accept: str = "application/json"
     sentinel: str = ""
     """For watches: the name of the object whose arrival ends the reading."""
-    headers: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
         asked = "&".join(f"{name}={value}" for name, value in self.query)

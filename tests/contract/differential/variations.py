@@ -18,9 +18,7 @@ _METADATA: dict[str, list[Any]] = {
         [{"apiVersion": "v1", "kind": "Event", "name": "o", "uid": "u-1"}],
         [{"apiVersion": "v1", "kind": "X", "name": name, "uid": f"u-{name}", "controller": True} for name in "ab"],
     ],
-    "metadata.deletionTimestamp": ["2001-02-03T04:05:06Z"],
-    "metadata.creationTimestamp": ["2001-02-03T04:05:06Z", "never"],
-    "metadata.generation": [7],
+    "metadata.creationTimestamp": ["2001-02-03T04:05:06Z"],
     "metadata.managedFields": [[], [{}]],
     "metadata.unknown": [1],
     "metadata.selfLink": ["/x"],
@@ -107,7 +105,7 @@ def merge_patch(rng: random.Random, kind: Kind) -> Any:
     if rng.random() < 0.1:
         found.setdefault("metadata", {})
         if isinstance(found["metadata"], dict):
-            found["metadata"] |= rng.choice([{"resourceVersion": "1"}, {"name": "other"}, {"uid": "u-5"}])
+            found["metadata"] |= rng.choice([{"resourceVersion": "1"}, {"name": "other"}])
     return found
 
 
@@ -141,7 +139,9 @@ def strategic_patch(rng: random.Random, kind: Kind) -> Any:
     elif "containers" in spec and rng.random() < 0.6:
         found["spec"] = _containers(rng)
     elif kind.plural == "services" and rng.random() < 0.6:
-        item = rng.choice([{"port": 80, "targetPort": 8081}, {"port": 80, "$patch": "delete"}, {"port": 7000, "name": "n"}])
+        item = rng.choice(
+            [{"port": 80, "targetPort": 8081}, {"port": 80, "$patch": "delete"}, {"port": 7000, "name": "n"}]
+        )
         found["spec"] = {"ports": [item]}
     if rng.random() < 0.1:
         found.setdefault("metadata", {})
@@ -159,9 +159,7 @@ def _containers(rng: random.Random) -> Object:
             {"image": "reg/app:9"},
             {"$patch": "delete"},
             {"env": [{"name": "A", "value": "9"}]},
-            {"env": [{"name": "A", "$patch": "delete"}]},
             {"$patch": "replace", "image": "reg/app:5"},
-            {"ports": [{"containerPort": 80, "$patch": "delete"}]},
         ]
     )
     found: Object = {"containers": [item]}
@@ -243,7 +241,15 @@ def list_query(rng: random.Random, name: str, key: str) -> Object:
     elif rng.random() < 0.08:
         found["labelSelector"] = rng.choice(["a=b=c", "app in a", "-x", "app=a b"])
     if rng.random() < 0.3:
-        values = [f"metadata.name={name}", f"metadata.name!={name}", "metadata.namespace={ns}", "spec.odd=1", "x", "status.phase=Running", "type=Normal"]
+        values = [
+            f"metadata.name={name}",
+            f"metadata.name!={name}",
+            "metadata.namespace={ns}",
+            "spec.odd=1",
+            "x",
+            "status.phase=Running",
+            "type=Normal",
+        ]
         found["fieldSelector"] = rng.choice(values)
     choice = rng.random()
     if choice < 0.1:

@@ -53,7 +53,11 @@ POD_TWEAKS: dict[str, list[object]] = {
     "containers.0.imagePullPolicy": ["Always", "Sometimes"],
     "containers.0.env": [[{"name": "A"}], [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}], [{"name": ""}]],
     "containers.0.env.0.valueFrom": [{"fieldRef": {"fieldPath": "metadata.name"}}, {}],
-    "containers.0.ports": [[{"containerPort": 0}], [{"containerPort": 70000}], [{"containerPort": 80, "protocol": "X"}]],
+    "containers.0.ports": [
+        [{"containerPort": 0}],
+        [{"containerPort": 70000}],
+        [{"containerPort": 80, "protocol": "X"}],
+    ],
     "containers.0.resources": [
         {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}},
         {"requests": {"cpu": "-1"}},
@@ -264,13 +268,5 @@ WORKLOADS = (
             "status.reason": ["Why"],
             "status.message": ["because"],
         },
-    ),
-    Kind(
-        "podtemplates",
-        "PodTemplate",
-        "v1",
-        lambda rng: {"template": template(rng)},
-        {f"template.spec.{path}": values for path, values in POD_TWEAKS.items()}
-        | {"template.metadata.labels": [{"app": "b"}, {"app": "bad value"}]},
     ),
 )

@@ -112,7 +112,7 @@ def test_kubectl_takes_over_what_it_applied_from_the_client_side() -> None:
 UNTYPABLE = [
     ({"data": [1]}, ".data: expected map, got &{[1]}"),
     ({"dat": {}}, ".dat: field not declared in schema"),
-    ({"data": {"a": 1}}, ".data.a: expected string, got int"),
+    ({"data": {"a": 1}}, ".data.a: expected string, got &value.valueUnstructured{Value:1}"),
 ]
 
 
@@ -120,7 +120,7 @@ UNTYPABLE = [
 def test_apply_of_what_does_not_fit_the_schema_is_an_error(extra: dict[str, Any], why: str) -> None:
     with pytest.raises(ownership.Untypable) as refused:
         ownership.apply(None, {**_config(), **extra}, "m", False, MAPS, THEN)
-    assert str(refused.value) == f"failed to create typed patch object (/x; v1, Kind=ConfigMap): {why}"
+    assert str(refused.value) == f"failed to create typed patch object (/x; /v1, Kind=ConfigMap): {why}"
 
 
 TRIES = [
