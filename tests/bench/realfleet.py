@@ -132,6 +132,12 @@ class RealFleet:
         fields = Path(f"/proc/{child.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def failed_turns(self, name: str) -> list[str]:
+        """What one of our processes logged of turns that had to be taken again."""
+        child = next(child for child in self.plane.family.children if child.name == name)
+        lines = child.log.read_text(errors="replace").splitlines()
+        return [line[:300] for line in lines if " failed (" in line or " broke; " in line]
+
     async def _until_ready(self) -> None:
         """The hub answers for every member anew: its condition is younger than now."""
         listed: list[dict[str, Any]] = []
