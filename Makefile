@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test unit lint types house kube bench clean
+.PHONY: demo test unit lint types house kube bench fuzz clean
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -53,6 +53,10 @@ kube: $(STAMP)
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube
 	$(BIN)/python -m tests.bench.run --only "$(ONLY)" $(ARGS)
+
+## fuzz: hostile bytes for every parser of foreign bytes, MINUTES=30 in all; counts per target
+fuzz: $(STAMP)
+	nice $(BIN)/python -m tests.fuzz.fuzz --minutes $(or $(MINUTES),30) $(ARGS)
 
 clean:
 	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from federator.api import decoding
 from federator.hub.options import HubOptions
 from federator.member.options import MemberOptions
 from federator.model.errors import FieldError
@@ -59,17 +59,33 @@ def load(path: str = "", environ: Mapping[str, str] | None = None) -> Settings:
     given: dict[str, dict[str, Any]] = {}
     if path:
         try:
-            document = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
-        except (OSError, yaml.YAMLError) as bad:
+            document = _value(Path(path).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as bad:
             raise FieldError("", f"the settings file {path} cannot be read: {bad}") from None
+        except FieldError as bad:
+            raise FieldError(bad.path, f"the settings file {path} cannot be read: {bad.message}") from None
         if not isinstance(document, Mapping | None):
             raise FieldError("", f"the settings file {path} must hold groups of settings")
-        given = {str(group): dict(values or {}) for group, values in (document or {}).items()}
+        for group, values in (document or {}).items():
+            if not isinstance(values, Mapping | None):
+                raise FieldError(group, f"the settings file {path} must hold settings of the group here, by name")
+            given[group] = dict(values or {})
     for name, text in sorted((os.environ if environ is None else environ).items()):
         group, found, setting = name.removeprefix(PREFIX).lower().partition("__")
         if name.startswith(PREFIX) and found:
-            given.setdefault(group, {})[setting] = yaml.safe_load(text)
+            try:
+                given.setdefault(group, {})[setting] = _value(text)
+            except FieldError as bad:
+                raise FieldError(f"{group}.{setting}", f"{name} cannot be read: {bad.message}") from None
     return _checked(given)
+
+
+def _value(text: str) -> Any:
+    """The one document of a YAML text, None for an empty one. Raises FieldError."""
+    documents = decoding.from_yaml(text)
+    if len(documents) > 1:
+        raise FieldError("", f"one document is expected, not {len(documents)}")
+    return documents[0] if documents else None
 
 
 def _checked(given: Mapping[str, Mapping[str, Any]]) -> Settings:

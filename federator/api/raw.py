@@ -14,6 +14,8 @@ Obj = Mapping[str, Any]
 FIGURE_MAX: Final = 1_000_000
 """As many copies as a workload may ask for; a thousand clusters' figures then add up to a 32-bit number."""
 SENTENCE_MAX: Final = 1024
+_LAST_S: Final = 253_402_214_400.0
+"""The last day of the year 9999: what comes after cannot be written any more."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}", re.ASCII)
 
 NO_FIELDS: Final[Obj] = {}
@@ -108,9 +110,9 @@ def rfc3339(epoch_s: float) -> str:
 
 
 def epoch_s(moment: str) -> float:
-    """Seconds since 1970 of an RFC 3339 time; 0.0 for anything else."""
+    """Seconds since 1970 of an RFC 3339 time; 0.0 for anything else, and for what was before."""
     try:
         parsed = datetime.fromisoformat(moment)
     except ValueError:
         return 0.0
-    return parsed.timestamp() if parsed.tzinfo else 0.0
+    return min(max(parsed.timestamp(), 0.0), _LAST_S) if parsed.tzinfo else 0.0

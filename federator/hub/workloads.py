@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from federator.api import kinds, read
+from federator.api import kinds, raw, read
 from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.expand import asks
 from federator.kube import client as clients
@@ -71,8 +71,8 @@ class Workload:
             return Progress()
         status = self.live_status()
         return Progress(
-            completed=read_ranges(status.get("completedIndexes") or ""),
-            failed=read_ranges(status.get("failedIndexes") or ""),
+            completed=read_ranges(raw.text(status, "completedIndexes")),
+            failed=read_ranges(raw.text(status, "failedIndexes")),
         )
 
 
@@ -120,16 +120,16 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
     return Workload(
         key=key,
         uid=meta.get("uid", ""),
-        generation=meta.get("generation", 0),
+        generation=raw.integer(meta, "generation"),
         resource_version=meta.get("resourceVersion", ""),
         deleting="deletionTimestamp" in meta,
-        labels=meta.get("labels") or {},
+        labels=raw.text_map(meta, "labels"),
         ask=ask,
         placement=placement,
         profile=kinds.verbs_of(kind).profile(obj),
         max_unavailable=kinds.verbs_of(kind).max_unavailable(obj),
         content=content,
-        status=msgspec.json.encode(obj.get("status") or {}),
+        status=msgspec.json.encode(raw.mapping(obj, "status")),
         problem=problem,
     )
 
