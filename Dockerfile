@@ -5,7 +5,6 @@ FROM ${PYTHON} AS build
 WORKDIR /src
 COPY pyproject.toml README.md ./
 COPY federator federator
-COPY config config
 RUN python -m venv /opt/federator && /opt/federator/bin/pip install --no-cache-dir --disable-pip-version-check .
 
 FROM ${PYTHON}

@@ -1,8 +1,8 @@
 """T1, placement truth: is what we decide what the real scheduler binds, and is what we refuse what it could not bind?
 
 Three real members with controller manager and scheduler, and stand-in nodes drawn from the openb fleet, are filled to
-60, 80 and 90 % of their cpu with openb pods. Then Deployments of openb's shapes are asked for, one after another. Every
-refusal is tried at once: the schedulers get the missing copies as bare pods, which go again before the next ask.
+60, 80 and 90 % of their cpu with openb pods. Then Deployments of openb's shapes are asked for, one by one and in a
+burst. Every refusal is tried: the schedulers get the missing copies as bare pods, which go again before the next ask.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ from tests.controlplane import build, nodes
 from tests.controlplane.plane import ControlPlane
 
 LEVELS = (60, 80, 90)
-NODES, ASKS = 40, 20
+NODES, ASKS, COPIES_MAX = 40, 16, 16
 BOUND_S = 60.0
 DECIDED_S = 20.0
 SETTLE_S = 5.0
@@ -51,6 +51,30 @@ class Machine:
     left: list[int]
     used: int = 0
     """cpu milli of what was bound to it."""
+
+
+@dataclass(slots=True)
+class Ask:
+    """A Deployment of so many copies of one shape."""
+
+    name: str
+    shape: Shape
+    copies: int
+    missing: int = 0
+    """Copies that were refused."""
+
+    def deployment(self) -> dict[str, Any]:
+        labels = {"app": self.name}
+        return {
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {"name": self.name, "namespace": NAMESPACE},
+            "spec": {
+                "replicas": self.copies,
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": _pod_spec(self.shape)},
+            },
+        }
 
 
 @dataclass(slots=True)
@@ -221,48 +245,45 @@ async def _make_pods(client: Client, wanted: Sequence[tuple[str, dict[str, Any]]
 
 
 async def _ask_all(fleet: RealFleet, shapes: Sequence[Shape], level: int, count: int, rng: random.Random) -> Score:
+    """Half of the asks one after another, the other half at once; all are gone at the end."""
     score = Score()
-    for index in range(count):
-        shape, copies = rng.choice(shapes), rng.randint(4, 30)
-        await _ask(fleet, f"ask-{level}-{index}", shape, copies, score)
+    asks = [Ask(f"ask-{level}-{index}", rng.choice(shapes), rng.randint(2, COPIES_MAX)) for index in range(count)]
+    for ask in asks[: count // 2]:
+        await _ask(fleet, [ask], score)
+    await _ask(fleet, asks[count // 2 :], score)
     await fleet.clients["host"].raw("DELETE", f"/apis/apps/v1/namespaces/{NAMESPACE}/deployments", timeout_s=60.0)
     for name in MEMBERS:
         await _until_gone(fleet.clients[name], f"ask-{level}-")
     return score
 
 
-async def _ask(fleet: RealFleet, name: str, shape: Shape, copies: int, score: Score) -> None:
-    """One Deployment: what was decided, what was bound, and what the schedulers make of the rest."""
+async def _ask(fleet: RealFleet, asks: Sequence[Ask], score: Score) -> None:
+    """Deployments: what was decided, what was bound, and what the schedulers make of the rest.
+
+    What is tried after a batch has at most the room that the batch was decided on: what fits then was refused wrongly.
+    """
     host = fleet.clients["host"]
-    labels = {"app": name}
-    body = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "replicas": copies,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": _pod_spec(shape)},
-        },
-    }
-    await host.create(ObjectRef("apps/v1", "deployments", NAMESPACE, name, "Deployment"), body)
-    shares = await _decided(host, name)
-    decided = sum(shares.values())
-    score.asks += 1
-    score.asked += copies
-    score.decided += decided
-    bound, why = await _bound(fleet, name, shares)
-    score.bound += bound
-    score.why.update(why)
-    if decided == copies:
-        return
-    score.refused += 1
-    score.missing += copies - decided
-    fits = await _try(fleet, name, shape, copies - decided)
-    score.would_fit += fits
-    if fits:
-        score.wrongly += 1
-        score.why[f"refused, but {fits} of {copies - decided} copies of {shape} fit"] += 1
+    for ask in asks:
+        await host.create(ObjectRef("apps/v1", "deployments", NAMESPACE, ask.name, "Deployment"), ask.deployment())
+    for ask in asks:
+        shares = await _decided(host, ask.name)
+        ask.missing = ask.copies - sum(shares.values())
+        bound, why = await _bound(fleet, ask.name, shares)
+        score.asks += 1
+        score.asked += ask.copies
+        score.decided += ask.copies - ask.missing
+        score.bound += bound
+        score.why.update(why)
+    for ask in asks:
+        if not ask.missing:
+            continue
+        fits = await _try(fleet, ask)
+        score.refused += 1
+        score.missing += ask.missing
+        score.would_fit += fits
+        if fits:
+            score.wrongly += 1
+            score.why[f"refused, but {fits} of {ask.missing} copies of {ask.shape} fit"] += 1
 
 
 async def _decided(host: Client, name: str) -> dict[str, int]:
@@ -290,27 +311,28 @@ async def _bound(fleet: RealFleet, name: str, shares: dict[str, int]) -> tuple[i
     return bound, collections.Counter(f"not bound: {text}" for text in told)
 
 
-async def _try(fleet: RealFleet, name: str, shape: Shape, missing: int) -> int:
+async def _try(fleet: RealFleet, ask: Ask) -> int:
     """How many of the missing copies the schedulers bind when asked for them all the same; leaves nothing behind."""
-    count = min(missing, PROBES_MAX)
-    fits = 0
-    for cluster in MEMBERS:
-        client = fleet.clients[cluster]
-        await _make_pods(client, [(f"try-{name}-{index}", _pod_spec(shape)) for index in range(count)])
-        deadline = time.monotonic() + BOUND_S
-        while True:
-            pods = await _pods(client, f"try-{name}-")
-            if all(_is_bound(pod) or _told(pod) for pod in pods) or time.monotonic() > deadline:
-                break
-            await asyncio.sleep(0.1)
-        fits += sum(map(_is_bound, pods))
-        for pod in pods:
-            with contextlib.suppress(errors.NotFound):
-                ref = ObjectRef("v1", "pods", NAMESPACE, pod["metadata"]["name"], "Pod")
-                await client.delete(ref, uid=pod["metadata"]["uid"])
-        await _until_gone(client, f"try-{name}-")
+    fits = await asyncio.gather(*(_try_in(fleet.clients[cluster], ask) for cluster in MEMBERS))
     await asyncio.sleep(SETTLE_S)
-    return min(fits, missing)
+    return min(sum(fits), ask.missing)
+
+
+async def _try_in(client: Client, ask: Ask) -> int:
+    prefix, count = f"try-{ask.name}-", min(ask.missing, PROBES_MAX)
+    await _make_pods(client, [(f"{prefix}{index}", _pod_spec(ask.shape)) for index in range(count)])
+    deadline = time.monotonic() + BOUND_S
+    while True:
+        pods = await _pods(client, prefix)
+        if all(_is_bound(pod) or _told(pod) for pod in pods) or time.monotonic() > deadline:
+            break
+        await asyncio.sleep(0.1)
+    for pod in pods:
+        with contextlib.suppress(errors.NotFound):
+            ref = ObjectRef("v1", "pods", NAMESPACE, pod["metadata"]["name"], "Pod")
+            await client.delete(ref, uid=pod["metadata"]["uid"])
+    await _until_gone(client, prefix)
+    return sum(map(_is_bound, pods))
 
 
 async def _pods(client: Client, prefix: str) -> list[dict[str, Any]]:
