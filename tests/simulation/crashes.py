@@ -7,14 +7,16 @@ without crashes does, and make and remove as many objects of each kind.
 """
 
 import argparse
+import asyncio
 import functools
 import logging
 import multiprocessing
+import os
 import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from federator.embedded.faults import FAULTS, Fault, befalls
@@ -37,6 +39,7 @@ class Point:
     writes: tuple[int, ...] = ()
     after: bool = False
     """The first crash comes after its write; a second one always before."""
+    number: int = 0
     restart: int | None = None
     """Besides, the n-th request of the crashed process's next life is its last."""
 
@@ -52,6 +55,8 @@ class Crashes:
     heartbeats: int = 0
     fired: int = 0
     stopped: bool = False
+    fork: Callable[[Point], bool] | None = None
+    """Asked at every write for both of its points: whether this process is now the one that runs the point."""
     _reborn: str = ""
     _requests: int = 0
     _seen: list[str] = field(default_factory=list)
@@ -78,12 +83,22 @@ class Crashes:
             return None
         self.heartbeats += "/leases" in request.path
         self.writes += 1
+        if self.fork is not None and any(self._become(point) for point in both_sides(self.writes - 1)):
+            self.fork = None
         if self.writes - 1 not in self.point.writes:
             return None
         if self.point.restart is not None:
             self._reborn, self._requests = writer, 0
         self.fired += 1
         return AFTER if self.point.after and self.fired == 1 else BEFORE
+
+    def _become(self, point: Point) -> bool:
+        """Whether we are the process that goes on with the crash of this point."""
+        assert self.fork is not None
+        if not self.fork(point):
+            return False
+        self.point = point
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,27 +116,30 @@ class View:
         return self.crashes.pick(self.process, where, request)
 
 
-def run(point: Point, processes: Sequence[str]) -> tuple[running.Report, Crashes]:
-    """One run of the script with the crashes of one point. Raises `running.Broken`."""
-    crashes = Crashes(point, processes)
+def run(crashes: Crashes) -> running.Report:
+    """One run of the script with these crashes. Raises `running.Broken`."""
     schedules = {process: crashes.of(process) for process in (HUB, MEMBER)}
-    report = running.simulate(lifetimes.WORLD, course=running.Course(lifetimes.write(), schedules))
-    return report, crashes
+    return running.simulate(lifetimes.WORLD, course=running.Course(lifetimes.write(), schedules))
 
 
 @functools.cache
 def reference(processes: tuple[str, ...]) -> tuple[running.Report, Crashes]:
     """The run without crashes."""
-    return run(Point("no crash"), processes)
+    crashes = Crashes(Point("no crash"), processes)
+    return run(crashes), crashes
+
+
+def both_sides(write: int) -> list[Point]:
+    """The two points of a write."""
+    return [
+        Point(f"point {2 * write}: before write {write}", (write,), number=2 * write),
+        Point(f"point {2 * write + 1}: after write {write}", (write,), after=True, number=2 * write + 1),
+    ]
 
 
 def points(count: int) -> list[Point]:
     """Both sides of each of `count` writes."""
-    return [
-        Point(f"point {2 * write + after}: {'after' if after else 'before'} write {write}", (write,), bool(after))
-        for write in range(count)
-        for after in (0, 1)
-    ]
+    return [point for write in range(count) for point in both_sides(write)]
 
 
 def pairs(count: int, rng: random.Random, wanted: int) -> Iterator[Point]:
@@ -138,24 +156,79 @@ def restarts(count: int, rng: random.Random, wanted: int) -> Iterator[Point]:
     for number in range(wanted):
         write, request, after = rng.randrange(count), rng.randint(1, RESTART_REQUESTS), rng.random() < 0.5
         name = f"restart {number}: {'after' if after else 'before'} {write}, then at request {request} of the next life"
-        yield Point(name, (write,), after, request)
+        yield Point(name, (write,), after, restart=request)
 
 
-def judge(point: Point, processes: tuple[str, ...]) -> list[str]:
-    """Every rule that the run of a point breaks; none is what is wanted."""
-    calm, _ = reference(processes)
+def judge(crashes: Crashes) -> list[str]:
+    """Every rule that a run with these crashes breaks; none is what is wanted."""
+    calm, _ = reference(tuple(crashes.processes))
     try:
-        report, crashes = run(point, processes)
+        report = run(crashes)
         running.compare(report, calm)
     except running.Broken as error:
         return list(error.breaches)
     found = []
-    if crashes.fired < len(point.writes):  # a pair's second write may fall away; a lone crash never does
+    if crashes.fired < crashes.planned:
         found.append(f"the run is too short: {crashes.fired} of {crashes.planned} crashes happened")
     for what in sorted(calm.changes.keys() | report.changes.keys()):
         if what not in PATH_DEPENDENT and calm.changes[what] != report.changes[what]:
             found.append(f"{what}: {report.changes[what]} times, without the crash {calm.changes[what]}")
     return found
+
+
+def sweep(wanted: Sequence[Point], processes: tuple[str, ...], jobs: int) -> set[str]:
+    """Runs single points, each in a child that leaves one run without crashes at its write: what comes before is the
+    same for all. Returns the names of those that did not converge; each child prints why.
+    """
+    reference(processes)
+    names = {point.name for point in wanted}
+    running_now: dict[int, str] = {}
+    broken: set[str] = set()
+    child = False
+
+    def gather(most: int) -> None:
+        while len(running_now) > most:
+            pid, status = os.wait()
+            name = running_now.pop(pid)
+            if status:
+                broken.add(name)
+
+    def fork(point: Point) -> bool:
+        nonlocal child
+        if point.name not in names:
+            return False
+        gather(jobs - 1)
+        sys.stdout.flush()
+        loop = asyncio.get_running_loop()
+        if point.number % 100 == 0:
+            print(f"... {point.name}", flush=True)
+        pid = os.fork()
+        child = pid == 0
+        if child:
+            asyncio._set_running_loop(loop)  # which loop runs is remembered with the process it runs in
+        else:
+            running_now[pid] = point.name
+        return child
+
+    crashes = Crashes(Point("none"), processes, fork=fork)
+    found = ["the run ended in an exception"]
+    try:
+        found = judge(crashes)
+    finally:
+        if child:
+            tell(crashes.point, found)
+            os._exit(bool(found))
+    gather(0)
+    if found:
+        tell(crashes.point, found)
+        broken.add(crashes.point.name)
+    return broken
+
+
+def tell(point: Point, found: Sequence[str]) -> None:
+    """Prints what went wrong."""
+    if found:
+        print(point.name, *(f"    {text[:400]}" for text in found[:4]), sep="\n", flush=True)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -177,14 +250,13 @@ def main(arguments: Sequence[str]) -> int:
         "restarts": list(restarts(seen.writes, rng, options.restarts)),
     }
     begun = time.monotonic()
-    todo = [point for group in chosen.values() for point in group]
+    broken = sweep(single, processes, options.jobs)
+    drawn = [Crashes(point, processes) for group in ("pairs", "restarts") for point in chosen[group]]
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
-        answers = pool.imap(functools.partial(judge, processes=processes), todo, chunksize=4)
-        broken = set()
-        for point, found in zip(todo, answers, strict=True):
+        for crashes, found in zip(drawn, pool.imap(judge, drawn, chunksize=2), strict=True):
+            tell(crashes.point, found)
             if found:
-                broken.add(point.name)
-                print(point.name, *(f"    {text[:400]}" for text in found[:4]), sep="\n", flush=True)
+                broken.add(crashes.point.name)
     good = Counter({what: sum(point.name not in broken for point in group) for what, group in chosen.items()})
     print(
         f"crash points of {' and '.join(processes)}: {seen.writes} writes ({seen.heartbeats} of them heartbeats),"

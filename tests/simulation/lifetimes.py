@@ -10,11 +10,9 @@ from typing import Any
 from tests.simulation.drawing import Parameters
 from tests.simulation.script import DEPLOYMENT, JOBSET, SERVICE, Action
 
-WORLD = Parameters(
-    seed=0, members=2, nodes=3, steps=0, pause_s=0.0, restart_s=1.0, quota_cpu=0, hub={}, member={}
-)  # fmt: skip
-STEP_S = 10.0
-LAST_S = 40.0
+WORLD = Parameters(seed=0, members=2, nodes=2, steps=0, pause_s=0.0, restart_s=1.0, quota_cpu=0, hub={}, member={})
+STEP_S = 8.0
+LAST_S = 20.0
 """Everything has come to rest so long after the last action."""
 
 
@@ -24,52 +22,52 @@ def write() -> list[Action]:
 
 
 def _births() -> Iterator[Action]:
-    limits = {"OnDemand": {"max": {"cpu": "2", "memory": "64Gi"}}}
+    limits = {"OnDemand": {"max": {"cpu": "500m", "memory": "64Gi"}}}
     quota = {"projects": ["ads"], "namespaces": ["ads"], "tiers": limits}
     yield _do("create", "FederatedQuota", "", "ads", quota, after=1.0)
-    yield _do("create", SERVICE, "ads", "bounded", {"replicas": 6, **_template(1)})
-    yield _do("create", SERVICE, "feed", "scaled", {"replicas": 3, **_template(1)})
-    yield _do("create", SERVICE, "feed", "api", {"replicas": 2, **_template(1)})  # its namesake stands in a
-    yield _do("create", SERVICE, "feed", "rolled", {"replicas": 4, "service": {"ports": [{"port": 80}]}, **_template(1)})
-    yield _do("create", SERVICE, "feed", "again", {"replicas": 2, **_template(1)})
+    yield _do("create", SERVICE, "ads", "bounded", {"replicas": 2, **_template(1)})
+    yield _do("create", SERVICE, "feed", "scaled", {"replicas": 1, **_template(1)})
+    yield _do("create", SERVICE, "feed", "api", {"replicas": 1, **_template(1)})  # its namesake stands in a
+    yield _do(
+        "create", SERVICE, "feed", "rolled", {"replicas": 2, "service": {"ports": [{"port": 80}]}, **_template(1)}
+    )
+    yield _do("create", SERVICE, "feed", "again", {"replicas": 1, **_template(1)})
     zones = {"clusters": {"selector": {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z-1"]}]}}}
-    yield _do("create", SERVICE, "feed", "zoned", {"replicas": 2, "placement": zones, **_template(1)}, after=STEP_S)
-    yield _do("create", JOBSET, "feed", "index", _jobset(shards=6, slots=3, run_s=2))
-    yield _do("create", JOBSET, "feed", "stopped", _jobset(shards=4, slots=2, run_s=60))
-    yield _do("create", JOBSET, "feed", "twice", _jobset(shards=2, slots=2, run_s=3))
-    yield _do("create", DEPLOYMENT, "feed", "page", _carried("page", replicas=3))
-    yield _do("create", DEPLOYMENT, "feed", "site", _carried("site", replicas=2))
-    yield _do("create", SERVICE, "feed", "paused", {"replicas": 2, **_template(1)})
+    yield _do("create", SERVICE, "feed", "zoned", {"replicas": 1, "placement": zones, **_template(1)})
+    yield _do("create", SERVICE, "feed", "paused", {"replicas": 1, **_template(1)})
+    yield _do("create", JOBSET, "feed", "index", _jobset(shards=3, slots=2, run_s=2))
+    yield _do("create", JOBSET, "feed", "stopped", _jobset(shards=1, slots=1, run_s=120))
+    yield _do("create", JOBSET, "feed", "twice", _jobset(shards=1, slots=1, run_s=2))
+    yield _do("create", DEPLOYMENT, "feed", "page", _carried("page", replicas=2))
+    yield _do("create", DEPLOYMENT, "feed", "site", _carried("site", replicas=1))
 
 
 def _lives() -> Iterator[Action]:
-    yield _do("patch", SERVICE, "feed", "scaled", {"replicas": 8}, after=STEP_S)
+    yield Action(STEP_S, "patch", "MemberCluster", "", "b", {"spec": {"cordoned": True}})
+    yield _do("patch", SERVICE, "feed", "scaled", {"replicas": 3})
     yield _do("patch", SERVICE, "feed", "rolled", _template(2))
+    yield _do("patch", DEPLOYMENT, "feed", "page", {"replicas": 3})
     yield _do("patch", SERVICE, "feed", "paused", {"suspend": True})
-    yield _do("patch", DEPLOYMENT, "feed", "page", {"replicas": 5}, after=STEP_S)
-    yield _do("re-create", SERVICE, "feed", "again", {"replicas": 3, **_template(2)})
     policy = {"clusters": {"exclude": ["b"]}, "rollout": {"maxClustersAtOnce": 1}}
     yield _do("create", "PlacementPolicy", "ads", "where", policy, after=STEP_S)
-    yield _do("patch", "PlacementPolicy", "ads", "where", {"clusters": {"exclude": ["a"]}}, after=STEP_S)
-    larger = {"tiers": {"OnDemand": {"max": {"cpu": "3"}}}}
-    yield _do("patch", "FederatedQuota", "", "ads", larger, after=STEP_S)
+    yield _do("re-create", SERVICE, "feed", "again", {"replicas": 1, **_template(2)})
+    yield _do("re-create", JOBSET, "feed", "twice", _jobset(shards=2, slots=1, run_s=2))
+    yield Action(STEP_S, "patch", "MemberCluster", "", "b", {"spec": {"cordoned": False}})
+    yield _do("patch", "PlacementPolicy", "ads", "where", {"clusters": {"exclude": ["a"]}})
     yield Action(0.0, "patch", "MemberCluster", "", "a", {"metadata": {"labels": {"zone": "z-2"}}})
     yield Action(0.0, "patch", "MemberCluster", "", "b", {"metadata": {"labels": {"zone": "z-1"}}})
-    yield Action(STEP_S, "patch", "MemberCluster", "", "b", {"spec": {"cordoned": True}})
-    yield _do("patch", SERVICE, "feed", "scaled", {"replicas": 10}, after=STEP_S)
-    yield _do("patch", DEPLOYMENT, "feed", "site", _template(2))
-    yield _do("re-create", JOBSET, "feed", "twice", _jobset(shards=3, slots=2, run_s=2))
-    yield Action(STEP_S, "patch", "MemberCluster", "", "b", {"spec": {"cordoned": False}})
 
 
 def _deaths() -> Iterator[Action]:
-    yield _do("patch", SERVICE, "feed", "scaled", {"replicas": 1}, after=STEP_S)
+    yield _do("patch", "FederatedQuota", "", "ads", {"tiers": {"OnDemand": {"max": {"cpu": "1"}}}}, after=STEP_S)
+    yield _do("patch", DEPLOYMENT, "feed", "site", _template(2))
+    yield _do("patch", SERVICE, "feed", "scaled", {"replicas": 1})
     yield _do("patch", SERVICE, "feed", "paused", {"suspend": False})
     yield _do("delete", JOBSET, "feed", "stopped", after=STEP_S)
     yield _do("delete", SERVICE, "feed", "rolled")
     yield _do("delete", DEPLOYMENT, "feed", "page")
-    yield _do("delete", "PlacementPolicy", "ads", "where", after=STEP_S)
-    yield _do("delete", SERVICE, "feed", "zoned")
+    yield _do("delete", "PlacementPolicy", "ads", "where")
+    yield _do("delete", SERVICE, "feed", "zoned", after=STEP_S)
     yield _do("re-create", DEPLOYMENT, "feed", "site", _carried("site", replicas=1))
 
 
