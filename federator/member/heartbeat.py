@@ -6,12 +6,15 @@ in it is only for people.
 """
 
 import asyncio
+import logging
 
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.member.options import MemberOptions
 from federator.model.steps import ObjectRef
+
+log = logging.getLogger(__name__)
 
 LEASE = "federator-member"
 
@@ -26,14 +29,19 @@ class Heartbeat:
         self._identity = identity
         self._ref = ObjectRef("coordination.k8s.io/v1", "leases", options.system_namespace, LEASE, "Lease")
         self.renewed = 0
+        self._trouble = ""
 
     async def run(self) -> None:
         while True:
             try:
                 await self._renew()
                 self.renewed += 1
-            except errors.ApiError:
-                # The next beat is the next try; a lease that is not renewed says what is to be said.
+                self._trouble = ""
+            except errors.ApiError as trouble:
+                # The next beat is the next try; the hub hears of it by the lease, people here by one line.
+                if str(trouble) != self._trouble:
+                    self._trouble = str(trouble)
+                    log.warning("the lease is not renewed: %s", trouble)
                 await asyncio.sleep(self._options.heartbeat_s / 4)
                 continue
             await asyncio.sleep(self._options.heartbeat_s)
