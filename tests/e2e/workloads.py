@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-START = {"embedded.federator/start-seconds": "0"}
+START = {"embedded.federator/start-delay-seconds": "0"}
 """Stand-in kubelets have the pods up at once ..."""
 RUN = {**START, "embedded.federator/run-seconds": "0.5"}
 """... and those of jobs done soon."""
