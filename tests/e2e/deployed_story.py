@@ -12,7 +12,7 @@ from tests.e2e.deployed import HUB, POOL, Deployed, user
 from tests.e2e.federations import Fleet, until
 
 SPACE = ("-n", "feed")
-LONG = {"embedded.federator/start-seconds": "0", "embedded.federator/run-seconds": "600"}
+LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
 PROFILE = {
     "apiVersion": "pinterest.com/v1beta1",
     "kind": "RuntimeProfile",

@@ -14,7 +14,7 @@ from tests.unit.deploy import manifests
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
 
 OVERLAYS = sorted(path.parent for path in manifests.DEPLOY.rglob("kustomization.yaml"))
-LONG = {"embedded.federator/start-seconds": "0", "embedded.federator/run-seconds": "600"}
+LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
 
 
 @pytest.fixture(scope="module")
