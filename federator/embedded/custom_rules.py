@@ -35,7 +35,7 @@ def check(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, s
     if not errors:
         meta = obj.get("metadata") or {}
         if old is None:
-            errors += metadata_rules.on_create(meta, info)
+            errors += [_in_characters(error) for error in metadata_rules.on_create(meta, info)]
         else:
             errors += metadata_rules.on_update(meta, old.get("metadata") or {})
         errors += _against_schema(obj, old, node, subresource)
@@ -49,6 +49,11 @@ def check(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, s
     if any(error.reason in _BLOCKING for error in errors):
         return [*errors, _UNCHECKED] if cel_rules.has_rules(node) else errors
     return errors + cel_rules.check(obj, old, node)
+
+
+def _in_characters(error: FieldError) -> FieldError:
+    """Names of custom resources are measured in characters where those of natives are in bytes, say the words."""
+    return FieldError(error.field, error.reason, error.message.replace(" 253 bytes", " 253 characters"))
 
 
 def _type_meta(obj: dict[str, Any], info: ResourceInfo) -> Iterator[FieldError]:

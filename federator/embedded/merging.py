@@ -130,6 +130,13 @@ def _list_mismatches(config: Any, node: Node, path: str) -> Iterator[str]:
     seen: set[str] = set()
     for index, item in enumerate(config):
         at = f"{path}[{index}]"
+        if kind == KEYED and type(item) is dict and not _has_key(item, node):
+            keys = " ".join(f'"{key}"' for key in node.keys)
+            yield (
+                f"{path}: element {index}: associative list with keys has an element that omits all key fields "
+                f"[{keys}] (and doesn't have default values for any key fields)"
+            )
+            continue
         if kind != FLAT:
             name = element(item, kind, node)
             printed = _printed_key(item, node) if name.startswith("k:") else f"[={name[2:]}]"
@@ -139,6 +146,11 @@ def _list_mismatches(config: Any, node: Node, path: str) -> Iterator[str]:
             at = f"{path}{printed}"
         if node.items is not None:
             yield from mismatches(item, node.items, at)
+
+
+def _has_key(item: dict[str, Any], node: Node) -> bool:
+    fields = node.items.fields if node.items is not None else {}
+    return any(key in item or (key in fields and "default" in fields[key].raw) for key in node.keys)
 
 
 def _printed_key(item: Any, node: Node) -> str:

@@ -56,6 +56,12 @@ def _pod(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     if old is not None and same(spec, old.get("spec")):
         return
     yield from pod_rules.spec(spec, "spec")
+    for kind in ("initContainers", "containers"):
+        for index, container in enumerate(spec.get(kind) or ()):
+            image = container.get("image", "")
+            # In templates a real server lets it pass.
+            if image != image.strip():
+                yield invalid(f"spec.{kind}[{index}].image", image, "must not have leading or trailing whitespace")
     if old is not None:
         yield from _pod_update(spec, old.get("spec") or {})
 
@@ -277,7 +283,8 @@ def _network_policy(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
             for position, peer in enumerate(rule.get(peers) or ()):
                 block = peer.get("ipBlock")
                 if block is not None:
-                    yield from service_rules.cidr(block.get("cidr", ""), f"spec.{direction}[{index}].{peers}[{position}].ipBlock.cidr")
+                    at = f"spec.{direction}[{index}].{peers}[{position}].ipBlock.cidr"
+                    yield from service_rules.cidr(block.get("cidr", ""), at)
     for index, kind in enumerate(spec.get("policyTypes") or ()):
         if kind not in ("Ingress", "Egress"):
             yield not_supported(f"spec.policyTypes[{index}]", kind, ("Ingress", "Egress"))

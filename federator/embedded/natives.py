@@ -112,6 +112,8 @@ def _namespace(namespace: Object, uid: str) -> None:
     if "kubernetes" not in finalizers:
         finalizers.append("kubernetes")
     namespace["status"] = {"phase": "Active"}
+    metadata = namespace["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata.get("name", "")}
 
 
 def _daemon_set(ds: Object, uid: str) -> None:

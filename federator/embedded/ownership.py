@@ -198,9 +198,7 @@ def _check_type(applied: Object, info: ResourceInfo, root: Node) -> None:
         named = meta if isinstance(meta, dict) else {}
         where = f"{named.get('namespace', '')}/{named.get('name', '')}"
         version = info.api_version if info.group else f"/{info.version}"
-        raise Untypable(
-            f"failed to create typed patch object ({where}; {version}, Kind={info.kind}): {problem}"
-        )
+        raise Untypable(f"failed to create typed patch object ({where}; {version}, Kind={info.kind}): {problem}")
 
 
 def _configured(applied: Object, info: ResourceInfo, subresource: str) -> Object:

@@ -8,7 +8,18 @@ from typing import Any
 
 import msgspec
 
-from federator.embedded import bodies, cohabitants, options, ownership, patches, reading, refusals, validation, writing
+from federator.embedded import (
+    bodies,
+    cohabitants,
+    identities,
+    options,
+    ownership,
+    patches,
+    reading,
+    refusals,
+    validation,
+    writing,
+)
 from federator.embedded.context import Context
 from federator.embedded.messages import Answer, ApiRequest, Target
 from federator.embedded.options import WriteOptions
@@ -37,13 +48,14 @@ def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     patched = patched_tree(old.obj, document, media, info)
     same_kind = _same_kind(patched, info)
     if same_kind:
-        writing.check_kind(patched, info, b"")
+        identities.check_kind(patched, info, b"")
     fresh, warnings = _decode(patched, document, media, info, opts)
     with writing.warning(warnings):
         if same_kind:
-            writing.check_names(fresh, target)
+            identities.check_names(fresh, target)
         revision = writing.update_object(ctx, target, old, fresh, opts)
-    warnings += tuple(validation.warnings(revision.obj, old.obj, info))
+    if not target.subresource:
+        warnings += tuple(validation.warnings(revision.obj, old.obj, info))
     return writing.shown(ctx, request, info, revision, warnings=warnings)
 
 
@@ -107,7 +119,7 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
     info = target.info
     _check_applied(document, target)
     live = cohabitants.get(ctx.store, info, target.space, target.name)
-    if live is None and target.subresource:
+    if live is None and target.subresource and info.key not in writing.CREATED_BY_UPDATES:
         raise refusals.not_found(info.group, info.plural, target.name)
     now = ctx.clock.rfc3339()
     try:
@@ -118,25 +130,21 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
         raise refusals.Refusal(500, "", str(error)) from None
     if merged.conflicts:
         raise _conflicts(merged.conflicts)
-    named = document.get("metadata") or {}
-    if not info.is_builtin:
-        # They get the name of the path.
-        named = {"name": target.name, **named}
-    writing.check_names({"metadata": dict(named)}, target)
+    identities.check_names({"metadata": dict(merged.obj.get("metadata") or {})}, target)
     if live is not None and merged.obj is live.obj:
         return writing.shown(ctx, request, info, live)
     lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
     fresh = _converted(merged.obj, info, target, lenient)
     if live is None:
-        fresh["metadata"].setdefault("name", target.name)
-        if document["metadata"].get("uid"):
-            why = f"uid mismatch: the provided object specified uid {document['metadata']['uid']}, and no existing object was found"
+        uid = (document.get("metadata") or {}).get("uid")
+        if uid:
+            why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise refusals.conflict(info.group, info.plural, target.name, why)
         revision = writing.create_object(ctx, target, fresh, opts, applied=True)
         warnings = tuple(validation.warnings(revision.obj, None, info))
         return writing.shown(ctx, request, info, revision, status=201, warnings=warnings)
     revision = writing.update_object(ctx, target, live, fresh, opts, applied=True)
-    warnings = tuple(validation.warnings(revision.obj, live.obj, info))
+    warnings = () if target.subresource else tuple(validation.warnings(revision.obj, live.obj, info))
     return writing.shown(ctx, request, info, revision, warnings=warnings)
 
 
@@ -164,7 +172,7 @@ def _check_applied(document: JsonObject, target: Target) -> None:
     if api_version.count("/") > 1:
         api_version = kind = ""
     wanted = (target.info.api_version, target.info.kind)
-    if not api_version or kind != wanted[1] or (api_version != wanted[0] and target.info.is_builtin):
+    if not api_version or kind != wanted[1] or api_version != wanted[0]:
         group, _, version = api_version.rpartition("/")
         raise refusals.bad_request(f"invalid object type: {group}/{version}, Kind={kind}")
     metadata = document.get("metadata") or {}
@@ -173,7 +181,7 @@ def _check_applied(document: JsonObject, target: Target) -> None:
     if metadata.get("managedFields") is not None:
         raise refusals.bad_request("metadata.managedFields must be nil")
     metadata.pop("managedFields", None)
-    writing.check_kind({"apiVersion": api_version, "kind": kind}, target.info, b"")
+    identities.check_kind({"apiVersion": api_version, "kind": kind}, target.info, b"")
 
 
 def _conflicts(conflicts: list[ownership.Conflict]) -> refusals.Refusal:

@@ -42,7 +42,8 @@ def _below(obj: Struct, path: tuple[str, ...]) -> Struct:
 def _about(spec: Struct, path: str) -> Iterator[str]:
     grace = spec.get("terminationGracePeriodSeconds")
     if grace is not None and grace < 0:
-        yield f"{path}.terminationGracePeriodSeconds: must be >= 0; negative values are invalid and will be treated as 1"
+        problem = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"{path}.terminationGracePeriodSeconds: {problem}"
     for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
         if constraint.get("labelSelector") is None:
             at = f"{path}.topologySpreadConstraints[{index}]"
@@ -83,19 +84,18 @@ def _environment(container: Struct, at: str) -> Iterator[str]:
 
 
 def _ports(container: Struct, at: str, named: dict[str, str], defined: dict[tuple[Any, ...], str]) -> Iterator[str]:
-    own: dict[str, str] = {}
     for index, port in enumerate(container.get("ports") or ()):
         here, name = f"{at}.ports[{index}]", port.get("name")
         key = (port.get("containerPort"), port.get("protocol"), port.get("hostPort"), port.get("hostIP"))
-        if key in defined and defined[key].startswith(f"{at}."):
+        if key in defined:
             yield f"{here}: duplicate port definition with {defined[key]}"
         defined.setdefault(key, here)
         if not name:
             continue
-        if name in named and name not in own:
+        if name in named:
             yield (
                 f'{here}: duplicate port name "{name}" with {named[name]}, services and probes that select ports by '
                 f"name will use {named[name]}"
             )
-        own[name] = here
-        named.setdefault(name, here)
+        else:
+            named[name] = here

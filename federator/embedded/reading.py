@@ -39,13 +39,14 @@ def existing(store: Store, target: Target) -> Revision:
 
 def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
     """A collection, whole or the next chunk of it."""
-    if "sendInitialEvents" in request.query:
-        why = "Forbidden: sendInitialEvents is forbidden for list"
-        raise list_options("sendInitialEvents", why, "Forbidden")
     view = views.view(request, target.info, store.clock.now)
     limit = _limit(request)
     labels, fields = request.param("labelSelector"), request.param("fieldSelector")
     fieldselectors.predicate(target.info, labels, "")
+    fieldselectors.parse_fields(fields)
+    if "sendInitialEvents" in request.query:
+        why = "Forbidden: sendInitialEvents is forbidden for list"
+        raise list_options("sendInitialEvents", why, "Forbidden")
     _check_match(request)
     matches = fieldselectors.predicate(target.info, labels, fields)
     number, after, revisions = _versions(store, request, target)

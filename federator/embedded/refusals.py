@@ -107,7 +107,7 @@ def unsupported_media(accepted: Sequence[str]) -> Refusal:
     return Refusal(415, "UnsupportedMediaType", message)
 
 
-def uid_mismatch(group: str, plural: str, namespace: str, name: str, wanted: str, found: str) -> Refusal:
+def uid_mismatch(group: str, plural: str, namespace: str, name: str, *, wanted: str, found: str) -> Refusal:
     """409 because an update names another uid, in the words of the storage of a real server."""
     home = f"{group}/{plural}" if "." in group and not group.endswith(".k8s.io") else plural
     key = "/".join(part for part in ("/registry", home, namespace, name) if part)

@@ -200,12 +200,14 @@ class Store:
         expect: str | None = None,
         grace_s: int = 0,
         finalizers: Iterable[str] | None = None,
+        marks_first: bool = False,
         dry_run: bool = False,
     ) -> tuple[Revision, bool]:
         """Deletes, or marks as being deleted; returns the last version and whether the object is gone.
 
         `uid`, `expect`: preconditions (409 when they fail). `grace_s` > 0 marks only, until a later delete with 0.
-        `finalizers` replaces the finalizers first (orphan, foregroundDeletion). Raises `Refusal` 404.
+        `finalizers` replaces the finalizers first (orphan, foregroundDeletion). `marks_first` makes what goes at once
+        be seen as being deleted before. Raises `Refusal` 404.
         """
         shelf, key = self._shelf(resource), (namespace, name)
         old = shelf.get(key)
@@ -220,6 +222,11 @@ class Store:
                 del metadata["finalizers"]
         self._mark(resource, metadata, grace_s)
         if may_go(old.obj, metadata):
+            if marks_first and "deletionTimestamp" not in before:
+                if dry_run:
+                    return Revision(_dressed(old.obj, metadata), old.number), True
+                old = self._commit(shelf, resource, key, MODIFIED, old.obj, metadata, old)
+                before = old.obj["metadata"]
             if dry_run:
                 return old, True
             # Gone at once: the last state a watcher sees is the one that lived, as on a real server.
@@ -341,6 +348,11 @@ def _check_preconditions(
             f"the ResourceVersion in the precondition ({expect}) does not match the ResourceVersion in record "
             f"({metadata['resourceVersion']}). The object might have been modified"
         )
+    if why and resource.key == _NAMESPACES:
+        wanted, found = (uid, metadata["uid"]) if "UID" in why else (expect, metadata["resourceVersion"])
+        what = "UID" if "UID" in why else "ResourceVersion"
+        why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        raise refusals.conflict(resource.group, resource.plural, name, why)
     if why:
         # Delete preconditions name the kind where other conflicts name the resource.
         raise refusals.conflict(resource.group, resource.kind, name, why)

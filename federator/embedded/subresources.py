@@ -7,7 +7,18 @@ shown in discovery.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.embedded import bodies, deleting, options, patching, reading, refusals, tables, tokenrequests, writing
+from federator.embedded import (
+    bodies,
+    deleting,
+    identities,
+    options,
+    patching,
+    reading,
+    refusals,
+    tables,
+    tokenrequests,
+    writing,
+)
 from federator.embedded.context import Context
 from federator.embedded.messages import Answer, ApiRequest, Target, json_answer, text_answer
 from federator.embedded.options import DeleteOptions, WriteOptions
@@ -62,6 +73,8 @@ def put_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     opts = options.write_options(request, "UpdateOptions")
     given = bodies.read_object(request, target.info)
     replicas = (given.get("spec") or {}).get("replicas", 0)
+    if isinstance(replicas, str) and not target.info.is_builtin:
+        raise refusals.bad_request('no kind is registered for the type v1.Scale in scheme "pkg/runtime/scheme.go:111"')
     if isinstance(replicas, str):
         field = "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32"
         raise refusals.bad_request(f'Scale in version "v1" cannot be handled as a Scale: {field}')
@@ -90,7 +103,7 @@ def _check_named(scale: Any, target: Target) -> None:
     """A Scale must say the name that the path says. Raises `Refusal` 400."""
     name = (scale.get("metadata") or {}).get("name")
     if not name:
-        raise writing.unnamed(target)
+        raise identities.unnamed(target)
     if name != target.name:
         why = f"the name of the object ({name}) does not match the name on the URL ({target.name})"
         raise refusals.bad_request(why)

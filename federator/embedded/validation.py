@@ -5,7 +5,7 @@ the REST layer after defaulting; trusted writers (the stand-in controllers) do n
 """
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from federator.embedded import (
     crds,
@@ -23,6 +23,10 @@ from federator.embedded.resources import ResourceInfo
 __all__ = ["FieldError", "check", "invalid_message", "unknown_fields", "warnings"]
 
 
+_ANY_FINALIZER: Final = frozenset({("policy", "poddisruptionbudgets"), ("", "events"), ("events.k8s.io", "events")})
+"""Builtins whose strategies do not look at finalizers."""
+
+
 def check(
     obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, subresource: str = ""
 ) -> list[FieldError]:
@@ -35,7 +39,7 @@ def check(
     else:
         errors = list(metadata_rules.on_update(meta, old.get("metadata") or {}))
     is_crd = info.kind == "CustomResourceDefinition"
-    if not is_crd and info.key != ("policy", "poddisruptionbudgets"):  # CRDs: their own finalizer is neither
+    if not is_crd and info.key not in _ANY_FINALIZER:  # CRDs: their own finalizer is neither
         errors += metadata_rules.builtin_finalizers(meta)
     if is_crd and subresource != "status":
         return errors + crds.check(obj, old)

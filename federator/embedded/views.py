@@ -103,6 +103,9 @@ class View:
         if self.form == "Table":
             table = self._table(revisions, metadata["resourceVersion"])
             table["metadata"] = metadata
+            if self.info.kind == "CustomResourceDefinition" and not revisions:
+                # The common printer of kinds without one of their own makes no list of nothing.
+                table["rows"] = None
             return _encode(table)
         if self.form:
             kind, version = "PartialObjectMetadataList", f"meta.k8s.io/{self.version}"

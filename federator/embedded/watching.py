@@ -179,9 +179,13 @@ def _streams_initial(request: ApiRequest) -> bool | None:
     if "sendInitialEvents" not in request.query:
         if not match:
             return None
-        causes.append(("Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided", "Forbidden"))
-    elif not match:
-        causes.append(("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan", "Forbidden"))
+        causes.append(
+            ("Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided", "Forbidden")
+        )
+    elif match != "NotOlderThan":
+        causes.append(
+            ("Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan", "Forbidden")
+        )
     if match and match != "NotOlderThan":
         causes.append((f'Unsupported value: "{match}": supported values: "NotOlderThan"', "NotSupported"))
     if causes:

@@ -11,15 +11,14 @@ from typing import Any
 
 from federator.embedded import (
     bodies,
-    builtins,
     cohabitants,
     crds,
     defaults,
+    identities,
     natives,
     options,
     ownership,
     pruning,
-    reading,
     refusals,
     validation,
     views,
@@ -32,9 +31,8 @@ from federator.embedded.revisions import JsonObject, Revision
 
 NAMESPACES = ("", "namespaces")
 _SERVICES = ("", "services")
-_QUOTED_MAX = 30
 _RBAC = "rbac.authorization.k8s.io"
-_CREATED_BY_UPDATES = frozenset(
+CREATED_BY_UPDATES = frozenset(
     {
         ("", "events"),
         ("events.k8s.io", "events"),
@@ -57,15 +55,21 @@ def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     info = target.info
     opts = options.write_options(request, "CreateOptions")
     given = bodies.read_object(request, info)
-    check_kind(given, info, request.body, opts.field_validation)
+    identities.check_kind(given, info, request.body, opts.field_validation)
     fresh, warnings = decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
     with warning(warnings):
-        check_names(fresh, target)
-        return _created(ctx, request, target, fresh, opts, warnings)
+        identities.check_names(fresh, target)
+        return _created(ctx, request, target, fresh, opts, warnings=warnings)
 
 
 def _created(
-    ctx: Context, request: ApiRequest, target: Target, fresh: JsonObject, opts: WriteOptions, warnings: tuple[str, ...]
+    ctx: Context,
+    request: ApiRequest,
+    target: Target,
+    fresh: JsonObject,
+    opts: WriteOptions,
+    *,
+    warnings: tuple[str, ...],
 ) -> Answer:
     revision = create_object(ctx, target, fresh, opts)
     warnings += tuple(validation.warnings(revision.obj, None, target.info))
@@ -91,7 +95,6 @@ def create_object(
     metadata.pop("namespace", None)
     if target.namespace is not None:
         metadata["namespace"] = target.namespace
-    _name(ctx, metadata)
     has_version = bool(metadata.get("resourceVersion")) and not applied
     _check_namespace(ctx, info, metadata)
     for field in (*_SYSTEM_FIELDS, "resourceVersion", "selfLink"):
@@ -102,6 +105,8 @@ def create_object(
     # What strategies generate has no owner, so ownership is written down before they run.
     if not applied:
         _own(None, fresh, ctx, info, opts)
+    # A name that is drawn comes after defaults, so that what they make of a name (a label) has no owner then.
+    _name(ctx, metadata)
     natives.prepare_create(fresh, info, uid=metadata["uid"])
     if info.key == _SERVICES:
         _check_address(ctx, fresh)
@@ -131,25 +136,33 @@ def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     info = target.info
     opts = options.write_options(request, "UpdateOptions")
     given = bodies.read_object(request, info)
-    check_kind(given, info, request.body, opts.field_validation)
+    identities.check_kind(given, info, request.body, opts.field_validation)
     fresh, warnings = decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
     with warning(warnings):
-        check_names(fresh, target)
-        return _replaced(ctx, request, target, fresh, opts, warnings)
+        identities.check_names(fresh, target)
+        return _replaced(ctx, request, target, fresh, opts, warnings=warnings)
 
 
 def _replaced(
-    ctx: Context, request: ApiRequest, target: Target, fresh: JsonObject, opts: WriteOptions, warnings: tuple[str, ...]
+    ctx: Context,
+    request: ApiRequest,
+    target: Target,
+    fresh: JsonObject,
+    opts: WriteOptions,
+    *,
+    warnings: tuple[str, ...],
 ) -> Answer:
     info, metadata = target.info, fresh["metadata"]
     old = cohabitants.get(ctx.store, info, target.space, target.name)
     if old is None:
-        if info.key not in _CREATED_BY_UPDATES or target.subresource:
+        if info.key not in CREATED_BY_UPDATES:
             raise refusals.not_found(info.group, info.plural, target.name)
         if metadata.get("uid"):
-            raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, metadata["uid"], "")
+            raise refusals.uid_mismatch(
+                info.group, info.plural, target.space, target.name, wanted=metadata["uid"], found=""
+            )
         metadata.pop("resourceVersion", None)
-        return _created(ctx, request, target, fresh, opts, warnings)
+        return _created(ctx, request, target, fresh, opts, warnings=warnings)
     version = metadata.get("resourceVersion")
     if not version and (not info.is_builtin or info.key in _VERSIONED_UPDATES):
         cause = {
@@ -160,7 +173,8 @@ def _replaced(
         raise refusals.invalid(info.group, info.plural, target.name, [cause])
     _check_uid(info, target, metadata, old)
     revision = update_object(ctx, target, old, fresh, opts)
-    warnings += tuple(validation.warnings(revision.obj, old.obj, info))
+    if not target.subresource:
+        warnings += tuple(validation.warnings(revision.obj, old.obj, info))
     return shown(ctx, request, info, revision, warnings=warnings)
 
 
@@ -206,7 +220,10 @@ def decode(
     except pruning.Undecodable as error:
         raise refusals.bad_request(str(error)) from None
     sent = given.get("metadata")
-    if isinstance(sent, dict) and sent.get("managedFields") == [] and info.is_builtin:
+    if isinstance(sent, dict) and sent.get("managedFields") == [] and not info.is_builtin:
+        # An empty list says nothing about a custom resource.
+        pruned.obj["metadata"].pop("managedFields", None)
+    elif isinstance(sent, dict) and sent.get("managedFields") == []:
         # Pruning drops empty lists, but this one is a wish: forget all owners.
         pruned.obj["metadata"]["managedFields"] = []
     if opts.field_validation == "Ignore" or not (pruned.unknown or duplicates):
@@ -230,39 +247,6 @@ def field_warnings(unknown: list[str], duplicates: list[str]) -> tuple[str, ...]
     )
 
 
-def check_names(given: JsonObject, target: Target) -> None:
-    """Name and namespace of a body against what the path names. Raises `Refusal` 400."""
-    metadata = given.get("metadata")
-    if metadata is None:
-        metadata = given["metadata"] = {}
-    if not isinstance(metadata, dict):
-        return
-    if target.namespace is None:
-        # A namespace that a cluster-wide object names is forgotten.
-        metadata.pop("namespace", None)
-    elif (metadata.get("namespace") or target.namespace) != target.namespace:
-        raise refusals.bad_request(
-            "the namespace of the provided object does not match the namespace sent on the request"
-        )
-    if not target.name:
-        return
-    name = metadata.get("name")
-    if not name:
-        raise unnamed(target)
-    if name != target.name:
-        raise refusals.bad_request(
-            f"the name of the object ({name}) does not match the name on the URL ({target.name})"
-        )
-    if target.namespace is not None:
-        metadata["namespace"] = target.namespace
-
-
-def unnamed(target: Target) -> refusals.Refusal:
-    """400: an object must say the name that the path says."""
-    why = f"the name of the object ({target.name} based on URL) was undeterminable: name must be provided"
-    return refusals.bad_request(why)
-
-
 def shown(
     ctx: Context,
     request: ApiRequest,
@@ -279,49 +263,6 @@ def shown(
 
 def _strict(opts: WriteOptions) -> bool:
     return opts.field_validation != "Ignore"
-
-
-def check_kind(given: JsonObject, info: ResourceInfo, raw: bytes, field_validation: str = "Warn") -> None:
-    """apiVersion and kind. Builtins may leave both out; custom resources must name them. Raises `Refusal`.
-
-    `raw` is the body as sent, which messages quote.
-    """
-    if str(given.get("apiVersion")).count("/") > 1:
-        text = raw.decode(errors="replace")
-        why = f"unexpected GroupVersion string: {given['apiVersion']} ({_head(text)})"
-        raise refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why}")
-    if info.is_builtin:
-        api_version, kind = given.get("apiVersion") or info.api_version, given.get("kind") or info.kind
-        if kind != info.kind or api_version != info.api_version:
-            raise refusals.bad_request(_wrong_kind(info, api_version, kind))
-        return
-    api_version, kind = given.get("apiVersion"), given.get("kind")
-    for field, value in (("Kind", kind), ("apiVersion", api_version)):
-        if not value:
-            text = raw.decode(errors="replace")
-            if field_validation == "Ignore":
-                head = f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}'
-                raise refusals.bad_request(f"{head}: Object '{field}' is missing in '{text}'")
-            why = f"Object '{field}' is missing in '{text}' ({_head(text)})"
-            raise refusals.bad_request(f"the object provided is unrecognized (must be of type {info.kind}): {why}")
-    if api_version != info.api_version:
-        why = (
-            f"the API version in the data ({api_version}) does not match the expected API version ({info.api_version})"
-        )
-        raise refusals.bad_request(why)
-
-
-def _head(text: str) -> str:
-    return text if len(text) <= _QUOTED_MAX else f"{text[:_QUOTED_MAX]} ..."
-
-
-def _wrong_kind(info: ResourceInfo, api_version: str, kind: str) -> str:
-    version = api_version.rpartition("/")[2]
-    head = f'{kind} in version "{version}" cannot be handled as a {info.kind}: '
-    if any(other.kind == kind and other.api_version == api_version for other in builtins.resource_infos()):
-        package = info.group.partition(".")[0] or "core"
-        return head + f"converting ({version}.{kind}) to ({package}.{info.kind}): unknown conversion"
-    return head + f'no kind "{kind}" is registered for version "{api_version}" in scheme "pkg/runtime/scheme.go:111"'
 
 
 def _name(ctx: Context, metadata: JsonObject) -> None:
@@ -342,7 +283,7 @@ def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> 
         raise refusals.not_found(*NAMESPACES, namespace)
     if "deletionTimestamp" in stored.obj["metadata"]:
         why = f"unable to create new content in namespace {namespace} because it is being terminated"
-        refusal = refusals.forbidden(info.group, info.plural, metadata["name"], why)
+        refusal = refusals.forbidden(info.group, info.plural, metadata.get("name", ""), why)
         cause = {
             "reason": "NamespaceTerminating",
             "message": f"namespace {namespace} is being terminated",
@@ -355,7 +296,7 @@ def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> 
 def _check_uid(info: ResourceInfo, target: Target, metadata: JsonObject, old: Revision) -> None:
     uid, ours = metadata.get("uid"), old.obj["metadata"]["uid"]
     if uid and uid != ours:
-        raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, uid, ours)
+        raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, wanted=uid, found=ours)
 
 
 def _keep_system_fields(metadata: JsonObject, before: JsonObject) -> None:

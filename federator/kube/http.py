@@ -190,7 +190,12 @@ class HttpResponse:
         self._response = response
         self._who = who
         self.status = response.status
-        self.headers: Mapping[str, str] = {name.lower(): value for name, value in response.headers.items()}
+        headers: dict[str, str] = {}
+        for name, value in response.headers.items():
+            key = name.lower()
+            # A header that comes several times, as warnings do, is one list (RFC 9110).
+            headers[key] = f"{headers[key]}, {value}" if key in headers else value
+        self.headers: Mapping[str, str] = headers
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body as it arrives; raises `errors.Unreachable` when the stream breaks or falls silent."""

@@ -194,7 +194,7 @@ CORE = (
         {
             "addressType": ["IPv4", "IPv6", "X"],
             "endpoints": [[{"addresses": []}], [{"addresses": ["bad"]}]],
-            "ports": [[], [{"port": 81}], [{"port": 0}]],
+            "ports": [[{"port": 81}], [{"port": 0}]],
         },
     ),
     Kind(
@@ -286,7 +286,7 @@ CORE = (
         },
         namespaced=False,
         status={
-            "status.capacity": [{"cpu": "4", "pods": 110}, {"cpu": "-1"}],
+            "status.capacity": [{"cpu": "4", "pods": 110}],
             "status.allocatable": [{"cpu": "3900m"}],
             "status.conditions": [[{"type": "Ready", "status": "True"}]],
             "status.nodeInfo.kubeletVersion": ["v1.36.4"],

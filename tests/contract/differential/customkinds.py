@@ -253,7 +253,7 @@ CUSTOM = (
             "spec.sidecars.0.container.image": ["i:2", 5],
             "spec.sidecars.0.inject": ["Always", "X"],
             "spec.podLabels": [{"x": "z"}, {"x": 1}],
-            "spec.version": ["2", None],
+            "spec.version": ["2", 5],
         },
         namespaced=False,
     ),

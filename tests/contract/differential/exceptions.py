@@ -118,12 +118,4 @@ ROWS: tuple[Row, ...] = (
         mine="deprecated.daemonset.template.generation",
         real="nothing",
     ),
-    Row(
-        "paths of unknown fields in lists",
-        "A real server repeats the last index for unknown fields of several items of a list (it shares a slice).",
-        path=r"(warning|message)$",
-        real=r"unknown field",
-        mine=r"unknown field",
-        ignoring=r"(, )?(299 - )?\\?\"?unknown field .*$",
-    ),
 )

@@ -53,6 +53,18 @@ def sequence(seed: int) -> list[Step]:
     return drawing.steps
 
 
+def has(kind: Kind, verb: str) -> bool:
+    """Whether sequences use this verb on this kind."""
+    if verb == "status":
+        return kind.status is not None
+    if kind is DEFINITIONS and verb in {"chunk", "watch"}:
+        return False
+    if verb == "chunk":
+        # Whether more follows a chunk depends on all objects of the kind, and only namespaces are our own.
+        return kind.namespaced
+    return kind.scale if verb == "scale" else True
+
+
 class Drawing:
     """A sequence being drawn."""
 
@@ -63,7 +75,7 @@ class Drawing:
 
     def any(self, kind: Kind) -> None:
         """One more request, or a few that belong together."""
-        verbs = [verb for verb in VERBS if self._has(kind, verb)]
+        verbs = [verb for verb in VERBS if has(kind, verb)]
         verb = self.rng.choices(verbs, [_WEIGHTS[verb] for verb in verbs])[0]
         name = self.rng.choice("aab" if self.rng.random() < 0.9 else "c")
         {"create": self._create}.get(verb, getattr(self, f"_{verb}"))(kind, name)
@@ -76,18 +88,9 @@ class Drawing:
             variations.vary_identity(self.rng, body, kind)
         self._add("create", kind, "POST", kind.collection, name, query, body)
 
-    def _has(self, kind: Kind, verb: str) -> bool:
-        if verb == "status":
-            return kind.status is not None
-        if kind is DEFINITIONS and verb in {"chunk", "watch"}:
-            return False
-        if verb == "chunk":
-            # Whether more follows a chunk depends on all objects of the kind, and only namespaces are our own.
-            return kind.namespaced
-        return kind.scale if verb == "scale" else True
-
     def _create(self, kind: Kind, name: str) -> None:
-        if kind is not DEFINITIONS and self.rng.random() < 0.15:
+        # One at most, since the order of two drawn names differs.
+        if kind is not DEFINITIONS and not self._generated and self.rng.random() < 0.2:
             self._generated += 1
             body = self._body(kind, name)
             del body["metadata"]["name"]
@@ -147,7 +150,7 @@ class Drawing:
         elif action < 0.5:
             body: Any = {"@live": key, "@with": changes}
             self._on("status", kind, "PUT", name, variations.update_query(self.rng), body, sub="/status")
-        elif action < 0.8:
+        elif action < 0.8 or kind.plural == "services":
             body = variations.tree(changes)
             media = "application/merge-patch+json"
             self._on("status", kind, "PATCH", name, variations.update_query(self.rng), body, media, sub="/status")
@@ -253,7 +256,7 @@ class Drawing:
             variations.decorate(self.rng, metadata)
         return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **body}
 
-    def _on(
+    def _on(  # noqa: PLR0917 - the parts of a request in their order
         self,
         verb: str,
         kind: Kind,
@@ -271,7 +274,7 @@ class Drawing:
         seen = "" if sub == "/scale" else name
         self._add(verb, kind, method, path, seen, query, body, content_type, accept=accept)
 
-    def _add(
+    def _add(  # noqa: PLR0917 - as `_on`
         self,
         verb: str,
         kind: Kind,

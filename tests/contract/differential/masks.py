@@ -16,7 +16,8 @@ _UID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}
 _TIME = re.compile(r"20[2-9]\d-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _AGE = re.compile(r"^(\d+[smh])+( \(x\d+.*)?$|^<invalid>$")
 _VERSIONS = re.compile(
-    r"(resource ?version\w*[^0-9\"]{1,24}|resourceVersion[\\\": ]{3,8}|object meta: |current: |too old resource version: \d* ?\(?)\d+",
+    r"(resource ?version\w*[^0-9\"]{1,24}|resourceVersion[\\\": ]{3,8}|object meta: |current: "
+    r"|too old resource version: \d* ?\(?)\d+",
     re.I,
 )
 _GENERATED = re.compile(r"(?<=gen-|Bad_)[a-z0-9]{5}\b")
@@ -87,6 +88,10 @@ class Masker:
 
     def _text(self, text: str, name: str) -> str:
         text = text.replace(self._namespace, "NS")
+        if "): errors:\n" in text:
+            # The complaints about an applied document come in the order of a map.
+            head, _, rest = text.partition("errors:\n")
+            text = head + "errors:\n" + "\n".join(sorted(rest.split("\n")))
         if name == "cells" and _AGE.match(text):
             return "AGE"
         text = _UID.sub(lambda match: self._named("uid", match[0]), text)

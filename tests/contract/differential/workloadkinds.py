@@ -76,7 +76,7 @@ POD_TWEAKS: dict[str, list[object]] = {
     "tolerations": [[{"operator": "Exists"}], [{"key": "", "operator": "Equal", "value": "x"}], [{"effect": "Bad"}]],
     "volumes": [[{"name": "v", "configMap": {"name": "c"}}], [{"name": "v"}], [{"name": "v", "emptyDir": {}}] * 2],
     "serviceAccountName": ["sa", "Bad Name"],
-    "priorityClassName": ["system-node-critical", "missing"],
+    "priorityClassName": ["system-node-critical"],
     "hostNetwork": [True, "yes"],
     "securityContext": [{"runAsNonRoot": True}, {"fsGroup": -5}],
     "affinity": [
@@ -233,7 +233,7 @@ WORKLOADS = (
             "status.succeeded": [1],
             "status.failed": [2],
             "status.startTime": ["2001-02-03T04:05:06Z"],
-            "status.conditions": [[{"type": "Suspended", "status": "True"}], [{"type": "Complete", "status": "True"}]],
+            "status.conditions": [[{"type": "Suspended", "status": "True"}]],
         },
     ),
     Kind(
