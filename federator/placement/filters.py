@@ -66,12 +66,16 @@ def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
 
 def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
     taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_EXECUTE,))
-    return None if taint is None else f"has taint {taint}, which {field_of(ask.policy, 'tolerations')} does not tolerate"
+    return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
 def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
     taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_SCHEDULE,))
-    return None if taint is None else f"has taint {taint}, which {field_of(ask.policy, 'tolerations')} does not tolerate"
+    return None if taint is None else _not_tolerated(taint, ask.policy)
+
+
+def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
+    return f"has taint {taint}, which {field_of(policy, 'tolerations')} does not tolerate"
 
 
 def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
