@@ -81,6 +81,8 @@ def read_patch(request: ApiRequest, media: str) -> Any:
         raise refusals.bad_request(prefix + json_trouble(request.body)[0]) from None
     is_list = media == "application/json-patch+json"
     target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
+    if value is None and media == "application/merge-patch+json":
+        raise refusals.bad_request("Invalid JSON Patch")
     if value is None:
         # A null is no operations, or no changes.
         return [] if is_list else {}

@@ -28,7 +28,7 @@ def of(obj: Struct, old: Struct | None, info: ResourceInfo) -> list[str]:
     if path is None:
         return []
     spec = _below(obj, path).get("spec") or {}
-    if old is not None and (not path or _below(old, path) == _below(obj, path)):
+    if old is not None and path and old.get("spec") == obj.get("spec"):
         return []
     return list(_about(spec, ".".join((*path, "spec"))))
 
@@ -49,14 +49,16 @@ def _about(spec: Struct, path: str) -> Iterator[str]:
             at = f"{path}.topologySpreadConstraints[{index}]"
             yield f"{at}.labelSelector: a null labelSelector results in matching no pod"
     yield from _affinity(spec.get("affinity") or {}, f"{path}.affinity")
-    named: dict[str, str] = {}
-    defined: dict[tuple[Any, ...], str] = {}
-    for kind in ("initContainers", "containers"):
-        for index, container in enumerate(spec.get(kind) or ()):
-            at = f"{path}.{kind}[{index}]"
-            yield from _environment(container, at)
-            if kind == "containers" or container.get("restartPolicy") == "Always":
-                yield from _ports(container, at, named, defined)
+    listed = [
+        (container, f"{path}.{kind}[{index}]")
+        for kind in ("initContainers", "containers")
+        for index, container in enumerate(spec.get(kind) or ())
+    ]
+    for container, at in listed:
+        yield from _environment(container, at)
+    serving = [each for each in listed if ".initContainers[" not in each[1] or each[0].get("restartPolicy") == "Always"]
+    yield from _port_definitions(serving)
+    yield from _port_names(serving)
 
 
 def _affinity(affinity: Struct, path: str) -> Iterator[str]:
@@ -83,19 +85,29 @@ def _environment(container: Struct, at: str) -> Iterator[str]:
         seen[name] = index
 
 
-def _ports(container: Struct, at: str, named: dict[str, str], defined: dict[tuple[Any, ...], str]) -> Iterator[str]:
-    for index, port in enumerate(container.get("ports") or ()):
-        here, name = f"{at}.ports[{index}]", port.get("name")
-        key = (port.get("containerPort"), port.get("protocol"), port.get("hostPort"), port.get("hostIP"))
-        if key in defined:
-            yield f"{here}: duplicate port definition with {defined[key]}"
-        defined.setdefault(key, here)
-        if not name:
-            continue
-        if name in named:
+def _ports(listed: list[tuple[Struct, str]]) -> Iterator[tuple[Struct, str]]:
+    for container, at in listed:
+        for index, port in enumerate(container.get("ports") or ()):
+            yield port, f"{at}.ports[{index}]"
+
+
+def _port_definitions(listed: list[tuple[Struct, str]]) -> Iterator[str]:
+    seen: dict[tuple[Any, ...], str] = {}
+    for port, here in _ports(listed):
+        key = tuple(port.get(field) for field in ("containerPort", "protocol", "hostPort", "hostIP"))
+        if key in seen:
+            yield f"{here}: duplicate port definition with {seen[key]}"
+        seen.setdefault(key, here)
+
+
+def _port_names(listed: list[tuple[Struct, str]]) -> Iterator[str]:
+    seen: dict[str, str] = {}
+    for port, here in _ports(listed):
+        name = port.get("name")
+        if name and name in seen:
             yield (
-                f'{here}: duplicate port name "{name}" with {named[name]}, services and probes that select ports by '
-                f"name will use {named[name]}"
+                f'{here}: duplicate port name "{name}" with {seen[name]}, services and probes that select ports by '
+                f"name will use {seen[name]}"
             )
-        else:
-            named[name] = here
+        elif name:
+            seen[name] = here

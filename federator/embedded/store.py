@@ -320,7 +320,7 @@ def _same_below(old: JsonObject, new: JsonObject) -> bool:
 def _bumps_generation(resource: ResourceInfo, old: JsonObject, new: JsonObject, metadata: JsonObject) -> bool:
     """Whether what people ask for changed: anything outside metadata and (where it is a subresource) status.
 
-    A Deployment's annotations count as well: its registry strategy says so.
+    A Deployment's annotations and an EndpointSlice's labels count as well: their registry strategies say so.
     """
     has_status = resource.is_builtin or "status" in resource.subresources
     for field in (old.keys() | new.keys()) - _UNVERSIONED:
@@ -331,6 +331,8 @@ def _bumps_generation(resource: ResourceInfo, old: JsonObject, new: JsonObject, 
             return True
     if resource.key == ("apps", "deployments"):
         return bool(old["metadata"].get("annotations") != metadata.get("annotations"))
+    if resource.key == ("discovery.k8s.io", "endpointslices"):
+        return bool(old["metadata"].get("labels") != metadata.get("labels"))
     return False
 
 

@@ -118,7 +118,7 @@ def _set_scale(ctx: Context, target: Target, old: Revision, scale: Any, opts: Wr
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     if not isinstance(replicas, int) or isinstance(replicas, bool):
         raise refusals.bad_request('Scale in version "v1" cannot be handled as a Scale: spec.replicas is no integer')
-    if replicas < 0:
+    if replicas < 0 and info.is_builtin:
         text = f"Invalid value: {replicas}: must be greater than or equal to 0"
         cause = {"reason": "FieldValueInvalid", "message": text, "field": "spec.replicas"}
         raise refusals.invalid("autoscaling", "Scale", target.name, [cause])

@@ -184,6 +184,8 @@ def update_object(
     """Stores a decoded new state of an existing object, or of its status when the target says so."""
     info, before = target.info, old.obj["metadata"]
     metadata = fresh["metadata"]
+    if target.namespace is None:
+        metadata.pop("namespace", None)
     version = metadata.get("resourceVersion") or None
     if version is not None and version != before["resourceVersion"]:
         raise refusals.conflict(info.group, info.plural, target.name, refusals.MODIFIED)

@@ -7,7 +7,7 @@ from tests.contract.differential.kinds import DROP, Kind, Object, put, some
 
 MANAGERS = ("one", "two", "three")
 _METADATA: dict[str, list[Any]] = {
-    "metadata.labels.app": ["a", "b", "bad value", 5, None],
+    "metadata.labels.app": ["a", "b", "bad value", None],
     "metadata.labels.tier": ["x", "y"],
     "metadata.annotations": [{"note": "1"}, {"note": "2"}, {"a b": "1"}, None, {"note": 5}],
     "metadata.finalizers": [["example.com/hold"], [], ["unqualified"], ["example.com/hold", "example.com/more"]],
