@@ -27,10 +27,11 @@ unit: $(STAMP)
 SEEDS ?= 0-999
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script; two processes
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs
 soak: $(STAMP)
 	$(BIN)/python -m tests.simulation.run --quiet --jobs 2 --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.crashes --jobs 2 --pairs 100 --restarts 100
+	$(BIN)/python -m tests.simulation.controls
 
 ## replay: the story of one seed; the same bytes every time
 replay: $(STAMP)

@@ -244,6 +244,7 @@ def main(arguments: Sequence[str]) -> int:
     if options.points:
         first, _, last = options.points.partition("-")
         single = single[int(first) : int(last or first) + 1]
+    single = single[:: options.every]
     chosen = {
         "points": single,
         "pairs": list(pairs(seen.writes, rng, options.pairs)),
@@ -271,6 +272,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--process", choices=(HUB, MEMBER), help="only the writes of this kind of process")
     parser.add_argument("--points", default="", help="first and last, as in 0-49; all of them without")
+    parser.add_argument("--every", type=int, default=1, help="only every n-th of them")
     parser.add_argument("--pairs", type=int, default=0, help="how many pairs of crashes to draw")
     parser.add_argument("--restarts", type=int, default=0, help="how many crashes during a restart to draw")
     parser.add_argument("--seed", type=int, default=0, help="of the draws")
