@@ -20,6 +20,7 @@ ACCEPTED = ("application/json", "application/yaml", "application/vnd.kubernetes.
 YAML_NODES_MAX = 1_000_000
 YAML_DEPTH_MAX = 200
 _BROKEN = (msgspec.DecodeError, UnicodeDecodeError)
+_MERGE = "application/merge-patch+json"
 _YAML = frozenset({"application/yaml", "application/x-yaml", "application/vnd.kubernetes.yaml"})
 
 
@@ -81,11 +82,14 @@ def read_patch(request: ApiRequest, media: str) -> Any:
         raise refusals.bad_request(prefix + json_trouble(request.body)[0]) from None
     is_list = media == "application/json-patch+json"
     target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
-    if value is None and media == "application/merge-patch+json":
+    if value is None and media == _MERGE:
         raise refusals.bad_request("Invalid JSON Patch")
     if value is None:
         # A null is no operations, or no changes.
         return [] if is_list else {}
+    if isinstance(value, str | int | float) and media == _MERGE and request.param("fieldValidation") == "Ignore":
+        # Whoever ignores unknown fields has the document read later, by somebody of fewer words.
+        raise refusals.bad_request("Invalid JSON Patch")
     if not isinstance(value, list if is_list else dict):
         raise refusals.bad_request(f"{prefix}json: cannot unmarshal {_go_kind(value)} into Go value of type {target}")
     return value

@@ -67,13 +67,6 @@ def _host_network_ports(containers: list[Struct]) -> None:
                 port["hostPort"] = port.get("containerPort", 0)
 
 
-def _templated_host_network(owner: Struct) -> None:
-    """Templates of workloads default host ports too (the pod rule does not run on templates)."""
-    spec = owner.get("spec", {}).get("template", {}).get("spec") or {}
-    if spec.get("hostNetwork"):
-        _host_network_ports([*(spec.get("containers") or ()), *(spec.get("initContainers") or ())])
-
-
 def _volume(volume: Struct) -> None:
     if not volume.keys() - {"name"}:
         volume["emptyDir"] = {}
@@ -106,12 +99,10 @@ def _deployment(d: Struct) -> None:
         rolling.setdefault("maxSurge", "25%")
     spec.setdefault("revisionHistoryLimit", 10)
     spec.setdefault("progressDeadlineSeconds", 600)
-    _templated_host_network(d)
 
 
 def _replica_set(rs: Struct) -> None:
     rs["spec"].setdefault("replicas", 1)
-    _templated_host_network(rs)
 
 
 def _daemon_set(ds: Struct) -> None:
@@ -125,7 +116,6 @@ def _daemon_set(ds: Struct) -> None:
         rolling.setdefault("maxSurge", 0)
     spec.setdefault("revisionHistoryLimit", 10)
     ds["metadata"].setdefault("annotations", {}).setdefault("deprecated.daemonset.template.generation", "0")
-    _templated_host_network(ds)
 
 
 def _stateful_set(ss: Struct) -> None:
@@ -144,7 +134,6 @@ def _stateful_set(ss: Struct) -> None:
     spec.setdefault("revisionHistoryLimit", 10)
     for claim in spec.get("volumeClaimTemplates", ()):
         claim["apiVersion"], claim["kind"] = "v1", "PersistentVolumeClaim"
-    _templated_host_network(ss)
 
 
 def _job(job: Struct) -> None:
@@ -160,7 +149,6 @@ def _job(job: Struct) -> None:
     spec.setdefault("suspend", False)
     spec.setdefault("podReplacementPolicy", "Failed" if "podFailurePolicy" in spec else "TerminatingOrFailed")
     spec.setdefault("manualSelector", False)
-    _templated_host_network(job)
 
 
 def _cron_job(cron: Struct) -> None:

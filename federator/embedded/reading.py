@@ -15,9 +15,13 @@ from federator.embedded.messages import Answer, ApiRequest, Target
 from federator.embedded.revisions import JsonObject, Revision
 from federator.embedded.store import Store
 
+_WHATEVER_IS = -1
+"""As the version of a continue token: go on with the collection as it is now."""
 _CONTINUE_EXPIRED = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new list without "
-    "the continue parameter."
+    "the continue parameter, or use the continue token in this response to retrieve the remainder of the results. "
+    "Continuing with the provided token results in an inconsistent list - objects that were created, modified, or "
+    "deleted between the time the first chunk was returned and now may show up in the list."
 )
 
 
@@ -58,6 +62,9 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
         metadata["continue"] = ""
     if after is not None:
         revisions = [revision for revision in revisions if revision.key > after]
+    if request.param("resourceVersion") == "0" and not request.param("continue"):
+        # Answered from the cache, which does not cut lists into chunks.
+        limit = 0
     if 0 < limit < len(revisions):
         remaining, revisions = len(revisions) - limit, revisions[:limit]
         metadata["continue"] = _token(number, revisions[-1].key)
@@ -76,10 +83,15 @@ def _versions(store: Store, request: ApiRequest, target: Target) -> tuple[int, t
         if given not in {"", "0"}:
             raise refusals.bad_request("specifying resource version is not allowed when using continue")
         number, after = _parse_token(token)
+        if number == _WHATEVER_IS:
+            return store.revision, after, store.items(home, target.namespace)
         try:
             return number, after, store.items_at(home, target.namespace, number)
-        except refusals.Refusal as error:
-            raise refusals.expired(_CONTINUE_EXPIRED) from error
+        except refusals.Refusal:
+            refusal = refusals.expired(_CONTINUE_EXPIRED)
+            # For who would rather have an inconsistent rest than begin again.
+            refusal.metadata = {"continue": _token(_WHATEVER_IS, after)}
+            raise refusal from None
     number = check_not_ahead(store, given)
     if match == "Exact":
         try:

@@ -19,6 +19,8 @@ class Refusal(Exception):
         self.reason = reason
         self.message = message
         self.details = details
+        self.metadata: dict[str, Any] = {}
+        """The metadata of the `Status`: a continue token to go on with."""
         self.warnings: tuple[str, ...] = ()
         """What a `Warning` header says besides: about fields of the body that were ignored."""
 
@@ -27,7 +29,7 @@ class Refusal(Exception):
         body: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
             "reason": self.reason,

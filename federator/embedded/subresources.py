@@ -17,6 +17,7 @@ from federator.embedded import (
     refusals,
     tables,
     tokenrequests,
+    validation,
     writing,
 )
 from federator.embedded.context import Context
@@ -128,7 +129,8 @@ def _set_scale(ctx: Context, target: Target, old: Revision, scale: Any, opts: Wr
     lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
     decoded, _ = writing.decode(fresh, info, lenient, [])
     revision = writing.update_object(ctx, target, old, decoded, opts)
-    return json_answer(scale_of(info, revision.obj))
+    warnings = tuple(validation.warnings(revision.obj, old.obj, info))
+    return json_answer(scale_of(info, revision.obj), warnings=warnings)
 
 
 def with_value(obj: JsonObject, path: list[str], value: Any) -> JsonObject:

@@ -122,10 +122,56 @@ async def test_a_chunk_that_comes_too_late_has_expired(api: Speaker, forget: Cal
     assert (answer.status, answer.json["reason"], answer.json["code"]) == (410, "Expired", 410)
     assert answer.json["message"].startswith(
         "The provided continue parameter is too old to display a consistent list result. You can start a new list "
-        "without the continue parameter"
+        "without the continue parameter, or use the continue token in this response to retrieve the remainder"
     )
     answer = await api.get(api.url("configmaps"), resourceVersion=2, resourceVersionMatch="Exact")
     answer.refused(410, "Expired", "The resourceVersion for the provided list is too old.")
+
+
+async def test_an_expired_chunk_comes_with_a_token_for_the_rest_as_it_is_now(
+    api: Speaker, forget: Callable[[], object]
+) -> None:
+    for name in ("a", "b", "c"):
+        await api.configmap(name)
+    token = (await api.get(api.url("configmaps"), limit=1)).json["metadata"]["continue"]
+    forget()
+    body = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    old = base64.urlsafe_b64encode(json.dumps({**body, "rv": 2}).encode()).decode().rstrip("=")
+    await api.configmap("d")
+    answer = await api.get(api.url("configmaps"), limit=2, **{"continue": old})
+    assert (answer.status, answer.json["reason"]) == (410, "Expired")
+    rest = (await api.get(api.url("configmaps"), limit=2, **{"continue": answer.json["metadata"]["continue"]})).object()
+    assert names(rest) == ["b", "c"]
+    last = (await api.get(api.url("configmaps"), limit=2, **{"continue": rest["metadata"]["continue"]})).object()
+    assert names(last) == ["d"]
+
+
+async def test_a_list_of_any_version_comes_whole(api: Speaker) -> None:
+    await three(api)
+    (await api.get(api.url("configmaps"))).object()
+    listing = (await api.get(api.url("configmaps"), resourceVersion=0, limit=1)).object()
+    assert names(listing) == ["a", "b", "c"]
+    assert "continue" not in listing["metadata"]
+
+
+async def test_the_match_decides_which_version_a_list_shows(api: Speaker) -> None:
+    await api.configmap("a")
+    then = (await api.get(api.url("configmaps"))).json["metadata"]["resourceVersion"]
+    await api.configmap("b")
+    exact = (await api.get(api.url("configmaps"), resourceVersion=then, resourceVersionMatch="Exact")).object()
+    assert (names(exact), exact["metadata"]["resourceVersion"]) == (["a"], then)
+    now = (await api.get(api.url("configmaps"))).object()
+    assert names(now) == ["a", "b"]
+    later = now["metadata"]["resourceVersion"]
+    fresh = (await api.get(api.url("configmaps"), resourceVersion=later, resourceVersionMatch="NotOlderThan")).object()
+    assert names(fresh) == ["a", "b"]
+    answer = await api.get(api.url("configmaps"), resourceVersion=0, resourceVersionMatch="Exact")
+    answer.refused(
+        422,
+        "Invalid",
+        'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
+        'resourceVersionMatch "exact" is forbidden for resourceVersion "0"',
+    )
 
 
 async def test_bad_list_options_are_refused(api: Speaker) -> None:

@@ -33,7 +33,7 @@ def main() -> None:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
             access = (cluster.url, cluster.token, cluster.ca_file.read_bytes())
-            work = [pool.submit(play, *access, piece, arguments.shrink) for piece in pieces]
+            work = [pool.submit(campaign.play, *access, piece, arguments.shrink) for piece in pieces]
             for number, future in enumerate(work, start=1):
                 report = future.result()
                 total.add(report)
@@ -63,19 +63,6 @@ async def _install(url: str, token: str, ca_pem: bytes) -> None:
     real = campaign.connected(url, token, ca_pem)
     await campaign.install(real)
     await real.close()
-
-
-def play(url: str, token: str, ca_pem: bytes, seeds: list[int], shrink: bool) -> Report:
-    """The sequences of some seeds, in a process of their own."""
-
-    async def played() -> Report:
-        real = campaign.connected(url, token, ca_pem)
-        try:
-            return await campaign.run(real, seeds, shrink=shrink)
-        finally:
-            await real.close()
-
-    return asyncio.run(played())
 
 
 if __name__ == "__main__":

@@ -79,6 +79,19 @@ async def run(real: Transport, seeds: Iterable[int], *, shrink: bool = True, lab
     return report
 
 
+def play(url: str, token: str, ca_pem: bytes, seeds: list[int], shrink: bool) -> Report:
+    """The sequences of some seeds, in a process of their own."""
+
+    async def played() -> Report:
+        real = connected(url, token, ca_pem)
+        try:
+            return await run(real, seeds, shrink=shrink)
+        finally:
+            await real.close()
+
+    return asyncio.run(played())
+
+
 async def _told(
     arena: compare.Arena, steps: Sequence[Step], found: Sequence[compare.Difference], *, shrink: bool
 ) -> str:
