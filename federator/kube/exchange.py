@@ -85,12 +85,17 @@ class Exchange:
     async def _patiently(self, call: Call) -> tuple[bytes, Mapping[str, str]]:
         self._budget.earn()
         waits = backoff.Backoff(self._rng, base_s=0.1, cap_s=2.0)
+        loop = asyncio.get_running_loop()
+        # Not left to the caller's timeout alone: one that fires together with the transport's own is swallowed by it.
+        deadline = loop.time() + call.timeout_s
         while True:
             try:
                 return await self._once(call)
             except (errors.Unreachable, errors.Throttled, errors.ServerTrouble) as exc:
                 wait_s = max(waits.next(), exc.retry_after_s or 0.0)
-                if waits.failures >= READ_TRIES or wait_s > LONGEST_WAIT_S or not self._budget.spend():
+                if waits.failures >= READ_TRIES or wait_s > LONGEST_WAIT_S or loop.time() + wait_s >= deadline:
+                    raise
+                if not self._budget.spend():
                     raise
             await asyncio.sleep(wait_s)
 

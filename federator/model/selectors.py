@@ -253,7 +253,7 @@ class _Tokens:
 
     def error(self, wanted: str) -> FieldError:
         found = self.peek()
-        return FieldError(self.path, f"selector {self.text!r}: expected {wanted}, found {found or 'the end'!r}")
+        return FieldError(self.path, f"selector {self.text[:200]!r}: expected {wanted}, found {found or 'the end'!r}")
 
 
 def _condition(tokens: _Tokens) -> Requirement:

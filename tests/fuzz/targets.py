@@ -8,8 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator import settings
-from federator.api import clustercapacity, decoding, federatedquota, kinds, membercluster, placementdecision, read
-from federator.api import placementpolicy, runtimeprofile, verbs
+from federator.api import (
+    clustercapacity,
+    decoding,
+    federatedquota,
+    kinds,
+    membercluster,
+    placementdecision,
+    placementpolicy,
+    read,
+    runtimeprofile,
+    verbs,
+)
 from federator.api.decoding import Limits
 from federator.embedded import bodies, fleetfile, refusals
 from federator.embedded.builtins import info
