@@ -1,6 +1,7 @@
 """Validation of CronJobs and their schedules, with a real API server's words."""
 
 import re
+import zoneinfo
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -22,9 +23,20 @@ _FIELDS: Final[tuple[tuple[int, int, Mapping[str, int]], ...]] = (
 _DESCRIPTORS: Final = ("@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 
 
+def _is_zone(name: str) -> bool:
+    try:
+        zoneinfo.ZoneInfo(name)
+    except (ValueError, OSError, zoneinfo.ZoneInfoNotFoundError):
+        return False
+    return True
+
+
 def cron_job(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     """A CronJob."""
     spec = obj.get("spec") or {}
+    zone = spec.get("timeZone")
+    if zone is not None and not _is_zone(zone):
+        yield invalid("spec.timeZone", zone, f"unknown time zone {zone}")
     schedule = spec.get("schedule", "")
     if not schedule:
         yield required("spec.schedule")

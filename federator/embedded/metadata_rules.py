@@ -83,6 +83,8 @@ _NAME_RULES: Final[Mapping[tuple[str, str], NameRule]] = {
     ("", "namespaces"): dns_label,
     ("", "services"): dns_label,
     ("apps", "statefulsets"): _undotted,
+    ("", "events"): path_segment,
+    ("events.k8s.io", "events"): path_segment,
     ("policy", "poddisruptionbudgets"): path_segment,
     ("batch", "cronjobs"): _at_most(52, subdomain),
     ("rbac.authorization.k8s.io", "roles"): path_segment,

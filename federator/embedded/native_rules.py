@@ -80,6 +80,11 @@ def _pod_update(spec: Struct, before: Struct) -> Iterator[FieldError]:
             return
     if any(toleration not in (spec.get("tolerations") or ()) for toleration in before.get("tolerations") or ()):
         yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
+    known = [gate.get("name") for gate in before.get("schedulingGates") or ()]
+    for index, gate in enumerate(spec.get("schedulingGates") or ()):
+        if gate.get("name") not in known:
+            text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
+            yield forbidden(f"spec.schedulingGates[{index}].name", text)
     if not same(_fixed_pod(spec), _fixed_pod(before)):
         yield forbidden("spec", _POD_FIXED_TEXT)
 

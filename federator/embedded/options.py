@@ -88,7 +88,7 @@ def delete_options(request: ApiRequest) -> DeleteOptions:
     return DeleteOptions(
         dry_run=bool(request.param("dryRun")),
         grace_s=grace,
-        propagation=propagation or ("Orphan" if orphan else ""),
+        propagation=propagation or ("" if orphan is None else "Orphan" if orphan else "Background"),
         uid=preconditions.get("uid"),
         resource_version=preconditions.get("resourceVersion"),
         is_cascade_asked=orphan is False,

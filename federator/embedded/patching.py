@@ -117,10 +117,10 @@ def go_map(value: Any) -> str:
 def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObject, opts: WriteOptions) -> Answer:
     """Server-side apply: merges by ownership; creates what is not there (201)."""
     info = target.info
-    _check_applied(document, target)
     live = cohabitants.get(ctx.store, info, target.space, target.name)
     if live is None and target.subresource and info.key not in writing.CREATED_BY_UPDATES:
         raise refusals.not_found(info.group, info.plural, target.name)
+    _check_applied(document, target)
     now = ctx.clock.rfc3339()
     try:
         merged = ownership.apply(
@@ -134,7 +134,7 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
     if live is not None and merged.obj is live.obj:
         return writing.shown(ctx, request, info, live)
     lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
-    fresh = _converted(merged.obj, info, target, lenient)
+    fresh = _converted(merged.obj, document, target, lenient)
     if live is None:
         uid = (document.get("metadata") or {}).get("uid")
         if uid:
@@ -148,13 +148,14 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
     return writing.shown(ctx, request, info, revision, warnings=warnings)
 
 
-def _converted(merged: JsonObject, info: ResourceInfo, target: Target, opts: WriteOptions) -> JsonObject:
+def _converted(merged: JsonObject, document: JsonObject, target: Target, opts: WriteOptions) -> JsonObject:
     """What an apply made, decoded. Raises `Refusal` 500 for values that their type cannot hold."""
+    info = target.info
     try:
         fresh, _ = writing.decode(merged, info, opts, [])
     except refusals.Refusal as refusal:
         kind = f"{info.api_version if info.group else '/' + info.version}, Kind={info.kind}"
-        namespace = (merged.get("metadata") or {}).get("namespace", "")
+        namespace = (document.get("metadata") or {}).get("namespace", "")
         why = refusal.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
         if why.startswith("illegal base64"):
             why = f"error decoding from json: {why}"

@@ -28,9 +28,16 @@ def of(obj: Struct, old: Struct | None, info: ResourceInfo) -> list[str]:
     if path is None:
         return []
     spec = _below(obj, path).get("spec") or {}
-    if old is not None and path and old.get("spec") == obj.get("spec"):
+    if old is not None and path and _is_same(obj, old):
         return []
     return list(_about(spec, ".".join((*path, "spec"))))
+
+
+def _is_same(obj: Struct, old: Struct) -> bool:
+    """Whether an update leaves the generation alone; then nothing is said. A Deployment's annotations count."""
+    if obj.get("kind") == "Deployment" and obj["metadata"].get("annotations") != old["metadata"].get("annotations"):
+        return False
+    return bool(old.get("spec") == obj.get("spec"))
 
 
 def _below(obj: Struct, path: tuple[str, ...]) -> Struct:

@@ -287,6 +287,11 @@ def go_float(value: float) -> str:
     return f"{int(value)}" if float(value) == int(value) else f"{value!r}"
 
 
+def _bound(limit: float, value: float) -> str:
+    """A bound as it is printed beside a value: whole beside whole numbers."""
+    return str(int(limit)) if type(value) is int else go_float(limit)
+
+
 def _number_problems(value: float, node: Node, path: str, at: str) -> Iterator[FieldError]:
     raw = node.raw
     bits = {"int32": 31, "int64": 63}.get(node.format) if node.kind == "integer" else None
@@ -303,11 +308,11 @@ def _number_problems(value: float, node: Node, path: str, at: str) -> Iterator[F
     limit = raw.get("maximum")
     if limit is not None and (value > limit or (value == limit and raw.get("exclusiveMaximum"))):
         words = "less than" if raw.get("exclusiveMaximum") else "less than or equal to"
-        yield invalid(at, value, f"{path} in body should be {words} {go_float(limit)}")
+        yield invalid(at, value, f"{path} in body should be {words} {_bound(limit, value)}")
     limit = raw.get("minimum")
     if limit is not None and (value < limit or (value == limit and raw.get("exclusiveMinimum"))):
         words = "greater than" if raw.get("exclusiveMinimum") else "greater than or equal to"
-        yield invalid(at, value, f"{path} in body should be {words} {go_float(limit)}")
+        yield invalid(at, value, f"{path} in body should be {words} {_bound(limit, value)}")
 
 
 def _branches(node: Node, key: str) -> list[Node]:

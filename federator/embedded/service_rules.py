@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from federator.embedded import pod_rules
-from federator.embedded.fielderrors import FieldError, GoStruct, duplicate, invalid, not_supported, required
+from federator.embedded.fielderrors import FieldError, GoStruct, duplicate, forbidden, invalid, not_supported, required
 from federator.embedded.metadata_rules import dns_label, label_value, qualified_name, subdomain
 from federator.embedded.pod_rules import named, one_of, port_number, port_or_name
 
@@ -32,6 +32,8 @@ def service(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         yield invalid("spec.clusterIPs[0]", "None", "may not be set to 'None' for NodePort services")
     names: set[str] = set()
     for index, port in enumerate(ports):
+        if kind == "ClusterIP" and port.get("nodePort"):
+            yield forbidden(f"spec.ports[{index}].nodePort", "may not be used when `type` is 'ClusterIP'")
         yield from _service_port(port, f"spec.ports[{index}]", len(ports) > 1, names)
     yield from _service_selector(spec)
     affinity = spec.get("sessionAffinity")

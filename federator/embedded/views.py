@@ -103,7 +103,8 @@ class View:
         if self.form == "Table":
             table = self._table(revisions, metadata["resourceVersion"])
             table["metadata"] = metadata
-            if self.info.kind == "CustomResourceDefinition" and not revisions:
+            definitions = table["columnDefinitions"]
+            if not revisions and len(definitions) == 2 and definitions[1]["name"] == "Created At":
                 # The common printer of kinds without one of their own makes no list of nothing.
                 table["rows"] = None
             return _encode(table)

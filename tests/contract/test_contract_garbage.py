@@ -75,7 +75,7 @@ async def test_in_the_foreground_the_owner_waits_for_what_blocks_it(alive: Speak
     answer = (await alive.delete(owner, {"propagationPolicy": "Foreground"})).object()
     assert answer["metadata"]["finalizers"] == ["foregroundDeletion"]
     async with asyncio.timeout(LIMIT_S):
-        while "deletionTimestamp" not in (await alive.get(child)).object()["metadata"]:
+        while "deletionTimestamp" not in (await alive.get(child)).object()["metadata"]:  # noqa: ASYNC110
             await asyncio.sleep(0.1)
     assert (await alive.get(owner)).status == 200
     (await alive.patch(child, {"metadata": {"finalizers": None}})).object()

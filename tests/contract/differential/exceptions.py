@@ -105,6 +105,14 @@ ROWS: tuple[Row, ...] = (
         mine_message=" is invalid: ",
     ),
     Row(
+        "version of a trial",
+        "A replacement that would create, and is only tried, is answered with the version that its body asked for.",
+        verbs=frozenset({"replace", "status", "create", "apply"}),
+        path=r"^body\.metadata\.resourceVersion$",
+        real=r"version-\d",
+        mine="nothing",
+    ),
+    Row(
         "definitions are established at once",
         "A real server's controllers accept names later; ours are part of the write, so that tests need not wait.",
         kinds=frozenset({"customresourcedefinitions"}),

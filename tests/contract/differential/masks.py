@@ -56,9 +56,11 @@ class Masker:
         if isinstance(value, str):
             return self._text(value, name)
         if name == "nodePort" and isinstance(value, int) and value >= 30000:
-            return self._named("port", str(value))
+            return "port"
         if not isinstance(value, dict):
             return value
+        if value.get("type") == "BOOKMARK":
+            value = _settled_bookmark(value)
         if value.get("kind") == "Status" and "causes" in (value.get("details") or {}):
             value = _sorted_causes(value)
         is_list = any(key in value for key in _LISTS)
@@ -97,14 +99,23 @@ class Masker:
         text = _UID.sub(lambda match: self._named("uid", match[0]), text)
         text = _TIME.sub(lambda match: "MICROTIME" if match[1] else "TIME", text)
         text = _GENERATED.sub(lambda match: self._named("drawn", match[0]), text)
-        text = _ADDRESS.sub(lambda match: self._named("address", match[0]), text)
+        text = _ADDRESS.sub("address", text)
         text = _VERSIONS.sub(lambda match: f"{match[1]}N", text)
         text = _ETCD_KEY.sub("Key: KEY,", text)
-        return _NODE_PORT.sub(lambda match: self._named("port", match[0]), text)
+        return _NODE_PORT.sub("port", text)
 
     def _named(self, sort: str, value: str) -> str:
         known = self._names.setdefault(sort, {})
         return known.setdefault(value, f"{sort}-{len(known) + 1}")
+
+
+def _settled_bookmark(event: Object) -> Object:
+    """A bookmark without its version, which is that of the server and not of an object."""
+    shown = {**event["object"], "metadata": dict(event["object"].get("metadata") or {})}
+    shown["metadata"].pop("resourceVersion", None)
+    for row in shown.get("rows") or ():
+        row["object"]["metadata"].pop("resourceVersion", None)
+    return {**event, "object": shown}
 
 
 def _sorted_causes(status: Object) -> Object:
@@ -125,7 +136,7 @@ def _collect(value: Any, into: set[int]) -> None:
     if isinstance(value, list):
         for item in value:
             _collect(item, into)
-    elif isinstance(value, dict):
+    elif isinstance(value, dict) and value.get("type") != "BOOKMARK":
         is_list = any(key in value for key in _LISTS)
         for key, child in value.items():
             if key == "resourceVersion" and isinstance(child, str) and child.isdigit():

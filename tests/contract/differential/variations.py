@@ -51,7 +51,7 @@ def status_changes(rng: random.Random, kind: Kind) -> list[list[Any]]:
     found = [[path, rng.choice(list(source[path]))] for path in some(rng, sorted(source))[:2]]
     # Which metadata the status of a native kind may change is another question for each of them.
     if rng.random() < 0.2 and not kind.strategic:
-        name = rng.choice(list(_METADATA))
+        name = rng.choice([name for name in _METADATA if name != "metadata.managedFields"])
         found.append([name, rng.choice(_METADATA[name])])
     return found
 
@@ -73,7 +73,7 @@ def vary_identity(rng: random.Random, body: Object, kind: Kind, chance: float = 
         metadata["name"] = rng.choice(["Bad_Name", "", "x" * 260, "a/b", "-a"])
     elif choice == 1:
         metadata["namespace"] = rng.choice(["elsewhere", "{ns}"])
-    elif choice == 2:
+    elif choice == 2 and kind.strategic:
         body["kind"] = "Other"
     elif choice == 3:
         body["apiVersion"] = rng.choice(["v9", "apps/v1", "odd/x/y"])
@@ -85,6 +85,15 @@ def vary_identity(rng: random.Random, body: Object, kind: Kind, chance: float = 
         metadata["uid"] = "u-5"
     else:
         metadata.pop("name", None)
+
+
+def without_nulls(value: Any) -> Any:
+    """What a client that applies writes: it leaves out what it does not want to say."""
+    if isinstance(value, list):
+        return [without_nulls(item) for item in value if item is not None]
+    if isinstance(value, dict):
+        return {key: without_nulls(child) for key, child in value.items() if child is not None}
+    return value
 
 
 def tree(changed: list[list[Any]]) -> Object:

@@ -263,7 +263,6 @@ WORKLOADS = (
         | {"spec.nodeName": ["node-1"], "spec.schedulingGates": [[{"name": "example.com/gate"}]]},
         status={
             "status.phase": ["Running", "Pending", "Succeeded"],
-            "status.podIP": ["10.1.2.3", "nonsense"],
             "status.conditions": [[{"type": "Ready", "status": "True"}], [{"type": "Ready", "status": "Maybe"}]],
             "status.reason": ["Why"],
             "status.message": ["because"],
