@@ -193,7 +193,7 @@ class Placing:
             previous_hash=item.record.facts.inputs_hash if item.record is not None else "",
             finished=item.workload.progress().done,
         )
-        return in_pieces(decision, item.record)
+        return in_pieces(_not_below(decision, item.record), item.record)
 
     def _host_would_run_it(self, item: Due, as_of: float) -> Decision:
         """The refusal of a native kind on a host that runs such workloads itself: it would run twice."""
@@ -342,6 +342,17 @@ class Placing:
         else:
             cause = "a cluster could not schedule its share"
         return (*record.facts.causes, cause)
+
+
+def _not_below(decision: Decision, record: Record | None) -> Decision:
+    """The decision with a seq that is not lower than the recorded one.
+
+    One that changes no share bears the seq of its newest share, which may be older than the one that took a share away;
+    API servers refuse a seq that falls.
+    """
+    if record is None or decision.seq >= record.seq:
+        return decision
+    return dataclasses.replace(decision, seq=record.seq)
 
 
 def in_pieces(decision: Decision, record: Record | None) -> Decision:

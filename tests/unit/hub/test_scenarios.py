@@ -652,3 +652,23 @@ def test_a_host_that_runs_deployments_itself_keeps_them_and_says_so() -> None:
             assert await world.get("Deployment", "feed", "page", at=cluster) is None
 
     play(scenario, options=HubOptions(shared_host=True))
+
+
+def test_a_cluster_that_was_left_is_struck_from_the_decision_whatever_the_seq_of_the_shares_that_stay() -> None:
+    """Found by simulation seeds 56 and 65: the shares that stay bear an older seq than the one that was taken away."""
+
+    async def scenario(world: World) -> None:
+        template = service(4)
+        await world.create(PSVC, "feed", "web", {**template, "placement": {"division": {"strategy": "Duplicate"}}})
+        await world.settle()
+        placement = {"division": {"strategy": "Duplicate"}, "clusters": {"exclude": ["a"]}}
+        await world.patch(PSVC, "feed", "web", {"spec": {"placement": placement}})
+        await asyncio.sleep(5)
+        await world.settle()
+        await asyncio.sleep(30)
+        (decision,) = await world.decisions()
+
+        assert {share["cluster"] for share in decision["spec"]["shares"]} == {"b", "c"}
+        assert "leaving" not in decision["spec"]
+
+    play(scenario)
