@@ -25,13 +25,15 @@ unit: $(STAMP)
 	$(BIN)/python -m pytest tests/unit tests/house -n auto -m "not e2e and not real and not soak" $(ARGS)
 
 SEEDS ?= 0-999
+SEQUENCES ?= 0-4999
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs
-soak: $(STAMP)
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests
+soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs 2 --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.crashes --jobs 2 --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.controls
+	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 
 ## replay: the story of one seed; the same bytes every time
 replay: $(STAMP)

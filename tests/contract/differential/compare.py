@@ -77,18 +77,24 @@ class Arena:
         found = []
         pairs = zip(Masker(namespace).transcript(real), Masker(namespace).transcript(mine), strict=True)
         for step, (theirs, ours) in zip(steps, pairs, strict=True):
-            differing = paths(theirs, ours)
-            left = [each for each in differing if not self._is_excused(step, each, theirs, ours)]
+            left, is_over = [], False
+            for each in paths(theirs, ours):
+                row = self._excuse(step, each, theirs, ours)
+                is_over = is_over or (row is not None and row.ends)
+                if row is None:
+                    left.append(each)
             if left:
                 found.append(Difference(step, tuple(left)))
+            if is_over:
+                break
         return found
 
-    def _is_excused(self, step: Step, path: tuple[str, Any, Any], theirs: Object, ours: Object) -> bool:
+    def _excuse(self, step: Step, path: tuple[str, Any, Any], theirs: Object, ours: Object) -> exceptions.Row | None:
         for row in exceptions.ROWS:
             if row.covers(step, path, theirs, ours):
                 self.excused[row.name] = self.excused.get(row.name, 0) + 1
-                return True
-        return False
+                return row
+        return None
 
     async def shrunk(self, steps: Sequence[Step], first: Difference) -> tuple[list[Step], Difference]:
         """The shortest part of the sequence found that still ends with a difference in the same cell."""

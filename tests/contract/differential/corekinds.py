@@ -271,7 +271,7 @@ CORE = (
         "Namespace",
         "v1",
         lambda rng: {},
-        {"spec.finalizers": [["kubernetes"], ["example.com/x"], []], "status.phase": ["Terminating"]},
+        {"spec.finalizers": [["kubernetes"], ["example.com/x"], []]},
         namespaced=False,
         status={"status.phase": ["Active", "Terminating", "Odd"]},
     ),

@@ -163,7 +163,7 @@ class Drawing:
             self._on("status", kind, "PATCH", name, variations.apply_query(self.rng), body, media, sub="/status")
 
     def _scale(self, kind: Kind, name: str) -> None:
-        action, replicas = self.rng.random(), self.rng.choice([0, 2, 3, -1, "x"])
+        action, replicas = self.rng.random(), self.rng.choice([1, 2, 3, -1, "x"])
         if action < 0.3:
             self._on("scale", kind, "GET", name, {}, sub="/scale")
             return

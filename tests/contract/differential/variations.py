@@ -159,7 +159,8 @@ def strategic_patch(rng: random.Random, kind: Kind) -> Any:
         found.setdefault("metadata", {})
         if isinstance(found["metadata"], dict):
             found["metadata"]["labels"] = {"$patch": rng.choice(["replace", "delete", "odd"]), "app": "a"}
-    if rng.random() < 0.1 and isinstance(found.setdefault("metadata", {}), dict):
+    # Beside a new list of them a real server takes either of the two first.
+    if rng.random() < 0.1 and "finalizers" not in found.setdefault("metadata", {}):
         found["metadata"]["$deleteFromPrimitiveList/finalizers"] = ["example.com/hold"]
     return found
 
