@@ -91,8 +91,24 @@ class Member:
 
     @property
     def heard(self) -> bool:
-        """What is in the stores may be taken as the present state."""
-        return self.link.trusted and self.synced
+        """What is in the stores may be taken as the present state. A double's store shows another member's slices:
+        they are never its own, neither to be counted nor to be removed."""
+        return self.link.trusted and self.synced and not self.duplicate_of
+
+    @property
+    def identity(self) -> str:
+        """The uid of its kube-system: as seen by this process, or as it was recorded when it was last heard."""
+        recorded = raw.text(self.obj, "spec", "clusterUID") or raw.text(self.obj, "status", "clusterUID")
+        return self.uid or recorded
+
+    @property
+    def seniority(self) -> tuple[str, str]:
+        """Orders members by the time at which they joined."""
+        return str(self.obj["metadata"].get("creationTimestamp", "")), self.name
+
+    def slice_keys(self) -> list[WorkloadKey]:
+        """Everything of a workload kind that was seen there."""
+        return [WorkloadKey(kind, *key) for kind, store in sorted(self.stores.items()) for key in store]
 
     def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
         """The slice as last heard: by the watch, or sooner by the answer to our own write."""
@@ -246,7 +262,7 @@ class Member:
     @property
     def known_or_unknown(self) -> bool:
         """Whether we know its present state, or know that we do not: only then may anything be decided at start-up."""
-        return self.heard or (self.probes > 0 and not self.link.trusted)
+        return self.heard or (self.probes > 0 and (not self.link.trusted or bool(self.duplicate_of)))
 
     @property
     def lost(self) -> bool:

@@ -114,6 +114,8 @@ class Line:
                 while not wanted or member.connection_facts() == wanted:
                     await self._probe(client)
                     wanted = wanted or (member.connection_facts() if member.link.link is Link.LIVE else ())
+                    if member.duplicate_of:
+                        break
                     if not tasks and member.link.link is Link.LIVE:
                         member.attach(client, self.clock)
                         reflecting = member.reflect(client, self.options.fleet, self.clock, self.rng)
@@ -128,7 +130,7 @@ class Line:
                     task.cancel()
         except* errors.ApiError as group_error:
             log.warning("the line to %s broke: %s", member.name, group_error.exceptions[0])
-        if member.link.link is Link.REFUSED:
+        if member.link.link is Link.REFUSED or member.duplicate_of:
             await self._pause()
 
     async def _tell_when_synced(self) -> None:

@@ -272,12 +272,17 @@ class HubProcess:
         self.state.signals.fold(key)
 
     def _mark_duplicates(self) -> None:
-        """Two MemberClusters of one real cluster: the first by name keeps it, the others get nothing (F36)."""
+        """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
         first: dict[str, str] = {}
-        for name, member in sorted(self.state.members.items()):
-            member.duplicate_of = first.get(member.uid, "") if member.uid else ""
-            if member.uid:
-                first.setdefault(member.uid, name)
+        for member in sorted(self.state.members.values(), key=lambda member: member.seniority):
+            before = member.duplicate_of
+            identity = member.identity
+            member.duplicate_of = first.get(identity, "") if identity else ""
+            if identity:
+                first.setdefault(identity, member.name)
+            if before and not member.duplicate_of:
+                for key in member.slice_keys():
+                    self.state.note_slice(member.name, key)
 
     def _slice_changed(self, member: Member, key: WorkloadKey) -> None:
         """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""

@@ -195,6 +195,8 @@ class HubState:
         found: dict[str, SliceSeen] = {}
         for cluster in sorted(self.holders.get(key, ())):
             member = self.members.get(cluster)
+            if member is not None and member.duplicate_of:
+                continue
             seen = member.slice_of(key) if member is not None else None
             if seen is None:
                 self.holders[key].discard(cluster)

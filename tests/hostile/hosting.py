@@ -105,7 +105,7 @@ class Guarded(Federation):
     __slots__ = ()
 
     async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any], *, process: str = "hub") -> Transport:
-        if (secret.get("data") or {}).get("kubeconfig") is not None:
+        if obj["metadata"]["name"] not in self.members:
             await app.member_transport(obj, secret, allow_loopback=False).close()
         return await Federation.connect(self, obj, secret, process=process)
 
