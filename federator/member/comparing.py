@@ -128,7 +128,6 @@ class Verdicts:
             return 0.0
         return tries.paused_until_s
 
-
     def remake_wait_s(self, key: NativeKey, want: str, now_s: float) -> float:
         """Seconds until an object that is gone may be made again: none at first, then longer each time. Somebody takes
         it away as fast as we make it: the garbage collector, when its slice went and we have not heard of that."""
