@@ -75,13 +75,16 @@ def read_patch(request: ApiRequest, media: str) -> Any:
         if not isinstance(value, dict):
             raise refusals.bad_request(f"error decoding YAML: cannot unmarshal {_go_kind(value)} into an object")
         return value
-    prefix = "" if media == "application/strategic-merge-patch+json" else "error decoding patch: "
+    # A JSON patch of who ignores unknown fields is read by a library with its own words.
+    lenient = media == "application/json-patch+json" and request.param("fieldValidation") == "Ignore"
+    prefix = "" if media == "application/strategic-merge-patch+json" or lenient else "error decoding patch: "
     try:
         value = _decode(request.body)
     except _BROKEN:
         raise refusals.bad_request(prefix + json_trouble(request.body)[0]) from None
     is_list = media == "application/json-patch+json"
     target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
+    target = "jsonpatch.Patch" if lenient else target
     if value is None and media == _MERGE:
         raise refusals.bad_request("Invalid JSON Patch")
     if value is None:

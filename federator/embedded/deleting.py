@@ -63,8 +63,9 @@ def delete_collection(ctx: Context, request: ApiRequest, target: Target) -> Answ
     matches = fieldselectors.predicate(info, request.param("labelSelector"), request.param("fieldSelector"))
     found = ctx.store.items(cohabitants.home(info), target.namespace)
     chosen = [item for item in found if matches is None or matches(item.obj)]
-    for item in chosen:
-        remove(ctx, info, item, opts)
+    with writing.warning(_warnings(info, opts)):
+        for item in chosen:
+            remove(ctx, info, item, opts)
     view = views.view(request, info, ctx.clock.now)
     metadata = {"resourceVersion": str(ctx.store.revision)}
     if not info.is_builtin and not view.form:
@@ -85,7 +86,9 @@ def remove(ctx: Context, info: ResourceInfo, old: Revision, opts: DeleteOptions)
         uid=opts.uid,
         expect=opts.resource_version,
         grace_s=_grace_s(info, old.obj, opts.grace_s),
-        finalizers=_finalizers(metadata, _propagation(info, opts)),
+        finalizers=_finalizers(metadata, _propagation(info, opts))
+        if info.key != _NAMESPACES
+        else _held(metadata, opts),
         # Their way out has two steps, even when nobody waits between them.
         marks_first=info.key == _PODS,
         dry_run=opts.dry_run,
@@ -110,6 +113,13 @@ def _propagation(info: ResourceInfo, opts: DeleteOptions) -> str:
         # Nothing depends on an event.
         return ""
     return _ORPHAN_POLICY if info.key == _JOBS and not opts.is_policy_given else opts.propagation
+
+
+def _held(metadata: JsonObject, opts: DeleteOptions) -> list[str] | None:
+    """A namespace only gains the finalizer of a policy: what it holds is none of its dependents."""
+    wanted = {"Orphan": _ORPHAN, "Foreground": _FOREGROUND}.get(opts.propagation)
+    found = metadata.get("finalizers") or []
+    return None if wanted is None or wanted in found else [*found, wanted]
 
 
 def _finalizers(metadata: JsonObject, propagation: str) -> list[str] | None:

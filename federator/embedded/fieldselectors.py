@@ -109,14 +109,17 @@ def _unescape(text: str) -> str:
     return re.sub(r"\\(.)", r"\1", text)
 
 
+_REPLICA_SETS = ("apps", "replicasets")
+"""The older versions of its group select by status.replicas, apps/v1 does not."""
 _JOBS = ("batch", "jobs")
 
 
 def _field(info: ResourceInfo, path: str, equal: bool, value: str) -> Predicate:
-    spaced = info.namespaced or (info.is_builtin and not info.selectable_fields)
+    selectable = () if info.key == _REPLICA_SETS else info.selectable_fields
+    spaced = info.namespaced or (info.is_builtin and not selectable)
     supported = path == "metadata.name" or (path == "metadata.namespace" and spaced)
-    if not supported and f".{path}" not in info.selectable_fields:
-        if info.is_builtin and not info.selectable_fields:
+    if not supported and f".{path}" not in selectable:
+        if info.is_builtin and not selectable:
             known = 'only "metadata.name", "metadata.namespace"'
             raise refusals.bad_request(f'"{path}" is not a known field selector: {known}')
         if info.key == _JOBS:

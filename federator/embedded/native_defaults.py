@@ -21,7 +21,7 @@ def _image_pull_policy(image: str) -> str:
     host, slash, path = repository.partition("/")
     if not slash or not ("." in host or ":" in host or host == "localhost" or host != host.lower()):
         path = repository
-    if not path or path != path.lower():
+    if not path or path != path.lower() or image != image.strip():
         return "IfNotPresent"
     return "Always" if tag == "latest" or not (tag or digest) else "IfNotPresent"
 

@@ -130,11 +130,11 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
         raise refusals.Refusal(500, "", str(error)) from None
     if merged.conflicts:
         raise _conflicts(merged.conflicts)
-    identities.check_names({"metadata": dict(merged.obj.get("metadata") or {})}, target)
     if live is not None and merged.obj is live.obj:
         return writing.shown(ctx, request, info, live)
     lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
     fresh = _converted(merged.obj, document, target, lenient)
+    identities.check_names({"metadata": dict(fresh.get("metadata") or {})}, target)
     if live is None:
         uid = (document.get("metadata") or {}).get("uid")
         if uid:

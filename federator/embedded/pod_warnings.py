@@ -28,7 +28,8 @@ def of(obj: Struct, old: Struct | None, info: ResourceInfo) -> list[str]:
     if path is None:
         return []
     spec = _below(obj, path).get("spec") or {}
-    if old is not None and path and _is_same(obj, old):
+    # Updates of pods themselves come too often to be talked about.
+    if old is not None and (not path or _is_same(obj, old)):
         return []
     return list(_about(spec, ".".join((*path, "spec"))))
 

@@ -6,7 +6,7 @@ Called by `native_rules`. Pure.
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded.fielderrors import FieldError, invalid
+from federator.embedded.fielderrors import FieldError, forbidden, invalid
 from federator.embedded.pod_rules import nonnegative
 
 Struct = Mapping[str, Any]
@@ -21,6 +21,8 @@ def check(obj: Struct, key: tuple[str, str]) -> Iterator[FieldError]:
     status = obj.get("status") or {}
     if key == ("", "namespaces"):
         yield from _namespace(status, is_leaving=bool(obj["metadata"].get("deletionTimestamp")))
+    if key == ("", "services") and (status.get("loadBalancer") or {}).get("ingress"):
+        yield from _balancer((obj.get("spec") or {}).get("type", ""))
     if key not in _COUNTED:
         return
     for name, value in sorted(status.items()):
@@ -28,6 +30,11 @@ def check(obj: Struct, key: tuple[str, str]) -> Iterator[FieldError]:
             yield from nonnegative(value, f"status.{name}")
     if key in _WORKLOADS:
         yield from _parts(status)
+
+
+def _balancer(kind: str) -> Iterator[FieldError]:
+    if kind != "LoadBalancer":
+        yield forbidden("status.loadBalancer.ingress", "may only be used when `spec.type` is 'LoadBalancer'")
 
 
 def _parts(status: Struct) -> Iterator[FieldError]:

@@ -23,7 +23,14 @@ from federator.embedded.resources import ResourceInfo
 __all__ = ["FieldError", "check", "invalid_message", "unknown_fields", "warnings"]
 
 
-_ANY_FINALIZER: Final = frozenset({("policy", "poddisruptionbudgets"), ("", "events"), ("events.k8s.io", "events")})
+_ANY_FINALIZER: Final = frozenset(
+    {
+        ("policy", "poddisruptionbudgets"),
+        ("coordination.k8s.io", "leases"),
+        ("", "events"),
+        ("events.k8s.io", "events"),
+    }
+)
 """Builtins whose strategies do not look at finalizers."""
 
 

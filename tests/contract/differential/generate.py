@@ -139,8 +139,7 @@ class Drawing:
         body = self._body(kind, name)
         variations.vary(self.rng, body, kind, 0.25)
         variations.vary_identity(self.rng, body, kind, 0.1)
-        if not kind.strategic:
-            body = variations.without_nulls(body)
+        body = variations.without_nulls(body)
         content_type = "application/apply-patch+yaml"
         self._on("apply", kind, "PATCH", name, variations.apply_query(self.rng), body, content_type)
 
