@@ -47,6 +47,10 @@ class Federation:
     hub_options: HubOptions = field(default_factory=HubOptions)
     member_options: MemberOptions = field(default_factory=MemberOptions)
     wrap: Wrap = lambda process, cluster, transport: transport
+    clock_of: Callable[[str], Clock] | None = None
+    """The wall clock of a process or of a cluster by its name; all have `clock` where this is None."""
+    ended: Callable[[str], None] | None = None
+    """Told when a hub's process has ended because it lost the lease; without it a new one is started at once."""
     pods: Defaults = field(default_factory=Defaults)
     """How pods of the members behave that say nothing about it."""
     host: EmbeddedCluster = field(init=False)
@@ -59,15 +63,18 @@ class Federation:
     tasks: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.host = EmbeddedCluster("host", clock=self.clock, rng=self._split(), workloads=False)
+        self.host = EmbeddedCluster("host", clock=self._clock("host"), rng=self._split(), workloads=False)
         for member in self.fleet.members:
             self.members[member.name] = EmbeddedCluster(
                 member.name,
-                clock=self.clock,
+                clock=self._clock(member.name),
                 rng=self._split(),
                 nodes=fleetfile.pools(member),
                 defaults=self.pods,
             )
+
+    def _clock(self, owner: str) -> Clock:
+        return self.clock if self.clock_of is None else self.clock_of(owner)
 
     def _split(self) -> random.Random:
         return random.Random(self.rng.getrandbits(64))
@@ -135,7 +142,7 @@ class Federation:
             clients.Client(self._transport(f"member-{name}", name), name, field_manager="federator-member"),
             cluster=name,
             fleet=self.hub_options.fleet,
-            clock=self.clock,
+            clock=self._clock(f"member-{name}"),
             rng=self._split(),
             options=self.member_options,
         )
@@ -155,7 +162,7 @@ class Federation:
             client,
             functools.partial(self.connect, process=name),
             options=self.hub_options,
-            clock=self.clock,
+            clock=self._clock(name),
             rng=rng,
             elector=self._elector(client, name) if self.hubs > 1 else None,
         )
@@ -168,7 +175,7 @@ class Federation:
             name=self.hub_options.lease_name,
             identity=f"{name}_{rng.getrandbits(40):010x}",
             options=self.hub_options.lease(),
-            clock=self.clock,
+            clock=self._clock(name),
             rng=rng,
         )
 
@@ -180,6 +187,9 @@ class Federation:
                 return
             except LeaseLost:
                 self.lost[name] += 1
+                if self.ended is not None:
+                    self.ended(name)
+                    return
                 self.processes[name] = self._new_hub(name)
 
     async def start(self) -> None:

@@ -11,10 +11,13 @@ import collections
 import contextvars
 import heapq
 import itertools
-from collections.abc import Callable, Coroutine
+import random
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, NoReturn, TypeVar
 
 T = TypeVar("T")
+Keeper = Callable[[asyncio.Handle], Hashable | None]
+"""Who keeps a callback from running now; None when it may run."""
 
 STEPS_PER_INSTANT_MAX = 5_000_000
 """Callbacks run without time moving before the loop is declared a livelock."""
@@ -33,12 +36,22 @@ class Livelock(RuntimeError):
 
 
 class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """One thread of callbacks in the order they were scheduled; timers of one microsecond run first set, first run."""
+    """One thread of callbacks in the order they were scheduled; timers of one microsecond run first set, first run.
+
+    With `order`, the tasks that are ready at the same time take their steps in an order drawn from it; other callbacks
+    keep their places, because transports and futures rely on theirs. `keeper` is asked before each callback: what it
+    names keeps the callback back until `release`.
+    """
 
     _ready: "collections.deque[asyncio.Handle]"  # the base class's queue; `call_soon` (also from C tasks) fills it
 
-    def __init__(self, *, start_s: float = 0.0) -> None:
+    def __init__(
+        self, *, start_s: float = 0.0, order: random.Random | None = None, keeper: Keeper | None = None
+    ) -> None:
         super().__init__()
+        self._order = order
+        self._keeper = keeper
+        self._kept: dict[Hashable, list[asyncio.Handle]] = {}
         self._now_us = round(start_s * 1_000_000)
         self._timers: list[tuple[int, int, asyncio.TimerHandle]] = []
         self._timer_order = itertools.count()
@@ -97,10 +110,27 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
                 f"{self._steps_here} callbacks ran at virtual time {self.time():.6f} s and it never moved.\n"
                 f"{self.dump()}"
             )
-        for _ in range(count):
-            handle = ready.popleft()
-            if not handle.cancelled():
+        batch = [ready.popleft() for _ in range(count)]
+        if self._order is not None and count > 1:
+            _shuffle_steps(batch, self._order)
+        for handle in batch:
+            if handle.cancelled():
+                continue
+            holder = self._keeper(handle) if self._keeper is not None else None
+            if holder is None:
                 handle._run()
+            else:
+                self._kept.setdefault(holder, []).append(handle)
+
+    def release(self, holder: Hashable) -> None:
+        """Callbacks that were kept back because of `holder` are ready now, in the order in which they became due."""
+        self._ready.extend(self._kept.pop(holder, ()))
+
+    def release_all(self) -> None:
+        """Nothing is kept back any more: the run is over, and what is left is to be cancelled."""
+        self._keeper = None
+        for holder in list(self._kept):
+            self.release(holder)
 
     def _advance(self) -> None:
         if not self._timers:
@@ -170,15 +200,37 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     add_writer = _not_here  # type: ignore[assignment]
 
 
-def run(main: Coroutine[Any, Any, T], *, start_s: float = 0.0) -> T:
+def _shuffle_steps(batch: list[asyncio.Handle], order: random.Random) -> None:
+    """Permutes the steps of tasks among the places they have."""
+    places = [
+        place
+        for place, handle in enumerate(batch)
+        if isinstance(getattr(handle._callback, "__self__", None), asyncio.Task)  # type: ignore[attr-defined]
+    ]
+    if len(places) < 2:
+        return
+    steps = [batch[place] for place in places]
+    order.shuffle(steps)
+    for place, step in zip(places, steps, strict=True):
+        batch[place] = step
+
+
+def run(
+    main: Coroutine[Any, Any, T],
+    *,
+    start_s: float = 0.0,
+    order: random.Random | None = None,
+    keeper: Keeper | None = None,
+) -> T:
     """Runs `main` to its end on a fresh virtual loop, cancels what it left behind, and returns its result.
 
     Raises `Deadlock` and `Livelock` besides whatever `main` raises.
     """
-    loop = VirtualTimeLoop(start_s=start_s)
+    loop = VirtualTimeLoop(start_s=start_s, order=order, keeper=keeper)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         try:
             return runner.run(main)
         finally:
             # What refuses to be cancelled would otherwise live on for ever: years of virtual time cost nothing.
+            loop.release_all()
             loop.end_within(_LEFTOVERS_END_S)

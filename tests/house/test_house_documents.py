@@ -12,7 +12,7 @@ from federator import settings
 from federator.api import crds
 from federator.cli import config as config_command
 from federator.cli import main
-from federator.embedded import faults
+from federator.embedded.faults import table as faults
 from federator.hub.link import MOVES
 from federator.kube import metrics
 from federator.placement import invariants

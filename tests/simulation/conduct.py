@@ -8,7 +8,8 @@ import json
 from typing import Any, Protocol
 
 from federator.api import kinds
-from tests.simulation.world import HUB, Sent
+from federator.embedded.faults.rows import is_hub
+from tests.simulation.world import Sent
 
 REQUESTS_PER_MINUTE = 60
 """Of one process to one path: a status may be written once a second (rule 21). Runs see half of it."""
@@ -55,7 +56,7 @@ class NoDeleteOnDoubt:
 
     def _missing(self, sent: Sent, plural: str) -> frozenset[str]:
         listed = self._listed[sent.life.name, sent.cluster]
-        if sent.process != HUB:
+        if not is_hub(sent.process):
             return frozenset({"pinterestservices", "pinterestjobsets", "deployments", plural}) - listed
         on_host = _HOST_LISTS - self._listed[sent.life.name, "host"]
         return on_host | (set() if sent.cluster == "host" else {plural} - listed)

@@ -19,12 +19,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from federator.embedded.faults import FAULTS, Fault, befalls
-from federator.kube.transport import Request
+from federator.embedded.faults.rows import HUB, RequestFault, Sending
+from federator.embedded.faults.table import REQUEST_FAULTS
 from tests.simulation import lifetimes, running
-from tests.simulation.world import HUB, MEMBER
+from tests.simulation.world import MEMBER
 
-BEFORE, AFTER = FAULTS["crash-before-write"], FAULTS["crash-after-write"]
+BEFORE, AFTER = REQUEST_FAULTS["crash-before-write"], REQUEST_FAULTS["crash-after-write"]
 RESTART_REQUESTS = 30
 """A new life has listed what it needs within so many requests."""
 PATH_DEPENDENT: Mapping[str, str] = {}
@@ -68,20 +68,20 @@ class Crashes:
     def planned(self) -> int:
         return len(self.point.writes) + (self.point.restart is not None)
 
-    def pick(self, process: str, where: str, request: Request) -> Fault | None:
+    def pick(self, process: str, sending: Sending) -> RequestFault | None:
         """The crash that is due at this request."""
         if self.stopped or process not in self.processes:
             return None
-        writer = HUB if process == HUB else where
+        writer = sending.process
         if writer == self._reborn:
             self._requests += 1
             if self._requests == self.point.restart:
                 self._reborn = ""
                 self.fired += 1
                 return BEFORE
-        if not befalls(BEFORE, request):
+        if not BEFORE.befalls(sending):
             return None
-        self.heartbeats += "/leases" in request.path
+        self.heartbeats += "/leases" in sending.request.path
         self.writes += 1
         if self.fork is not None and any(self._become(point) for point in both_sides(self.writes - 1)):
             self.fork = None
@@ -111,9 +111,9 @@ class View:
     def stop(self) -> None:
         self.crashes.stopped = True
 
-    def pick(self, where: str, request: Request) -> Fault | None:
+    def pick(self, sending: Sending) -> RequestFault | None:
         """The crash that is due."""
-        return self.crashes.pick(self.process, where, request)
+        return self.crashes.pick(self.process, sending)
 
 
 def run(crashes: Crashes) -> running.Report:

@@ -8,20 +8,23 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from federator.embedded.faults import FAULTS
+from federator.embedded.faults import table
 
-MOST_PER_MILLE: Mapping[str, int] = {
-    "crash-before-write": 80,
-    "crash-after-write": 80,
-    "lost-reply": 100,
-    "conflict": 200,
-    "watch-reset": 300,
-}
-"""The highest chance of each fault, in a thousand requests that it can befall."""
+REQUEST_FAULTS_MOST = 7
+"""Kinds of faults of single requests in one world: few, so that each has time to bite."""
+EPISODES_MOST = 4
 
-CRASHES = frozenset(name for name in FAULTS if name.startswith("crash-"))
-MEMBER_CRASH_PER_MILLE = 3
-"""Member processes write more than the hub does; they die less often."""
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One episode of the nemesis: which, when it begins after the start of the script, and how long it lasts."""
+
+    fault: str
+    start_s: float
+    lasts_s: float
+
+    def text(self) -> str:
+        return f"{self.fault}@{self.start_s:g}+{self.lasts_s:g}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +44,18 @@ class Parameters:
     quota_cpu: int
     """Limit of project feed in cpus; 0 for none."""
     hub: Mapping[str, int]
-    """Chance of each fault in a thousand requests of the hub."""
+    """Chance of each fault of single requests in a thousand requests of a hub."""
     member: Mapping[str, int]
     """The same for the member processes."""
+    hubs: int = 1
+    """With two, they stand for election."""
+    shuffled: bool = False
+    """Whether ready tasks take their steps in a seeded order instead of the order in which they became ready."""
+    turns: tuple[Turn, ...] = ()
+    """What the nemesis does."""
 
     def without_faults(self) -> "Parameters":
-        return replace(self, hub={}, member={})
+        return replace(self, hub={}, member={}, turns=())
 
     def calm(self, *, quota_cpu: int) -> "Parameters":
         """The same without faults, and with this quota."""
@@ -55,10 +64,12 @@ class Parameters:
     def text(self) -> str:
         """One line that says everything drawn."""
         faults = " ".join(f"{name}={self.hub[name]}/{self.member.get(name, 0)}" for name in self.hub)
+        turns = " ".join(turn.text() for turn in self.turns)
         return (
-            f"seed {self.seed}: {self.members} members of {self.nodes} nodes, {self.steps} actions with pauses up to"
-            f" {self.pause_s:g} s, restarts within {self.restart_s:g} s, quota of {self.quota_cpu} cpus (0: none),"
-            f" faults per mille of hub/members: {faults or 'none'}"
+            f"seed {self.seed}: {self.hubs} hubs, {self.members} members of {self.nodes} nodes, {self.steps} actions"
+            f" with pauses up to {self.pause_s:g} s, restarts within {self.restart_s:g} s, quota of {self.quota_cpu}"
+            f" cpus (0: none), faults per mille of hub/members: {faults or 'none'}, episodes at + for seconds:"
+            f" {turns or 'none'}"
         )
 
 
@@ -68,21 +79,35 @@ def generator(seed: int, purpose: str) -> random.Random:
 
 
 def draw(seed: int) -> Parameters:
-    """The parameters of a seed. A quarter of the faults are left out of each world, so that others get time to bite."""
+    """The parameters of a seed. A world has only some of the faults, so that each gets time to bite."""
     rng = generator(seed, "parameters")
-    hub = {name: rng.randint(1, most) if rng.random() < 0.75 else 0 for name, most in MOST_PER_MILLE.items()}
-    member = {
-        name: (rng.randint(0, MEMBER_CRASH_PER_MILLE) if name in CRASHES else chance // 2)
-        for name, chance in hub.items()
-    }
+    members, nodes, steps = rng.randint(2, 3), rng.randint(2, 3), rng.randint(6, 14)
+    pause_s = rng.choice((0.05, 1.0, 4.0, 8.0))
+    rows = table.REQUEST_FAULTS
+    chosen = rng.sample(sorted(rows), rng.randint(0, min(REQUEST_FAULTS_MOST, len(rows))))
+    hub = {name: rng.randint(1, rows[name].hub_per_mille) for name in chosen}
     return Parameters(
         seed=seed,
-        members=rng.randint(2, 3),
-        nodes=rng.randint(2, 3),
-        steps=rng.randint(6, 14),
-        pause_s=rng.choice((0.05, 1.0, 4.0, 8.0)),
+        members=members,
+        nodes=nodes,
+        steps=steps,
+        pause_s=pause_s,
         restart_s=rng.choice((0.1, 2.0, 10.0)),
         quota_cpu=rng.choice((0, 0, 4, 8)),
         hub=hub,
-        member=member,
+        member={name: rng.randint(0, rows[name].member_per_mille) for name in chosen},
+        hubs=rng.choice((1, 2)),
+        shuffled=True,
+        turns=tuple(_turns(rng, within_s=steps * pause_s / 2 + 5.0)),
     )
+
+
+def _turns(rng: random.Random, *, within_s: float) -> list[Turn]:
+    names = sorted(table.EPISODES)
+    count = min(len(names), rng.choice((0, 1, 1, 2, 2, 3, EPISODES_MOST)))
+    found = []
+    for name in rng.sample(names, count):
+        shortest, longest = table.EPISODES[name].lasts_s
+        start_s = rng.uniform(0.0, within_s)
+        found.append(Turn(name, round(start_s, 2), round(rng.uniform(shortest, longest), 2)))
+    return sorted(found, key=lambda turn: (turn.start_s, turn.fault))

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from federator.embedded.faults.rows import is_hub
 from federator.hub.process import HubProcess
 from federator.kube.transport import Request, Response, Transport
 from federator.model import names
@@ -15,7 +16,7 @@ from tests.simulation import foreign
 from tests.simulation.conduct import resource_of
 from tests.simulation.invariants import Obj, all_of, note_key
 from tests.simulation.running import Plant
-from tests.simulation.world import HUB, LIFE, World
+from tests.simulation.world import WRITER, World
 
 Rewrite = Callable[[str, Request, dict[str, Any]], dict[str, Any] | None]
 """(cluster, request, body) -> the body to send instead, None to leave the request as it is."""
@@ -56,7 +57,7 @@ class Rewriting:
 
 def _on_the_wire(rewrite: Rewrite, times: int = 1) -> Plant:
     def between(process: str, cluster: str, inner: Transport) -> Transport:
-        return Rewriting(cluster, inner, rewrite, times) if process == HUB else inner
+        return Rewriting(cluster, inner, rewrite, times) if is_hub(process) else inner
 
     return Plant(between=between)
 
@@ -114,7 +115,7 @@ def _with_a_bug_in_a_turn(hub: HubProcess) -> None:
 
 def _hasty(process: str, cluster: str, inner: Transport) -> Transport:
     """A hub that deletes by what it remembers from before its start."""
-    return Hasty(cluster, inner) if process == HUB and cluster != "host" else inner
+    return Hasty(cluster, inner) if is_hub(process) and cluster != "host" else inner
 
 
 class Hasty:
@@ -152,9 +153,9 @@ def _write(
     change(body)
     info = registry.for_kind(body["apiVersion"], kind)
     assert info is not None
-    token = LIFE.set(world.lives[HUB])
+    token = WRITER.set(world.lives[world.hubs[0]])
     store.update(info, body)
-    LIFE.reset(token)
+    WRITER.reset(token)
 
 
 def _set(*path: str, to: Any) -> Callable[[dict[str, Any]], None]:

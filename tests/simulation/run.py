@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from federator.embedded.faults import FAULTS
+from federator.embedded.faults.table import FAULTS
 from tests.simulation import drawing, running
 
 CAMPAIGN = 100

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from federator.api import kinds
 from federator.api.placementdecision import decision_facts
 from federator.embedded import virtualtime
+from federator.embedded.faults.lives import keeper
 from federator.embedded.revisions import DELETED, Event
 from federator.hub.process import HubProcess
 from federator.kube import errors
@@ -23,7 +24,8 @@ from federator.model import names
 from federator.model.steps import ObjectRef
 from tests.simulation import conduct, invariants, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
-from tests.simulation.world import HUB, LIFE, Between, Stoppable, World
+from tests.simulation.nemesis import Nemesis
+from tests.simulation.world import WRITER, Between, Stoppable, World
 
 HEAL_S = 120.0
 """After the last fault everything settles within this many virtual seconds."""
@@ -108,6 +110,7 @@ class Run:
         schedules = course.schedules if course is not None else None
         self.world = World(parameters, between=plant.between, tamper=plant.tamper, schedules=schedules)
         self.script = course.actions if course is not None else script.write(parameters)
+        self.nemesis = Nemesis(self.world, parameters.turns)
         self.quiet = conduct.Quiet()
         self.loops = conduct.NoHotLoop()
         self.watchers: list[conduct.Watcher] = [self.quiet, self.loops, conduct.NoDeleteOnDoubt()]
@@ -123,7 +126,7 @@ class Run:
     def _step(self, cluster: str, event: Event) -> None:
         """Every rule at every write. Runs inside the write, so it only takes note."""
         self.steps += 1
-        life = LIFE.get()
+        life = WRITER.get()
         step = invariants.Step(
             clusters=self.world.clusters,
             cluster=cluster,
@@ -153,6 +156,7 @@ class Run:
         await world.start()
         await script.open_namespaces(world.host)
         await world.plant()
+        self.nemesis.start()
         for action in self.script:
             await asyncio.sleep(action.pause_s)
             world.say(f"user: {action.text()}")
@@ -163,7 +167,9 @@ class Run:
             self.plant.after_script(world)
         await self._heal()
         await self._rest("nothing is left to do")
-        world.lives[HUB].die()
+        for hub in world.hubs:
+            world.kill(hub)
+        await self._settle()
         await self._rest("a restarted hub has nothing to do")
         if self.plant.at_rest is not None:
             self.plant.at_rest(world)
@@ -200,9 +206,13 @@ class Run:
             await self.world.member(cluster).patch(ref, {"metadata": {part: note}})
 
     async def _heal(self) -> None:
+        await self.nemesis.heal()
         self.world.end_faults()
         await self.world.unplant()
         self.world.say("faults are over")
+        await self._settle()
+
+    async def _settle(self) -> None:
         deadline = self.world.federation.clock.monotonic() + HEAL_S
         while waiting := self.world.unsettled():
             self.check()
@@ -247,8 +257,9 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
         finally:
             logger.removeHandler(run.errors)
 
+    order = generator(parameters.seed, "order") if parameters.shuffled else None
     with _few_collections():
-        return virtualtime.run(main())
+        return virtualtime.run(main(), order=order, keeper=keeper)
 
 
 def compare(faulty: Report, calm: Report) -> None:

@@ -4,9 +4,10 @@ import random
 
 import pytest
 
+from federator.embedded.faults.rows import HUB
 from tests.simulation import crashes
 from tests.simulation.crashes import Crashes, Point
-from tests.simulation.world import HUB, MEMBER
+from tests.simulation.world import MEMBER
 
 SAMPLE = 2026
 BOTH = (HUB, MEMBER)

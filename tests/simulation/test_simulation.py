@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from federator.embedded.faults import FAULTS
+from federator.embedded.faults.table import FAULTS
 from tests.simulation import running
 from tests.simulation.drawing import draw
 from tests.simulation.planting import CONTROLS

@@ -1,8 +1,8 @@
 """A federation under faults: its processes have lives, and every request they send is seen.
 
-A crash ends a life at its next request and nothing of it reaches the wire any more; the dead process itself is kept,
-never cancelled, so that no `finally` of it runs. Which life a request belongs to is known by the context in which its
-task was started, so a dead process cannot borrow the life of its successor.
+A process is a group of tasks whose context names its life. When that ends nothing of it runs any more or reaches the
+wire; it is kept, never cancelled, so that no `finally` of it runs. The user, and everything inside the clusters, has no
+life and is never stopped.
 """
 
 import asyncio
@@ -17,23 +17,26 @@ from federator.api import crds
 from federator.embedded import builtins, fleetfile
 from federator.embedded import crds as served
 from federator.embedded.defaults import fill
-from federator.embedded.faults import Fault, FaultTransport, Life, Schedule, Seeded
+from federator.embedded.faults.clocks import ProcessClock
+from federator.embedded.faults.links import Links, LinkTransport
+from federator.embedded.faults.lives import LIFE, Life
+from federator.embedded.faults.rows import HUB, RequestFault, Sending, is_hub
+from federator.embedded.faults.schedules import Schedule, Seeded
+from federator.embedded.faults.transport import FaultTransport
 from federator.embedded.federation import Federation, ensure
 from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
 from federator.embedded.pruning import copy_json
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.kube.client import Client
-from federator.kube.clock import Clock
 from federator.kube.transport import Request, Response, Transport
 from tests.simulation import foreign
 from tests.simulation.drawing import Parameters, generator
 
 EPOCH_S = 1_790_000_000.0
-HUB = "hub"
 MEMBER = "member"
-LIFE: contextvars.ContextVar[Life | None] = contextvars.ContextVar("life", default=None)
-"""Whose life the running task belongs to; None for the user and the clusters' own controllers."""
+WRITER: contextvars.ContextVar[Life | None] = contextvars.ContextVar("writer", default=None)
+"""Whose request an API server is handling; None for the user and the clusters' own controllers."""
 
 Listener = Callable[["Sent"], None]
 Between = Callable[[str, str, Transport], Transport]
@@ -80,7 +83,11 @@ class Wire:
 
     async def request(self, request: Request) -> Response:
         """The inner transport's answer, noted."""
+        # What a server does for a request does not end with the process that sent it.
+        life, writer = LIFE.set(None), WRITER.set(self.life)
         response = await self.inner.request(request)
+        LIFE.reset(life)
+        WRITER.reset(writer)
         now_s = self.world.federation.clock.monotonic()
         sent = Sent(now_s, self.process, self.life, self.cluster, request, response.status)
         for listener in self.world.listeners:
@@ -100,16 +107,17 @@ class Stoppable(Schedule, Protocol):
 class Told:
     """A schedule of which the trace is told."""
 
-    def __init__(self, world: "World", process: str, inner: Schedule) -> None:
+    def __init__(self, world: "World", life: Life, inner: Schedule) -> None:
         self.world = world
-        self.process = process
+        self.life = life
         self.inner = inner
 
-    def pick(self, where: str, request: Request) -> Fault | None:
+    def pick(self, sending: Sending) -> RequestFault | None:
         """The inner schedule's choice."""
-        fault = self.inner.pick(where, request)
+        fault = self.inner.pick(sending)
         if fault is not None:
-            self.world.say(f"{self.process:12} {where:5} fault {fault.name} at {request.method} {request.path}")
+            what = f"{sending.request.method} {sending.request.path}"
+            self.world.say(f"{self.life.name:12} {sending.cluster:5} fault {fault.name} at {what}")
         return fault
 
 
@@ -131,6 +139,7 @@ class World:
         self.listeners: list[Listener] = []
         self.between: Between = between or (lambda process, cluster, inner: inner)
         self.trace: list[str] = []
+        self.links = Links()
         self.lives: dict[str, Life] = {}
         self.graves: list[Any] = []
         """Dead processes, kept from the garbage collector."""
@@ -138,40 +147,78 @@ class World:
         self.planted: list[tuple[str, tuple[str, str, str, str], dict[str, Any]]] = []
         """(cluster, (group, plural, namespace, name), what it was without its status) of foreign objects."""
         self._outside = contextvars.copy_context()
+        self._born: Counter[str] = Counter()
+        self._held_down: set[str] = set()
+        self._clocks: dict[str, ProcessClock] = {}
         self._rng = generator(parameters.seed, "faults")
         self.schedules: Mapping[str, Stoppable] = schedules or {
             HUB: Seeded(self._rng, parameters.hub),
             MEMBER: Seeded(self._rng, parameters.member),
         }
-        """Of the hub, and of all member processes together."""
+        """Of the hubs, and of all member processes together."""
         self.federation = Federation(
             fleet=_fleet(parameters),
-            clock=Clock(EPOCH_S),
+            clock=self.clock("user"),
             rng=generator(parameters.seed, "federation"),
             wrap=self._wrap,
+            hubs=parameters.hubs,
+            clock_of=self.clock,
+            ended=self._ended,
         )
         self.host = Client(self.federation.host.transport(), "host")
         self.listeners.append(lambda sent: self.trace.append(sent.text()))
-
-    def member(self, name: str) -> Client:
-        """The user's own connection to a member, without faults."""
-        return Client(self.federation.members[name].transport(), name)
 
     @property
     def clusters(self) -> dict[str, EmbeddedCluster]:
         return {"host": self.federation.host, **self.federation.members}
 
+    @property
+    def hubs(self) -> Sequence[str]:
+        return self.federation.hub_names
+
+    @property
+    def members(self) -> Sequence[str]:
+        return list(self.federation.members)
+
+    @property
+    def processes(self) -> Sequence[str]:
+        return [*self.hubs, *(f"member-{name}" for name in self.members)]
+
+    def life(self, process: str) -> Life:
+        """The present life of a process, or its last one."""
+        return self.lives[process]
+
+    def leader(self) -> str:
+        """The hub that acts; "" while there is none."""
+        running = self.federation.processes
+        return next((name for name in self.hubs if name in running and running[name].state.leading), "")
+
+    def clock(self, owner: str) -> ProcessClock:
+        """The wall clock of a process or of a cluster."""
+        return self._clocks.setdefault(owner, ProcessClock(EPOCH_S))
+
+    def user(self, cluster: str) -> Client:
+        """The user's own connection to a cluster, without faults."""
+        return Client(self.clusters[cluster].transport(), cluster)
+
+    member = user
+
     def say(self, text: str) -> None:
         """Adds a line to the trace."""
         self.trace.append(f"{self.federation.clock.monotonic():9.3f} {text}")
+
+    def happened(self, fault: str) -> None:
+        """Counts a fault as fired."""
+        self.fired[fault] += 1
 
     def _wrap(self, process: str, cluster: str, inner: Transport) -> Transport:
         life = LIFE.get()
         if life is None:
             return inner
         wire = self.between(process, cluster, Wire(self, process, cluster, life, inner))
-        schedule = Told(self, life.name, self.schedules[HUB if process == HUB else MEMBER])
-        return FaultTransport(wire, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
+        schedule = Told(self, life, self.schedules[HUB if is_hub(process) else MEMBER])
+        linked = LinkTransport(wire, self.links, process, cluster)
+        return FaultTransport(linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
 
     async def start(self) -> None:
         """Everything up, with faults from the first request on."""
@@ -179,7 +226,8 @@ class World:
         await self._install()
         for name in self.federation.members:
             self.begin(f"member-{name}")
-        self.begin(HUB)
+        for name in self.hubs:
+            self.begin(name)
 
     async def _install(self) -> None:
         """What `Federation.install` does; definitions go in by the back door, because there are hundreds of worlds."""
@@ -196,24 +244,46 @@ class World:
             await ensure(self.host, fleetfile.member_cluster(member, member.name), "memberclusters")
 
     def begin(self, process: str) -> None:
-        """A new life of a process, with an empty memory."""
-        number = sum(1 for life in self.graves if isinstance(life, Life) and life.name.startswith(f"{process}#")) + 1
-        life = Life(f"{process}#{number}", functools.partial(self._died, process))
+        """A new life of a process, with an empty memory; nothing while it is held down or lives already."""
+        if process in self._held_down or (process in self.lives and not self.lives[process].dead):
+            return
+        self._born[process] += 1
+        life = Life(f"{process}#{self._born[process]}", self._died)
         self.lives[process] = life
         context = self._outside.copy()
         context.run(LIFE.set, life)
-        if process == HUB:
-            context.run(self.federation.start_hub)
+        if is_hub(process):
+            context.run(self.federation.start_hub, process)
             if self.tamper is not None:
-                self.tamper(self.federation.hub)
+                self.tamper(self.federation.processes[process])
         else:
             context.run(self.federation.start_member, process.removeprefix("member-"))
 
-    def _died(self, process: str, life: Life) -> None:
+    def kill(self, process: str) -> None:
+        """SIGKILL; the process starts again by itself."""
+        self.lives[process].die()
+
+    def hold_down(self, process: str) -> None:
+        """SIGKILL, and it stays down until `let_up`."""
+        self._held_down.add(process)
+        self.kill(process)
+
+    def let_up(self, process: str) -> None:
+        """What was held down starts."""
+        self._held_down.discard(process)
+        self.begin(process)
+
+    def _ended(self, process: str) -> None:
+        """A hub that lost the lease exits; it is started again like one that was killed."""
+        self.say(f"{self.lives[process].name} exits: it lost the lease")
+        self.lives[process].die()
+
+    def _died(self, life: Life) -> None:
+        process = life.process
         self.deaths += 1
         self.say(f"{life.name} dies")
-        task = process if process == HUB else f"member {process.removeprefix('member-')}"
-        self.graves += [life, self.federation.tasks.pop(task), self.federation.hub if process == HUB else None]
+        task = process if is_hub(process) else f"member {process.removeprefix('member-')}"
+        self.graves += [life, self.federation.tasks.pop(task), self.federation.processes.pop(process, None)]
         delay_s = self._rng.uniform(0.0, self.parameters.restart_s)
         asyncio.get_running_loop().call_later(delay_s, self.begin, process, context=self._outside)
 

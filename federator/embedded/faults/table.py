@@ -1,0 +1,17 @@
+"""The table of faults: every row of every file of this folder, by name, in the order of their numbers."""
+
+from collections.abc import Mapping
+
+from federator.embedded.faults import requests, watches
+from federator.embedded.faults.rows import Episode, Fault, RequestFault
+
+
+def _number(row: Fault) -> tuple[int, str]:
+    return int(row.number.removeprefix("F")), row.name
+
+
+FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted((*requests.ROWS, *watches.ROWS), key=_number)}
+REQUEST_FAULTS: Mapping[str, RequestFault] = {
+    name: row for name, row in FAULTS.items() if isinstance(row, RequestFault)
+}
+EPISODES: Mapping[str, Episode] = {name: row for name, row in FAULTS.items() if isinstance(row, Episode)}
