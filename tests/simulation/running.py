@@ -9,7 +9,7 @@ import gc
 import hashlib
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from federator.api import kinds
@@ -85,8 +85,10 @@ NOTHING = Plant()
 class Course:
     """What happens in a run, where it is not drawn from a seed."""
 
-    actions: Sequence[script.Action]
-    schedules: Mapping[str, Stoppable]
+    actions: Sequence[script.Action] = ()
+    schedules: Mapping[str, Stoppable] | None = None
+    story: Callable[[World], Awaitable[None]] | None = None
+    """Told after the actions: what a test does to the world and looks at while it happens. Healing comes after it."""
 
 
 class Errors(logging.Handler):
@@ -109,6 +111,7 @@ class Run:
         self.plant = plant
         schedules = course.schedules if course is not None else None
         self.world = World(parameters, between=plant.between, tamper=plant.tamper, schedules=schedules)
+        self.story = course.story if course is not None else None
         self.script = course.actions if course is not None else script.write(parameters)
         self.nemesis = Nemesis(self.world, parameters.turns)
         self.quiet = conduct.Quiet()
@@ -162,6 +165,9 @@ class Run:
             world.say(f"user: {action.text()}")
             await script.perform(action, world.host)
             await self._note()
+            self.check()
+        if self.story is not None:
+            await self.story(world)
             self.check()
         if self.plant.after_script is not None:
             self.plant.after_script(world)
@@ -250,7 +256,7 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
         logger.addHandler(run.errors)
         try:
             return await run.main()
-        except Broken:
+        except (Broken, AssertionError):
             raise
         except Exception as error:
             raise Broken(parameters, [f"the run itself failed: {error!r}"], run.world.trace) from error

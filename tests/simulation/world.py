@@ -105,16 +105,16 @@ class Stoppable(Schedule, Protocol):
 
 
 class Told:
-    """A schedule of which the trace is told."""
+    """The world's schedule for one kind of process, of which the trace is told."""
 
-    def __init__(self, world: "World", life: Life, inner: Schedule) -> None:
+    def __init__(self, world: "World", life: Life, kind: str) -> None:
         self.world = world
         self.life = life
-        self.inner = inner
+        self.kind = kind
 
     def pick(self, sending: Sending) -> RequestFault | None:
-        """The inner schedule's choice."""
-        fault = self.inner.pick(sending)
+        """The schedule's choice."""
+        fault = self.world.schedules[self.kind].pick(sending)
         if fault is not None:
             what = f"{sending.request.method} {sending.request.path}"
             self.world.say(f"{self.life.name:12} {sending.cluster:5} fault {fault.name} at {what}")
@@ -216,7 +216,7 @@ class World:
         if life is None:
             return inner
         wire = self.between(process, cluster, Wire(self, process, cluster, life, inner))
-        schedule = Told(self, life, self.schedules[HUB if is_hub(process) else MEMBER])
+        schedule = Told(self, life, HUB if is_hub(process) else MEMBER)
         linked = LinkTransport(wire, self.links, process, cluster)
         return FaultTransport(linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
 
@@ -303,6 +303,10 @@ class World:
         ref = foreign.ref(plural, body)
         live = await self.member("a").get(ref)
         await self.member("a").delete(ref, uid=live["metadata"]["uid"])
+
+    def rescheduled(self, schedules: Mapping[str, Stoppable]) -> None:
+        """Other faults of single requests from now on, also for processes that live already."""
+        self.schedules = schedules
 
     def end_faults(self) -> None:
         for schedule in self.schedules.values():

@@ -5,7 +5,7 @@ import random
 from collections.abc import AsyncIterator, Iterable
 
 from federator.embedded.faults.links import Cut
-from federator.embedded.faults.rows import Stage
+from federator.embedded.faults.rows import Episode, Stage
 
 Pairs = Iterable[tuple[str, str]]
 
@@ -41,3 +41,20 @@ def member_to_own_api(stage: Stage, rng: random.Random) -> Pairs:
     """One member's process to the API server beside it."""
     member = rng.choice(list(stage.members))
     return [(f"member-{member}", member)]
+
+
+def hub_member_silent(stage: Stage, rng: random.Random) -> contextlib.AbstractAsyncContextManager[None]:
+    """Nothing passes between hubs and a member, in either direction."""
+    return severed(stage, "hub-member-silent", hub_to_member(stage, rng), Cut.SILENT)
+
+
+ROWS = (
+    Episode(
+        "hub-member-silent",
+        "F15",
+        "hubs and one member",
+        "packets pass again after 5 to 90 s",
+        hub_member_silent,
+        (5.0, 90.0),
+    ),
+)

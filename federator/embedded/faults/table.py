@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from federator.embedded.faults import requests, watches
+from federator.embedded.faults import partitions, requests, watches
 from federator.embedded.faults.rows import Episode, Fault, RequestFault
 
 
@@ -10,7 +10,9 @@ def _number(row: Fault) -> tuple[int, str]:
     return int(row.number.removeprefix("F")), row.name
 
 
-FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted((*requests.ROWS, *watches.ROWS), key=_number)}
+FAULTS: Mapping[str, Fault] = {
+    row.name: row for row in sorted((*requests.ROWS, *watches.ROWS, *partitions.ROWS), key=_number)
+}
 REQUEST_FAULTS: Mapping[str, RequestFault] = {
     name: row for name, row in FAULTS.items() if isinstance(row, RequestFault)
 }
