@@ -60,7 +60,7 @@ def jobset(name: str, shards: int, run_s: int) -> Action:
     return Action(0.0, "create", JOBSET, "feed", name, {"spec": spec})
 
 
-BEGINNING = (service("web", 4), service("api", 2), jobset("index", 4, 20))
+BEGINNING = (service("web", 4), service("shop", 2), jobset("index", 4, 20))
 
 
 def tell(story: Story, parameters: Parameters | None = None, actions: tuple[Action, ...] = BEGINNING) -> running.Report:

@@ -10,6 +10,7 @@ def _number(row: Fault) -> tuple[int, str]:
     return int(row.number.removeprefix("F")), row.name
 
 
+_ROWS: tuple[Fault, ...] = (*requests.ROWS, *watches.ROWS, *partitions.ROWS)
 FAULTS: Mapping[str, Fault] = {
     row.name: row for row in sorted((*requests.ROWS, *watches.ROWS, *partitions.ROWS), key=_number)
 }
