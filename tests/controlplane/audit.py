@@ -12,6 +12,11 @@ import yaml
 
 GROUP = "system:serviceaccounts:federator-system"
 """Only what the accounts of the federation's own namespace do is logged."""
+WHOLE = {
+    "pinterest.com": ("pinterestservices", "pinterestjobsets"),
+    "federation.pinterest.com": ("placementdecisions",),
+}
+"""Writes of these are logged with the object that came of them, so that its `seq` can be followed."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -33,7 +38,13 @@ class Asked:
 def arguments(directory: Path, name: str) -> list[str]:
     """Writes the policy; returns the flags of a kube-apiserver."""
     policy = directory / "audit-policy.yaml"
-    rules = [{"level": "Metadata", "userGroups": [GROUP]}, {"level": "None"}]
+    whole = {
+        "level": "RequestResponse",
+        "userGroups": [GROUP],
+        "verbs": ["create", "update", "patch"],
+        "resources": [{"group": group, "resources": list(resources)} for group, resources in WHOLE.items()],
+    }
+    rules = [whole, {"level": "Metadata", "userGroups": [GROUP]}, {"level": "None"}]
     body = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
     policy.write_text(yaml.safe_dump(body))
     return [f"--audit-policy-file={policy}", f"--audit-log-path={log_of(directory, name)}"]

@@ -172,7 +172,7 @@ class ControlPlane:
             ],
         )
         cluster = Cluster(name, url, files.ca, self._tokens, self.family.directory)
-        self.family.wait_until(lambda: _is_ready(cluster), f"The API server {name}", READY_S)
+        self.family.wait_until(lambda: is_ready(cluster), f"The API server {name}", READY_S)
         return cluster
 
     def _start_controllers(self, cluster: Cluster) -> None:
@@ -215,7 +215,8 @@ def _free_port() -> int:
         return port
 
 
-def _is_ready(cluster: Cluster) -> bool:
+def is_ready(cluster: Cluster) -> bool:
+    """Whether it answers, with what it makes itself at its start."""
     try:
         return cluster.ask("/readyz")[0] == 200 and cluster.ask("/api/v1/namespaces/default")[0] == 200
     except (OSError, http.client.HTTPException):

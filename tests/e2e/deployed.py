@@ -55,7 +55,7 @@ class Deployed:
         return {row for row in audit.read(audit.log_of(found.directory, found.name)) if row.user == user(account)}
 
     def start_member(self, name: str) -> None:
-        where = ["--kubeconfig", str(self._kubeconfig(name, MEMBER)), "--config", str(self.settings)]
+        where = ["--kubeconfig", str(self.kubeconfig(name, MEMBER)), "--config", str(self.settings)]
         self.programs.start(f"member-{name}", [*FEDERATOR, "member", "--cluster", name, *where])
 
     def stop_hub(self) -> None:
@@ -65,10 +65,10 @@ class Deployed:
         assert child.process.returncode == 0, child.last_lines()
 
     def start_hub(self) -> None:
-        where = ["--kubeconfig", str(self._kubeconfig("host", HUB)), "--config", str(self.settings)]
+        where = ["--kubeconfig", str(self.kubeconfig("host", HUB)), "--config", str(self.settings)]
         self.programs.start("hub", [*FEDERATOR, "hub", "--allow-loopback", *where])
 
-    def _kubeconfig(self, cluster: str, account: str) -> Path:
+    def kubeconfig(self, cluster: str, account: str) -> Path:
         """A kubeconfig with a token as the kubelet would project it: bound to the account, valid for an hour."""
         found = self.clusters[cluster]
         path = f"/api/v1/namespaces/{SYSTEM}/serviceaccounts/{account}/token"
@@ -98,10 +98,24 @@ def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
     clusters = {"host": plane.cluster("deployed-host", audited=True)} | {
         name: plane.cluster(f"deployed-{name}", controllers=True, scheduler=True, audited=True) for name in ("a", "b")
     }
+    with joined(home, clusters, SETTINGS) as found:
+        found.start_member("a")
+        found.start_hub()
+        found.ready("a")
+        yield found
+        found.programs.check()
+
+
+@contextlib.contextmanager
+def joined(
+    home: Path, clusters: Mapping[str, Cluster], settings: Mapping[str, Mapping[str, Any]], *, machines: int = 2
+) -> Iterator[Deployed]:
+    """So many nodes in each member, the manifests of deploy/ everywhere, the members joined; no process runs yet."""
+    members = sorted(clusters.keys() - {"host"})
     with contextlib.ExitStack() as stack:
-        for name in ("a", "b"):
-            machines = [nodes.Node(f"{name}-n-{index}", CAPACITY, POOL) for index in range(2)]
-            stack.enter_context(nodes.running(clusters[name], machines))
+        for name in members:
+            of_member = [nodes.Node(f"{name}-n-{index}", CAPACITY, POOL) for index in range(machines)]
+            stack.enter_context(nodes.running(clusters[name], of_member))
         kubeconfigs = {name: home / f"{name}.kubeconfig" for name in clusters}
         for name, path in kubeconfigs.items():
             path.write_bytes(clusters[name].kubeconfig().read_bytes())
@@ -114,21 +128,15 @@ def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
         fleet.host("apply", "--server-side", "-k", str(manifests.DEPLOY / "host" / "access"))
         for shell in fleet.members.values():
             shell("apply", "--server-side", "-k", str(manifests.DEPLOY / "member"))
-        found = Deployed(fleet, clusters, programs, home, _settings(home))
-        for name in ("a", "b"):
+        for name in members:
             _join(fleet, name, kubeconfigs[name])
-        found.start_member("a")
-        found.start_hub()
-        found.ready("a")
-        yield found
-        programs.check()
+        yield Deployed(fleet, clusters, programs, home, settings_file(home / "settings.yaml", settings))
 
 
-def _settings(home: Path) -> Path:
-    """The shipped settings of a dedicated host, made impatient."""
+def settings_file(path: Path, settings: Mapping[str, Mapping[str, Any]]) -> Path:
+    """The shipped settings of a dedicated host with some others."""
     shipped = yaml.safe_load((manifests.DEPLOY / "overlays" / "dedicated-host" / "federator.yaml").read_text())
-    quick = {group: {**shipped.get(group, {}), **values} for group, values in SETTINGS.items()}
-    path = home / "settings.yaml"
+    quick = {group: {**shipped.get(group, {}), **values} for group, values in settings.items()}
     path.write_text(yaml.safe_dump({**shipped, **quick, "serve": {"host": "127.0.0.1", "port": 0}}))
     return path
 

@@ -1,0 +1,43 @@
+"""Real processes on real API servers die, stand still, go away and come back from the past. What was asked is what
+there is in the end, once, and then nothing is written any more. `python -m tests.e2e.failures` tells it at length."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane import build
+from tests.e2e import failures_fleet, failures_leaders
+from tests.e2e.failures_compare import Asked
+from tests.e2e.failures_fleet import FailureFleet
+
+pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("failures of real servers")]
+
+REST_S = 5.0
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[FailureFleet]:
+    binaries = build.find()
+    if binaries is None or build.kubectl() is None:
+        request.getfixturevalue("control_plane")  # skips, or fails where a control plane is required
+    assert binaries is not None
+    with failures_fleet.started(tmp_path_factory.mktemp("failures"), binaries) as found:
+        yield found
+
+
+@pytest.fixture
+def ground(running: FailureFleet) -> FailureFleet:
+    running.all_run()
+    return running
+
+
+def test_the_other_hub_takes_over_from_a_killed_leader_within_lease_and_retry(ground: FailureFleet) -> None:
+    asked = Asked(ground, "killed")
+    print(failures_leaders.leader_killed(ground, asked, count=30, seed=1, rest_s=REST_S))
+    asked.clear()
+
+
+def test_a_leader_that_stood_still_does_no_harm_when_it_goes_on(ground: FailureFleet) -> None:
+    asked = Asked(ground, "stopped")
+    print(failures_leaders.leader_stopped(ground, asked, stopped_s=20.0, seed=1, rest_s=REST_S))
+    asked.clear()
