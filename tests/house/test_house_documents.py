@@ -36,7 +36,6 @@ def missing(names: Iterable[str]) -> list[str]:
         ("filters", list(FILTERS)),
         ("scorers", list(SCORERS)),
         ("dividers", [str(name) for name in DIVIDERS]),
-        ("faults", [str(name) for name in faults.FAULTS]),
         ("metrics", [row.name for row in metrics.TABLE]),
         ("commands", [f"federator {name}" for name in main.COMMANDS]),
         ("invariants", list(invariants.INVARIANTS)),
@@ -45,6 +44,12 @@ def missing(names: Iterable[str]) -> list[str]:
 def test_every_row_of_a_table_is_documented(what: str, names: list[str]) -> None:
     assert names, f"the table of {what} is empty"
     assert not missing(names), f"{what} that the README does not mention"
+
+
+def test_every_fault_is_a_row_of_the_simulation_s_readme() -> None:
+    text = (sources.ROOT / "tests" / "simulation" / "README.md").read_text(encoding="utf-8")
+
+    assert not sorted(name for name, row in faults.FAULTS.items() if f"`{name}` ({row.number})" not in text)
 
 
 def test_the_settings_file_states_every_setting_at_its_default() -> None:

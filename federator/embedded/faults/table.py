@@ -10,10 +10,13 @@ def _number(row: Fault) -> tuple[int, str]:
     return int(row.number.removeprefix("F")), row.name
 
 
-_ROWS: tuple[Fault, ...] = (*requests.ROWS, *watches.ROWS, *partitions.ROWS)
-FAULTS: Mapping[str, Fault] = {
-    row.name: row for row in sorted((*requests.ROWS, *watches.ROWS, *partitions.ROWS), key=_number)
-}
+_ROWS: tuple[Fault, ...] = (
+    *requests.ROWS,
+    *watches.ROWS,
+    *partitions.ROWS,
+)
+
+FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted(_ROWS, key=_number)}
 REQUEST_FAULTS: Mapping[str, RequestFault] = {
     name: row for name, row in FAULTS.items() if isinstance(row, RequestFault)
 }
