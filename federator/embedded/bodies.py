@@ -75,13 +75,15 @@ def read_patch(request: ApiRequest, media: str) -> Any:
         if not isinstance(value, dict):
             raise refusals.bad_request(f"error decoding YAML: cannot unmarshal {_go_kind(value)} into an object")
         return value
-    # A JSON patch of who ignores unknown fields is read by a library with its own words.
-    lenient = media == "application/json-patch+json" and request.param("fieldValidation") == "Ignore"
+    # Whoever ignores unknown fields has the document read by a library with its own words.
+    ignoring = request.param("fieldValidation") == "Ignore"
+    lenient = media == "application/json-patch+json" and ignoring
     prefix = "" if media == "application/strategic-merge-patch+json" or lenient else "error decoding patch: "
     try:
         value = _decode(request.body)
     except _BROKEN:
-        raise refusals.bad_request(prefix + json_trouble(request.body)[0]) from None
+        trouble = "Invalid JSON Patch" if media == _MERGE and ignoring else prefix + json_trouble(request.body)[0]
+        raise refusals.bad_request(trouble) from None
     is_list = media == "application/json-patch+json"
     target = "[]handlers.jsonPatchOp" if is_list else "map[string]interface {}"
     target = "jsonpatch.Patch" if lenient else target
@@ -90,11 +92,14 @@ def read_patch(request: ApiRequest, media: str) -> Any:
     if value is None:
         # A null is no operations, or no changes.
         return [] if is_list else {}
-    if isinstance(value, str | int | float) and media == _MERGE and request.param("fieldValidation") == "Ignore":
-        # Whoever ignores unknown fields has the document read later, by somebody of fewer words.
+    if isinstance(value, str | int | float) and media == _MERGE and ignoring:
         raise refusals.bad_request("Invalid JSON Patch")
     if not isinstance(value, list if is_list else dict):
         raise refusals.bad_request(f"{prefix}json: cannot unmarshal {_go_kind(value)} into Go value of type {target}")
+    odd = next((step for step in value if not isinstance(step, dict | None)), None) if lenient else None
+    if odd is not None:
+        text = f"json: cannot unmarshal {_go_kind(odd)} into Go value of type jsonpatch.Operation"
+        raise refusals.bad_request(text)
     return value
 
 

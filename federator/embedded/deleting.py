@@ -79,16 +79,20 @@ def remove(ctx: Context, info: ResourceInfo, old: Revision, opts: DeleteOptions)
     name = metadata["name"]
     if info.key == _NAMESPACES and name in _IMMORTAL:
         raise refusals.forbidden(info.group, info.plural, name, "this namespace may not be deleted")
+    grace_s = _grace_s(info, old.obj, opts.grace_s)
+    finalizers = _wanted_finalizers(info, old.obj, opts)
+    left_s = metadata.get("deletionGracePeriodSeconds", 0)
+    if left_s and (opts.grace_s is None or opts.grace_s >= left_s):
+        # The time of a deletion under way may only be shortened, and without that other wishes are not heard.
+        grace_s, finalizers = left_s, None
     return ctx.store.delete(
         cohabitants.home(info),
         metadata.get("namespace", ""),
         name,
         uid=opts.uid,
         expect=opts.resource_version,
-        grace_s=_grace_s(info, old.obj, opts.grace_s),
-        finalizers=_finalizers(metadata, _propagation(info, opts))
-        if info.key != _NAMESPACES
-        else _held(metadata, opts),
+        grace_s=grace_s,
+        finalizers=finalizers,
         # Their way out has two steps, even when nobody waits between them.
         marks_first=info.key == _PODS,
         dry_run=opts.dry_run,
@@ -115,11 +119,23 @@ def _propagation(info: ResourceInfo, opts: DeleteOptions) -> str:
     return _ORPHAN_POLICY if info.key == _JOBS and not opts.is_policy_given else opts.propagation
 
 
+def _wanted_finalizers(info: ResourceInfo, obj: JsonObject, opts: DeleteOptions) -> list[str] | None:
+    metadata = obj["metadata"]
+    if info.key != _NAMESPACES or not obj["spec"].get("finalizers"):
+        return _finalizers(metadata, _propagation(info, opts))
+    # While it ends, a namespace takes no further wishes.
+    return None if "deletionTimestamp" in metadata else _held(metadata, opts)
+
+
 def _held(metadata: JsonObject, opts: DeleteOptions) -> list[str] | None:
     """A namespace only gains the finalizer of a policy: what it holds is none of its dependents."""
-    wanted = {"Orphan": _ORPHAN, "Foreground": _FOREGROUND}.get(opts.propagation)
+    if not opts.is_policy_given:
+        return None
+    foreground = opts.propagation == "Foreground" or opts.is_cascade_asked
+    wanted = [_ORPHAN] if opts.propagation == _ORPHAN_POLICY else [_FOREGROUND] if foreground else []
     found = metadata.get("finalizers") or []
-    return None if wanted is None or wanted in found else [*found, wanted]
+    kept = [name for name in found if name in wanted or name not in {_ORPHAN, _FOREGROUND}]
+    return kept + [name for name in wanted if name not in found]
 
 
 def _finalizers(metadata: JsonObject, propagation: str) -> list[str] | None:

@@ -120,6 +120,14 @@ def capped(entries: list[Entry]) -> list[Entry]:
     return [entry for entry in entries if entry not in ancient] + list(merged.values())
 
 
+def key(entry: Mapping[str, Any]) -> str:
+    """What messages about several managers are ordered by: the text that a real server knows a manager by."""
+    fields = ["manager", "operation", "apiVersion", "subresource"]
+    if entry.get("operation") == "Apply":
+        fields.remove("apiVersion")
+    return msgspec.json.encode({field: entry[field] for field in fields if entry.get(field)}).decode()
+
+
 def printed(entry: Mapping[str, Any]) -> str:
     """A manager as messages name it: `"one"`, `"two" using apps/v1`."""
     text = json.dumps(entry.get("manager", ""), ensure_ascii=False)

@@ -9,8 +9,7 @@ tolerations, and so on.
 from collections.abc import Callable
 from typing import Any, Final
 
-from federator.embedded import crds, defaults, pod_admission
-from federator.embedded.pruning import copy_json
+from federator.embedded import crds, defaults, pod_admission, service_addresses
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.schema import Node
 
@@ -20,7 +19,6 @@ _KEEPS_STATUS: Final = frozenset({("", "nodes")})
 """Kinds whose status may be set on create (kubelets register themselves with one)."""
 
 _SERVER_FIELDS: Final = ("apiVersion", "kind", "metadata")
-GENERATED_SERVICE_FIELDS: Final = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")
 
 
 def prepare_create(obj: Object, info: ResourceInfo, *, uid: str) -> None:
@@ -123,6 +121,17 @@ def _daemon_set(ds: Object, uid: str) -> None:
 def _pod(pod: Object, uid: str) -> None:
     pod_admission.admit(pod)
     pod["status"] = {"phase": "Pending", "qosClass": pod_admission.quality(pod)}
+    if pod["spec"].get("schedulingGates"):
+        pod["status"]["conditions"] = [
+            {
+                "type": "PodScheduled",
+                "status": "False",
+                "lastProbeTime": None,
+                "lastTransitionTime": pod["metadata"]["creationTimestamp"],
+                "reason": "SchedulingGated",
+                "message": "Scheduling is blocked due to non-empty scheduling gates",
+            }
+        ]
 
 
 def _priority_class(priority: Object, uid: str) -> None:
@@ -137,47 +146,6 @@ def _definition(crd: Object, uid: str) -> None:
 
 def _updated_definition(crd: Object, old: Object) -> None:
     crds.share_schemas(crd)
-
-
-def _updated_service(service: Object, old: Object) -> None:
-    """Addresses and node ports stay when an update leaves them out."""
-    spec, before = service["spec"], old.get("spec", {})
-    if spec.get("type") == "ExternalName" or before.get("type") == "ExternalName":
-        return
-    _follow_cluster_ip(spec, before)
-    if not spec.get("clusterIP") and "clusterIPs" not in spec:
-        for key in GENERATED_SERVICE_FIELDS:
-            if key in before and key not in spec:
-                spec[key] = copy_json(before[key])
-    elif spec.get("clusterIP") == before.get("clusterIP"):
-        for key in GENERATED_SERVICE_FIELDS[1:]:
-            if key in before and key not in spec:
-                spec[key] = copy_json(before[key])
-    _keep_node_ports(spec, before)
-
-
-def _follow_cluster_ip(spec: Object, before: Object) -> None:
-    """`clusterIP` and `clusterIPs` say the same; an update of one of them moves the other along."""
-    one, many = spec.get("clusterIP", ""), spec.get("clusterIPs")
-    if one and one != before.get("clusterIP", "") and many == before.get("clusterIPs"):
-        spec["clusterIPs"] = [one]
-    elif many and many != before.get("clusterIPs") and one == before.get("clusterIP", ""):
-        spec["clusterIP"] = many[0]
-
-
-def _keep_node_ports(spec: Object, before: Object) -> None:
-    if spec.get("type") in ("NodePort", "LoadBalancer"):
-        ports = {(port.get("port"), port.get("protocol")): port for port in before.get("ports", ())}
-        for port in spec.get("ports", ()):
-            known = ports.get((port.get("port"), port.get("protocol")))
-            if known is not None and "nodePort" in known:
-                port.setdefault("nodePort", known["nodePort"])
-    elif before.get("type") in ("NodePort", "LoadBalancer"):
-        # Going back to an internal service gives the node ports up.
-        old_ports = {port.get("nodePort") for port in before.get("ports", ())}
-        for port in spec.get("ports", ()):
-            if port.get("nodePort") in old_ports:
-                port.pop("nodePort", None)
 
 
 def _updated_daemon_set(ds: Object, old: Object) -> None:
@@ -203,33 +171,10 @@ _ON_CREATE: Final[dict[tuple[str, str], Callable[[Object, str], None]]] = {
 
 _ON_UPDATE: Final[dict[tuple[str, str], Callable[[Object, Object], None]]] = {
     ("", "namespaces"): _updated_namespace,
-    ("", "services"): _updated_service,
+    ("", "services"): service_addresses.keep,
     ("apps", "daemonsets"): _updated_daemon_set,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _updated_definition,
 }
-
-
-def allocate_service_addresses(
-    service: Object, ip: Callable[[], str], port: Callable[[], int], old: Object | None = None
-) -> None:
-    """Fills in the addresses and node ports of a Service. `ip` and `port` give free ones, once per value needed."""
-    spec = service["spec"]
-    if spec.get("type") == "ExternalName":
-        return
-    if not spec.get("clusterIP"):
-        spec["clusterIP"] = (spec.get("clusterIPs") or [None])[0] or ip()
-    spec.setdefault("clusterIPs", [spec["clusterIP"]])
-    # A headless service without a selector may point anywhere, so it is given both families.
-    anywhere = spec["clusterIP"] == "None" and not spec.get("selector")
-    spec.setdefault("ipFamilies", ["IPv4", "IPv6"] if anywhere else ["IPv4"])
-    spec.setdefault("ipFamilyPolicy", "RequireDualStack" if anywhere else "SingleStack")
-    wants_ports = spec.get("type") == "NodePort" or (
-        spec.get("type") == "LoadBalancer" and spec.get("allocateLoadBalancerNodePorts", True)
-    )
-    if wants_ports:
-        for item in spec.get("ports", ()):
-            if not item.get("nodePort"):
-                item["nodePort"] = port()
 
 
 def status_node(info: ResourceInfo) -> Node | None:

@@ -63,7 +63,7 @@ def endpoints(obj: JsonObject, now: float) -> list[Any]:
 
 
 def endpoint_slice(obj: JsonObject, now: float) -> list[Any]:
-    ports = [str(port.get("port") or port.get("name") or "*") for port in obj.get("ports") or ()]
+    ports = [str(port.get("port", port.get("name", "*"))) for port in obj.get("ports") or ()]
     addresses = [address for endpoint in obj.get("endpoints") or () for address in endpoint.get("addresses") or ()]
     shown = [
         rowparts.listed(ports).replace(rowparts.NONE, "<unset>"),

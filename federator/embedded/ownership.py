@@ -235,7 +235,7 @@ def _pruned(merged: Object, before: Entry, claimed: Trie, others: list[Entry], r
 def _conflicts(others: list[Entry], changed: Trie | None) -> list[tuple[str, Conflict]]:
     """(manager as printed, conflict) for every changed path somebody else owns."""
     found = []
-    for entry in sorted(others, key=managers.printed):
+    for entry in sorted(others, key=managers.key):
         overlap = fieldsets.intersection(entry.get("fieldsV1") or {}, changed) if changed is not None else None
         if overlap is not None:
             name = managers.printed(entry)
@@ -249,7 +249,7 @@ def conflict_message(conflicts: list[Conflict]) -> str:
     if len(conflicts) == 1:
         return f"Apply failed with 1 conflict: {conflicts[0].message}: {conflicts[0].field}"
     lines: list[str] = []
-    for message in sorted({conflict.message for conflict in conflicts}):
+    for message in dict.fromkeys(conflict.message for conflict in conflicts):
         lines.append(f"conflicts with {message.removeprefix('conflict with ')}:")
         lines += [f"- {conflict.field}" for conflict in conflicts if conflict.message == message]
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)

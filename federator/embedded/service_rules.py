@@ -8,6 +8,7 @@ from federator.embedded import pod_rules
 from federator.embedded.fielderrors import FieldError, GoStruct, duplicate, forbidden, invalid, not_supported, required
 from federator.embedded.metadata_rules import dns_label, label_value, qualified_name, subdomain
 from federator.embedded.pod_rules import named, one_of, port_number, port_or_name
+from federator.embedded.service_addresses import needs_health_check
 
 Struct = Mapping[str, Any]
 
@@ -22,6 +23,9 @@ def service(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     if not ports and not headless and kind != "ExternalName":
         yield required("spec.ports")
     if kind == "ExternalName":
+        for key in ("clusterIPs", "ipFamilies", "ipFamilyPolicy"):
+            if spec.get(key) or (key == "clusterIPs" and spec.get("clusterIP")):
+                yield forbidden(f"spec.{key}", "may not be set for ExternalName services")
         if not spec.get("externalName"):
             yield required("spec.externalName")
         else:
@@ -40,6 +44,7 @@ def service(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     yield from one_of(affinity, ("ClientIP", "None"), "spec.sessionAffinity")
     yield from one_of(kind, _SERVICE_TYPES, "spec.type")
     yield from _policies(spec)
+    yield from _balancer(spec, old)
     yield from _port_uniqueness(ports)
     yield from _addresses(spec)
     if old is not None:
@@ -55,6 +60,13 @@ def _policies(spec: Struct) -> Iterator[FieldError]:
     )
     if family is not None and family not in _FAMILY_POLICIES:
         yield not_supported("spec.ipFamilyPolicy", family, _FAMILY_POLICIES)
+    anywhere = spec.get("clusterIP") == "None" and not spec.get("selector")
+    if spec.get("type") != "ExternalName" and not anywhere:
+        if family == "RequireDualStack":
+            yield invalid("spec.ipFamilyPolicy", family, "this cluster is not configured for dual-stack services")
+        for index, one in enumerate(spec.get("ipFamilies") or ()):
+            if one == "IPv6":
+                yield invalid(f"spec.ipFamilies[{index}]", one, "not configured on this cluster")
     external = spec.get("type") in ("NodePort", "LoadBalancer") or spec.get("externalIPs")
     if traffic is not None and not external:
         text = "may only be set for externally-accessible services"
@@ -62,6 +74,25 @@ def _policies(spec: Struct) -> Iterator[FieldError]:
     for key, value in (("externalTrafficPolicy", traffic if external else None), ("internalTrafficPolicy", inside)):
         if value is not None and value not in ("Cluster", "Local"):
             yield not_supported(f"spec.{key}", value, ("Cluster", "Local"))
+
+
+def _balancer(spec: Struct, old: Struct | None) -> Iterator[FieldError]:
+    before = (old or {}).get("spec") or {}
+    wanted, port = spec.get("loadBalancerClass"), spec.get("healthCheckNodePort", 0)
+    if spec.get("type") != "LoadBalancer":
+        if wanted is not None:
+            yield forbidden("spec.loadBalancerClass", "may only be used when `type` is 'LoadBalancer'")
+    else:
+        if before.get("type") == "LoadBalancer" and wanted != before.get("loadBalancerClass"):
+            yield invalid("spec.loadBalancerClass", wanted, "may not change once set")
+        if wanted is not None:
+            yield from named(wanted, qualified_name, "spec.loadBalancerClass")
+    if not needs_health_check(spec):
+        if port:
+            text = "may only be set when `type` is 'LoadBalancer' and `externalTrafficPolicy` is 'Local'"
+            yield invalid("spec.healthCheckNodePort", port, text)
+    elif needs_health_check(before) and port != before.get("healthCheckNodePort"):
+        yield forbidden("spec.healthCheckNodePort", "field is immutable")
 
 
 def _service_port(port: Struct, at: str, needs_name: bool, names: set[str]) -> Iterator[FieldError]:
@@ -99,6 +130,10 @@ def _port_uniqueness(ports: list[Struct]) -> Iterator[FieldError]:
 
 
 def _addresses(spec: Struct) -> Iterator[FieldError]:
+    one, many = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
+    if spec.get("type") != "ExternalName" and one != (many or [""])[0]:
+        text = "first value must match `clusterIP`" if one else "must be empty when `clusterIP` is not specified"
+        yield invalid("spec.clusterIPs", many, text)
     for index, address in enumerate(spec.get("clusterIPs") or ()):
         if address == "None":
             continue

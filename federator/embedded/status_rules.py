@@ -40,10 +40,10 @@ def _balancer(kind: str) -> Iterator[FieldError]:
 def _parts(status: Struct) -> Iterator[FieldError]:
     for name in _PARTS:
         if status.get(name, 0) > status.get("replicas", 0):
-            yield invalid(f"status.{name}", status[name], "cannot be greater than status.replicas")
+            yield invalid(f"status.{name}", status.get(name, 0), "cannot be greater than status.replicas")
     if status.get("availableReplicas", 0) > status.get("readyReplicas", 0):
         text = "cannot be greater than status.readyReplicas"
-        yield invalid("status.availableReplicas", status["availableReplicas"], text)
+        yield invalid("status.availableReplicas", status.get("availableReplicas", 0), text)
 
 
 def _namespace(status: Struct, *, is_leaving: bool) -> Iterator[FieldError]:

@@ -238,10 +238,17 @@ class Store:
 
     def _mark(self, resource: ResourceInfo, metadata: JsonObject, grace_s: int) -> None:
         """Marks metadata as being deleted `grace_s` seconds from now; a later mark may only shorten the wait."""
-        first = "deletionTimestamp" not in metadata
-        if not first and grace_s >= metadata.get("deletionGracePeriodSeconds", 0):
-            return
-        metadata["deletionTimestamp"] = clocks.stamp(self.clock.now() + grace_s)
+        first, now = "deletionTimestamp" not in metadata, self.clock.now()
+        until = now + grace_s
+        if not first:
+            before = metadata.get("deletionGracePeriodSeconds", 0)
+            if grace_s >= before:
+                return
+            # The time counts from the first wish. What is over already keeps a second for whoever ends it.
+            until = clocks.parse(metadata["deletionTimestamp"]) - before + grace_s
+            if until < now:
+                until, grace_s = now, min(grace_s, 1)
+        metadata["deletionTimestamp"] = clocks.stamp(until)
         if resource.key != _NAMESPACES:
             metadata["deletionGracePeriodSeconds"] = grace_s
         if first and "generation" in metadata:

@@ -262,6 +262,8 @@ def _with_claims(spec: Struct) -> Struct:
 def job(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     """A Job; its template, selector and completion mode are immutable."""
     spec = obj.get("spec") or {}
+    if old is None:
+        yield from _generated_selector(obj, spec)
     yield from job_spec(spec, "spec")
     wanted = spec.get("selector")
     if wanted is None:
@@ -273,6 +275,24 @@ def job(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
         yield invalid("spec.template.metadata.labels", _template_labels(spec), text)
     if old is not None:
         yield from _job_update(obj, old)
+
+
+def _generated_selector(obj: Struct, spec: Struct) -> Iterator[FieldError]:
+    """A job that does not select by hand has the labels that the server gave its pods, and selects by them alone."""
+    if spec.get("manualSelector") or spec.get("selector") is None:
+        return
+    uid, name = obj["metadata"]["uid"], obj["metadata"].get("name", "")
+    wanted = {"controller-uid": uid, "job-name": name}
+    wanted |= {f"batch.kubernetes.io/{key}": value for key, value in wanted.items()}
+    labels = _template_labels(spec) or {}
+    for key, value in wanted.items():
+        at = f"spec.template.metadata.labels[{key}]"
+        if key not in labels:
+            yield required(at, f"must be '{value}'")
+        elif labels[key] != value:
+            yield invalid(at, labels, f"must be '{value}'")
+    if not matches(spec["selector"], wanted):
+        yield invalid("spec.selector", spec["selector"], "`selector` not auto-generated")
 
 
 def _job_update(obj: Struct, old: Struct) -> Iterator[FieldError]:

@@ -20,6 +20,7 @@ from federator.embedded import (
     ownership,
     pruning,
     refusals,
+    service_addresses,
     validation,
     views,
 )
@@ -110,7 +111,7 @@ def create_object(
     natives.prepare_create(fresh, info, uid=metadata["uid"])
     if info.key == _SERVICES:
         _check_address(ctx, fresh)
-        natives.allocate_service_addresses(fresh, ctx.addresses.pick, ctx.addresses.pick_port)
+        service_addresses.allocate(fresh, ctx.addresses.pick, ctx.addresses.pick_port)
     _refuse_errors(info, metadata["name"], validation.check(fresh, None, info), fresh["kind"])
     with warning(tuple(validation.warnings(fresh, None, info))):
         # A trial does not come as far as the storage, which is what minds.
@@ -201,7 +202,7 @@ def update_object(
     else:
         natives.prepare_update(fresh, old.obj, info)
         if info.key == _SERVICES:
-            natives.allocate_service_addresses(fresh, ctx.addresses.pick, ctx.addresses.pick_port, old.obj)
+            service_addresses.allocate(fresh, ctx.addresses.pick, ctx.addresses.pick_port)
     _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource), fresh["kind"])
     if info.key == ctx.registry.crd.key and not status:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())

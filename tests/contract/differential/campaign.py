@@ -1,6 +1,7 @@
 """Runs many sequences, counts what they covered and collects what differs. Used by the soak and by the test."""
 
 import asyncio
+import traceback
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -69,7 +70,12 @@ async def run(real: Transport, seeds: Iterable[int], *, shrink: bool = True, lab
     for seed in seeds:
         steps = generate.sequence(seed)
         arena = compare.Arena(real, f"{label}{seed}-", definitions())
-        found = await arena.differences(steps)
+        try:
+            found = await arena.differences(steps)
+        except Exception:
+            # One of the two broke down, which is the worst difference of all.
+            found = []
+            report.failures.append((seed, traceback.format_exc()))
         report.sequences += 1
         report.requests += len(steps)
         report.covered.update((step.kind, step.verb) for step in steps)

@@ -56,7 +56,7 @@ class Masker:
             return [self._tree(item, name) for item in value]
         if isinstance(value, str):
             return self._text(value, name)
-        if name == "nodePort" and isinstance(value, int) and value >= 30000:
+        if name in {"nodePort", "healthCheckNodePort"} and isinstance(value, int) and value >= 30000:
             return "port"
         if not isinstance(value, dict):
             return value
@@ -75,6 +75,10 @@ class Masker:
             elif key == "managedFields" and isinstance(child, list):
                 # Their order depends on which second each was written in.
                 found[key] = sorted((self._tree(item) for item in child), key=repr)
+            elif key == "metadata" and isinstance(child, dict) and _is_namespace(value):
+                # Those that deletions add to namespaces come in the order of a map.
+                held = {"finalizers": sorted(child["finalizers"])} if isinstance(child.get("finalizers"), list) else {}
+                found[key] = self._tree({**child, **held})
             else:
                 found[self._text(key, "")] = self._tree(child, key)
         return found
@@ -109,6 +113,10 @@ class Masker:
     def _named(self, sort: str, value: str) -> str:
         known = self._names.setdefault(sort, {})
         return known.setdefault(value, f"{sort}-{len(known) + 1}")
+
+
+def _is_namespace(value: Object) -> bool:
+    return isinstance(value.get("spec"), dict) and "finalizers" in value["spec"]
 
 
 def _settled_bookmark(event: Object) -> Object:

@@ -8,7 +8,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from federator.embedded import builtins, crds, defaults, natives, ownership, patches, pruning, validation
+from federator.embedded import (
+    builtins,
+    crds,
+    defaults,
+    natives,
+    ownership,
+    patches,
+    pruning,
+    service_addresses,
+    validation,
+)
 from federator.embedded.resources import ResourceInfo
 
 FOLDER = Path(__file__).parent / "recorded"
@@ -111,11 +121,12 @@ def _decoded(body: Any, info: ResourceInfo, namespace: str | None, strict: bool)
 
 def _stored(fresh: dict[str, Any], live: dict[str, Any] | None, info: ResourceInfo) -> dict[str, Any]:
     if live is None:
+        fresh["metadata"]["uid"] = "the-uid"
         natives.prepare_create(fresh, info, uid="the-uid")
     else:
         natives.prepare_update(fresh, live, info)
     if info.key == ("", "services"):
-        natives.allocate_service_addresses(fresh, lambda: ADDRESS, lambda: 30000, live)
+        service_addresses.allocate(fresh, lambda: ADDRESS, lambda: 30000)
     errors = validation.check(fresh, live, info)
     if errors:
         raise Refused(validation.invalid_message(info, fresh["metadata"].get("name", ""), errors))
