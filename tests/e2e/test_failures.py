@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane import build
-from tests.e2e import failures_fleet, failures_leaders
+from tests.e2e import failures_fleet, failures_kills, failures_leaders
 from tests.e2e.failures_compare import Asked
 from tests.e2e.failures_fleet import FailureFleet
 
@@ -40,4 +40,10 @@ def test_the_other_hub_takes_over_from_a_killed_leader_within_lease_and_retry(gr
 def test_a_leader_that_stood_still_does_no_harm_when_it_goes_on(ground: FailureFleet) -> None:
     asked = Asked(ground, "stopped")
     print(failures_leaders.leader_stopped(ground, asked, stopped_s=20.0, seed=1, rest_s=REST_S))
+    asked.clear()
+
+
+def test_nothing_is_lost_or_doubled_when_processes_are_killed_at_random_moments(ground: FailureFleet) -> None:
+    asked = Asked(ground, "kills")
+    print(failures_kills.random_kills(ground, asked, count=60, kills=6, seed=1, rest_s=REST_S))
     asked.clear()
