@@ -21,6 +21,18 @@ _SCALABLE = {
     ("apps", "statefulsets"): ScalePaths(".spec.replicas", ".status.replicas", ".spec.selector"),
 }
 
+STATUS_RESETS: Mapping[tuple[str, str], tuple[str, ...]] = {
+    ("apps", "deployments"): ("labels",),
+    ("", "pods"): ("ownerReferences", "deletionTimestamp"),
+    ("admissionregistration.k8s.io", "validatingadmissionpolicies"): (
+        "labels",
+        "annotations",
+        "finalizers",
+        "ownerReferences",
+    ),
+}
+"""Fields of metadata that a write to the status sub-resource leaves as they are; it may set all others of a builtin."""
+
 _SELECTABLE = {
     ("", "pods"): (
         ".spec.nodeName",

@@ -5,7 +5,7 @@ and who may do what.
 import random
 from dataclasses import dataclass, field
 
-from federator.embedded import builtins, refusals
+from federator.embedded import builtins, refusals, service_addresses
 from federator.embedded.rbac import Rbac
 from federator.embedded.registry import Registry
 from federator.embedded.revisions import DELETED, Event, JsonObject
@@ -35,8 +35,30 @@ class ServiceAddresses:
         self._next_port = 0
         store.subscribe(builtins.info("", "services"), self._on_service)
 
-    def taken(self, address: str) -> bool:
-        return address in self._used
+    def give(self, service: JsonObject, old: JsonObject | None) -> None:
+        """Fills in what a new Service, or a changed one, lacks. Raises `Refusal` 422 for what it asks for and others
+        have, or nobody can have."""
+        spec, before = service["spec"], (old or {}).get("spec") or {}
+        wanted = spec.get("clusterIP")
+        is_new = old is None or before.get("type") == "ExternalName"
+        if wanted and is_new and wanted in self._used:
+            text = f'["{wanted}"]: failed to allocate IP {wanted}: provided IP is already allocated'
+            raise _refused(service, "spec.clusterIPs", text)
+        if spec.get("type") in ("NodePort", "LoadBalancer"):
+            known = _node_ports(before)
+            for index, item in enumerate(spec.get("ports") or ()):
+                self._check_port(service, index, item.get("nodePort", 0), known)
+        service_addresses.allocate(service, self.pick, self.pick_port)
+
+    def _check_port(self, service: JsonObject, index: int, port: int, known: set[int]) -> None:
+        if not port or port in known:
+            return
+        why = "already allocated" if port in self._used_ports else ""
+        if not self._FIRST_PORT <= port < self._FIRST_PORT + self._PORTS:
+            last = self._FIRST_PORT + self._PORTS - 1
+            why = f"not in the valid range. The range of valid ports is {self._FIRST_PORT}-{last}"
+        if why:
+            raise _refused(service, f"spec.ports[{index}].nodePort", f"{port}: provided port is {why}")
 
     def pick(self) -> str:
         """The next address nobody uses, in order, so that a run can be repeated."""
@@ -70,8 +92,14 @@ class ServiceAddresses:
             self._used_ports.update(_node_ports(spec))
 
 
-def _node_ports(spec: JsonObject) -> list[int]:
-    return [port["nodePort"] for port in spec.get("ports") or () if port.get("nodePort")]
+def _node_ports(spec: JsonObject) -> set[int]:
+    ports = (*(port.get("nodePort", 0) for port in spec.get("ports") or ()), spec.get("healthCheckNodePort", 0))
+    return {port for port in ports if port}
+
+
+def _refused(service: JsonObject, path: str, why: str) -> refusals.Refusal:
+    cause = {"reason": "FieldValueInvalid", "message": f"Invalid value: {why}", "field": path}
+    return refusals.invalid("", "Service", service["metadata"]["name"], [cause])
 
 
 @dataclass(slots=True)

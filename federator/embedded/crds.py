@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from federator.embedded import crd_rules, metadata_rules
-from federator.embedded.fielderrors import FieldError, go_json, invalid, not_supported, required
+from federator.embedded.fielderrors import FieldError, forbidden, go_json, invalid, not_supported, required
 from federator.embedded.resources import PrinterColumn, ResourceInfo, ScalePaths, Subresource
 from federator.embedded.schema import LazyNode, Node
 
@@ -209,6 +209,16 @@ def _spec_problems(spec: dict[str, Any], names: dict[str, Any]) -> Iterator[Fiel
         if not names.get(key):
             yield required(f"spec.names.{key}")
     yield from _name_problems(names)
+    yield from _conversion_problems(spec.get("conversion") or {})
+
+
+def _conversion_problems(conversion: dict[str, Any]) -> Iterator[FieldError]:
+    strategy = conversion.get("strategy", "None")
+    if strategy not in ("None", "Webhook"):
+        yield not_supported("spec.conversion.strategy", strategy, ("None", "Webhook"))
+    if strategy != "Webhook" and conversion.get("webhook"):
+        text = "should not be set when strategy is not set to Webhook"
+        yield forbidden("spec.conversion.webhookClientConfig", text)
 
 
 def _name_problems(names: dict[str, Any]) -> Iterator[FieldError]:

@@ -9,7 +9,7 @@ tolerations, and so on.
 from collections.abc import Callable
 from typing import Any, Final
 
-from federator.embedded import crds, defaults, pod_admission, service_addresses
+from federator.embedded import builtins, crds, defaults, pod_admission, service_addresses
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.schema import Node
 
@@ -48,8 +48,7 @@ def prepare_update(obj: Object, old: Object, info: ResourceInfo) -> None:
 def prepare_status(obj: Object, old: Object, info: ResourceInfo) -> None:
     """Shapes a write to the status sub-resource: everything but the status is the old object's.
 
-    Of metadata only what a status write may change survives: nothing for custom resources, and for builtins labels and
-    annotations of pods and nodes.
+    Of metadata only what a status write may change survives: nothing for custom resources, most for builtins.
     """
     for key in [key for key in obj if key not in ("status", *_SERVER_FIELDS)]:
         if key not in old:
@@ -57,21 +56,15 @@ def prepare_status(obj: Object, old: Object, info: ResourceInfo) -> None:
     for key, value in old.items():
         if key not in ("status", *_SERVER_FIELDS):
             obj[key] = value
-    sent = obj.get("metadata") or {}
-    kept = dict(old.get("metadata") or {})
-    if "managedFields" in sent:
-        kept["managedFields"] = sent["managedFields"]
-    if info.key in _STATUS_MAY_LABEL:
-        for name in ("labels", "annotations"):
-            kept.pop(name, None)
-            if name in sent:
-                kept[name] = sent[name]
-    if "resourceVersion" in sent:
-        kept["resourceVersion"] = sent["resourceVersion"]
+    sent, before = obj.get("metadata") or {}, old.get("metadata") or {}
+    if info.is_builtin:
+        resets = builtins.STATUS_RESETS.get(info.key, ())
+        kept = {name: value for name, value in sent.items() if name not in resets}
+        kept |= {name: before[name] for name in resets if name in before}
+    else:
+        kept = dict(before)
+        kept |= {name: sent[name] for name in ("managedFields", "resourceVersion") if name in sent}
     obj["metadata"] = kept
-
-
-_STATUS_MAY_LABEL: Final = frozenset({("", "pods"), ("", "nodes")})
 
 
 def _zero_status(info: ResourceInfo) -> Any:

@@ -33,6 +33,7 @@ _NEVER_OWNED: Final = frozenset(
         "resourceVersion",
     )
 )
+_IDENTITY: Final = ("name", "namespace", "resourceVersion")
 _OBJECT_META: Final = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 
 
@@ -140,7 +141,7 @@ def _differences(old: Object, new: Object, info: ResourceInfo, subresource: str)
 def _writable(obj: Object, info: ResourceInfo, subresource: str) -> Object:
     if subresource == "status":
         keys = ("metadata", "status") if info.is_builtin else ("status",)
-        return {key: obj[key] for key in keys if key in obj}
+        return _without_resets({key: obj[key] for key in keys if key in obj}, info)
     hidden = ("apiVersion", "kind", "status") if "status" in info.subresources else ("apiVersion", "kind")
     return {key: value for key, value in obj.items() if key not in hidden}
 
@@ -170,7 +171,7 @@ def apply(  # noqa: PLR0917 - as `track`
     stored: list[Entry] = (base.get("metadata") or {}).get("managedFields") or []
     entries = stored
     if live is not None and not stored:
-        entries = track(None, live, "before-first-apply", "Update", info, now)
+        entries = track(None, live, "before-first-apply", "Update", info, now, subresource)
     before = next((entry for entry in entries if managers.is_by(entry, writer)), None)
     others = [entry for entry in entries if entry is not before]
     config = _configured(applied, info, subresource)
@@ -207,10 +208,24 @@ def _check_type(applied: Object, info: ResourceInfo, root: Node) -> None:
 def _configured(applied: Object, info: ResourceInfo, subresource: str) -> Object:
     """The part of a configuration that may be applied here: all but the status, or the status alone."""
     if subresource == "status":
-        return {key: value for key, value in applied.items() if key in ("apiVersion", "kind", "status")}
+        kept = {key: value for key, value in applied.items() if key in ("apiVersion", "kind", "metadata", "status")}
+        metadata = kept.get("metadata")
+        if not info.is_builtin and isinstance(metadata, dict):
+            # It says which object and which version of it is meant, and sets nothing.
+            kept["metadata"] = {key: metadata[key] for key in _IDENTITY if key in metadata}
+        return _without_resets(kept, info)
     if "status" in info.subresources:
         return {key: value for key, value in applied.items() if key != "status"}
     return applied
+
+
+def _without_resets(tree: Object, info: ResourceInfo) -> Object:
+    """Without the metadata that a write of the status does not change."""
+    resets = builtins.STATUS_RESETS.get(info.key, ()) if info.is_builtin else ()
+    metadata = tree.get("metadata")
+    if not resets or not isinstance(metadata, dict):
+        return tree
+    return {**tree, "metadata": {key: value for key, value in metadata.items() if key not in resets}}
 
 
 def _pruned(merged: Object, before: Entry, claimed: Trie, others: list[Entry], root: Node) -> Object:

@@ -121,7 +121,10 @@ def _applied(tree: Any, operation: dict[str, Any]) -> Any:
         return tree
     if op in ("copy", "move"):
         source = _steps(operation.get("from"))
-        value = copy_json(_get(tree, source))
+        # A map's missing key is copied as null, on a real server too.
+        above = _get(tree, source[:-1]) if source else None
+        is_nothing = op == "copy" and isinstance(above, dict) and source[-1] not in above
+        value = None if is_nothing else copy_json(_get(tree, source))
         if op == "move":
             if path[: len(source)] == source and path != source:
                 raise _rejected()

@@ -20,7 +20,6 @@ from federator.embedded import (
     ownership,
     pruning,
     refusals,
-    service_addresses,
     validation,
     views,
 )
@@ -110,8 +109,7 @@ def create_object(
     _name(ctx, metadata)
     natives.prepare_create(fresh, info, uid=metadata["uid"])
     if info.key == _SERVICES:
-        _check_address(ctx, fresh)
-        service_addresses.allocate(fresh, ctx.addresses.pick, ctx.addresses.pick_port)
+        ctx.addresses.give(fresh, None)
     _refuse_errors(info, metadata["name"], validation.check(fresh, None, info), fresh["kind"])
     with warning(tuple(validation.warnings(fresh, None, info))):
         # A trial does not come as far as the storage, which is what minds.
@@ -202,7 +200,7 @@ def update_object(
     else:
         natives.prepare_update(fresh, old.obj, info)
         if info.key == _SERVICES:
-            service_addresses.allocate(fresh, ctx.addresses.pick, ctx.addresses.pick_port)
+            ctx.addresses.give(fresh, old.obj)
     _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource), fresh["kind"])
     if info.key == ctx.registry.crd.key and not status:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
@@ -341,16 +339,6 @@ def _own(
         fresh["metadata"]["managedFields"] = fields
     else:
         fresh["metadata"].pop("managedFields", None)
-
-
-def _check_address(ctx: Context, service: JsonObject) -> None:
-    """A cluster IP that somebody asks for must be free."""
-    wanted = service["spec"].get("clusterIP")
-    if not wanted or not ctx.addresses.taken(wanted):
-        return
-    text = f'Invalid value: ["{wanted}"]: failed to allocate IP {wanted}: provided IP is already allocated'
-    cause = {"reason": "FieldValueInvalid", "message": text, "field": "spec.clusterIPs"}
-    raise refusals.invalid("", "Service", service["metadata"]["name"], [cause])
 
 
 def _refuse_errors(info: ResourceInfo, name: str, errors: list[validation.FieldError], kind: str = "") -> None:
