@@ -130,13 +130,23 @@ def _seq(kind: str, obj: Obj) -> int | None:
 
 
 def ownership(step: Step) -> Iterator[str]:
-    """Our processes change and delete only what carries our fleet's label, in members."""
+    """Our processes change and delete only what carries our fleet's label, or (somebody took that off) our mark, or is
+    controlled by a slice of ours, in members."""
     if not step.writer or step.old is None or step.cluster == "host":
         return
     if step.kind not in NATIVES and step.kind not in kinds.WORKLOADS:
         return
-    if names.FLEET_LABEL not in (step.old["metadata"].get("labels") or {}):
-        yield f"{step.name}: {step.writer} changed an object that is not ours"
+    if names.FLEET_LABEL in (step.old["metadata"].get("labels") or {}) or _marked(step.kind, step.old):
+        return
+    owners = {one["uid"]: one["kind"] for one in step.old["metadata"].get("ownerReferences") or () if one["controller"]}
+    for kind in sorted(set(owners.values()) & set(kinds.WORKLOADS)):
+        if any(obj["metadata"]["uid"] in owners and _marked(kind, obj) for obj in step.all_of(kind, step.cluster)):
+            return
+    yield f"{step.name}: {step.writer} changed an object that is not ours"
+
+
+def _marked(kind: str, obj: Obj) -> bool:
+    return kind in kinds.WORKLOADS and kinds.verbs_of(kind).read_mark(obj) is not None
 
 
 def quota_kept(step: Step) -> Iterator[str]:

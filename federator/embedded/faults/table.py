@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from federator.embedded.faults import partitions, requests, watches
+from federator.embedded.faults import objects, partitions, requests, watches
 from federator.embedded.faults.rows import Episode, Fault, RequestFault
 
 
@@ -14,6 +14,7 @@ _ROWS: tuple[Fault, ...] = (
     *requests.ROWS,
     *watches.ROWS,
     *partitions.ROWS,
+    *objects.ROWS,
 )
 
 FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted(_ROWS, key=_number)}
