@@ -15,7 +15,7 @@ from federator.member import jobs, rows
 from federator.member.caches import native_ref
 from federator.member.options import MemberOptions
 from federator.member.rows import NativeKey, NativeRow
-from federator.model import diffs
+from federator.model import diffs, names
 from federator.model.steps import Apply, Delete, Patch, Step
 
 JOB_MUTABLE: Final = ("parallelism", "suspend")
@@ -159,13 +159,13 @@ class Scene:
 def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene: Scene) -> Plan:
     """One slice's next steps: applies in the order of `wanted`, then removals of what it controls beyond that."""
     found = Plan()
-    names: set[NativeKey] = set()
+    kept: set[NativeKey] = set()
     for body in wanted:
         key = native_key(body)
-        names.add(key)
+        kept.add(key)
         _compare(key, body, scene, found)
     for row in owned:
-        if row.key in names or not row.managed or row.deleting:
+        if row.key in kept or not row.managed or row.deleting:
             continue
         if row.key[0] == "Job" and not jobs.stopping(row):
             # Stopped first: while it runs, what it completes could not be recorded as fast as it happens.
@@ -191,7 +191,7 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         # Without force: should a foreign object of this name have come meanwhile, its owner wins and we hear of it.
         found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
         return
-    if row.owner_uid != scene.slice_uid:
+    if row.owner_uid != scene.slice_uid and not _orphaned(row, body):
         if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
             found.ending.append(key)  # left by an earlier slice of this name; the garbage collector is on its way
         # What several workloads may name alike (a service account) has no owner: once there, it is left as it is.
@@ -210,6 +210,13 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         found.stubborn.append(key)
     else:
         found.work.append(Work(key, step, want, body))
+
+
+def _orphaned(row: NativeRow, body: Mapping[str, Any]) -> bool:
+    """Whether we made it for this very workload and nobody controls it any more: somebody deleted the slice, and told
+    the server to leave what hung on it (`kubectl delete --cascade=orphan`)."""
+    mine = body["metadata"].get("labels", {}).get(names.WORKLOAD_UID_LABEL, "")
+    return row.managed and not row.owner_uid and bool(mine) and row.workload_uid == mine
 
 
 def _step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, surely: bool) -> Step | None:
@@ -233,6 +240,8 @@ def _job_step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, live: Any
     if live is None:
         live = {"spec": row.spec}
         want = {"spec": {name: value for name, value in spec.items() if name in row.spec}}
+    if not row.owner_uid and (owners := body["metadata"].get("ownerReferences")):
+        want["metadata"] = {**want.get("metadata", {}), "ownerReferences": owners}
     patch = diffs.merge_patch(live, want)
     return Patch(native_ref(key), patch, uid=row.uid) if patch else None
 

@@ -110,6 +110,8 @@ class NativeRow:
     """The few fields of spec that roll-up reads: replicas, type, completions, parallelism."""
     shards: Range | None = None
     """The shards that a Job runs, None for anything else."""
+    workload_uid: str = ""
+    """The workload that its label names, "" for none."""
 
     def as_object(self) -> dict[str, Any]:
         """What judging its health takes."""
@@ -141,6 +143,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         generation=raw.integer(meta, "generation"),
         spec={name: spec[name] for name in _KEPT_SPEC if name in spec},
         shards=jobsets.piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
+        workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
     )
 
 

@@ -7,6 +7,7 @@ from federator.member import comparing, rows
 from federator.member.comparing import Plan, Scene, Verdicts
 from federator.member.options import MemberOptions
 from federator.member.rows import NativeRow
+from federator.model import names
 from federator.model.steps import Apply, Delete, Patch
 
 OWNER = {"apiVersion": "pinterest.com/v1beta1", "kind": "PinterestService", "name": "web", "uid": "slice-1"}
@@ -90,6 +91,25 @@ def test_a_foreign_object_of_our_name_is_a_conflict_and_not_touched() -> None:
     for owner in (None, "another-slice"):
         plan = planned([body], [live(native("Service", "web", {"type": "NodePort"}, owner=owner))])
         assert (plan.work, plan.conflicts) == ([], [("Service", "feed", "web")])
+
+
+def test_what_we_made_for_this_workload_and_lost_its_owner_is_ours_again() -> None:
+    meta = {"labels": {"app.kubernetes.io/managed-by": "federator", names.WORKLOAD_UID_LABEL: "workload-1"}}
+    for kind, spec in (("Deployment", {"replicas": 3}), ("Job", {"parallelism": 3})):
+        body = native(kind, "web", spec, **meta)
+        plan = planned([body], [live(native(kind, "web", spec, owner=None, **meta))])
+        assert (len(plan.work), plan.conflicts) == (1, [])
+        step = plan.work[0].step
+        written = step.body if isinstance(step, Apply | Patch) else {}
+        assert written["metadata"]["ownerReferences"] == body["metadata"]["ownerReferences"]
+
+
+def test_what_we_made_for_another_workload_of_the_name_is_not_taken_over() -> None:
+    meta = {"labels": {"app.kubernetes.io/managed-by": "federator", names.WORKLOAD_UID_LABEL: "workload-1"}}
+    other = {"labels": {**meta["labels"], names.WORKLOAD_UID_LABEL: "workload-0"}}
+    body = native("Service", "web", {"type": "ClusterIP"}, **meta)
+    plan = planned([body], [live(native("Service", "web", {"type": "ClusterIP"}, owner=None, **other))])
+    assert (plan.work, plan.conflicts) == ([], [("Service", "feed", "web")])
 
 
 def test_what_an_earlier_slice_of_the_name_left_is_waited_for() -> None:
