@@ -55,6 +55,8 @@ class Federation:
     """How pods of the members behave that say nothing about it."""
     host: EmbeddedCluster = field(init=False)
     members: dict[str, EmbeddedCluster] = field(init=False, default_factory=dict)
+    aliases: dict[str, str] = field(init=False, default_factory=dict)
+    """Names of MemberClusters that stand for a member of another name."""
     hubs: int = 1
     processes: dict[str, HubProcess] = field(init=False, default_factory=dict)
     """The hubs by name, as last started."""
@@ -101,7 +103,7 @@ class Federation:
 
     async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any], *, process: str = "hub") -> Transport:
         """How a hub reaches a member here: by name, whatever its Secret says."""
-        name = obj["metadata"]["name"]
+        name = self.aliases.get(obj["metadata"]["name"], obj["metadata"]["name"])
         if name not in self.members:
             raise ValueError(f"there is no embedded cluster named {name}")
         return self._transport(process, name)

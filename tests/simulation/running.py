@@ -17,6 +17,7 @@ from federator.api.placementdecision import decision_facts
 from federator.embedded import virtualtime
 from federator.embedded.faults.lives import keeper
 from federator.embedded.revisions import DELETED, Event
+from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.member.caches import NATIVES
@@ -123,16 +124,20 @@ class Run:
         self.steps = 0
         self.changes: Counter[str] = Counter()
         for name, cluster in self.world.clusters.items():
-            cluster.store.subscribe_all(lambda event, name=name: self._step(name, event))  # type: ignore[misc]
+            self._look_at(name, cluster)
+        self.world.on_cluster.append(self._look_at)
         self.notes = generator(parameters.seed, "notes")
 
-    def _step(self, cluster: str, event: Event) -> None:
+    def _look_at(self, name: str, cluster: EmbeddedCluster) -> None:
+        cluster.store.subscribe_all(lambda event: self._step(name, cluster, event))
+
+    def _step(self, name: str, cluster: EmbeddedCluster, event: Event) -> None:
         """Every rule at every write. Runs inside the write, so it only takes note."""
         self.steps += 1
         life = WRITER.get()
         step = invariants.Step(
-            clusters=self.world.clusters,
-            cluster=cluster,
+            clusters={**{one: self.world.facing(one) for one in self.world.clusters}, name: cluster},
+            cluster=name,
             writer=life.name if life is not None else "",
             kind=event.current.obj["kind"],
             old=event.previous.obj if event.previous is not None else None,

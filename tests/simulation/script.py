@@ -4,6 +4,7 @@ The script does not look at the federation, so the same seed asks for the same e
 ends with every cluster open again, because what a cordoned one holds depends on when it was cordoned.
 """
 
+import asyncio
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -52,7 +53,14 @@ async def perform(action: Action, host: Client) -> None:
     if action.what in ("create", "re-create"):
         await host.create(ref, whole(action))
     elif action.what != "delete":
-        await host.patch(ref, action.body)
+        while True:
+            try:
+                await host.patch(ref, action.body)
+                return
+            except errors.NotFound:
+                if action.kind != "MemberCluster":
+                    raise
+            await asyncio.sleep(0.5)  # it has left for a while, and is joined again
 
 
 def whole(action: Action) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from federator.embedded import builtins, fleetfile
 from federator.embedded import crds as served
 from federator.embedded.defaults import fill
 from federator.embedded.faults.clocks import ProcessClock
-from federator.embedded.faults.links import Links, LinkTransport
+from federator.embedded.faults.links import Cut, Links, LinkTransport
 from federator.embedded.faults.lives import LIFE, Life
 from federator.embedded.faults.rows import HUB, RequestFault, Sending, is_hub
 from federator.embedded.faults.schedules import Schedule, Seeded
@@ -98,6 +98,26 @@ class Wire:
         await self.inner.close()
 
 
+class Address:
+    """The address of a cluster: requests go to whatever stands there when they are sent."""
+
+    def __init__(self, world: "World", cluster: str) -> None:
+        self.world = world
+        self.cluster = cluster
+        self._to: tuple[EmbeddedCluster, Transport] | None = None
+
+    async def request(self, request: Request) -> Response:
+        """The answer of what stands there."""
+        facing = self.world.facing(self.cluster)
+        if self._to is None or self._to[0] is not facing:
+            self._to = facing, facing.transport()
+        return await self._to[1].request(request)
+
+    async def close(self) -> None:
+        if self._to is not None:
+            await self._to[1].close()
+
+
 class Stoppable(Schedule, Protocol):
     """A schedule of faults that can be over."""
 
@@ -148,8 +168,12 @@ class World:
         """(cluster, (group, plural, namespace, name), what it was without its status) of foreign objects."""
         self._outside = contextvars.copy_context()
         self._born: Counter[str] = Counter()
+        self._made = 0
         self._held_down: set[str] = set()
         self._clocks: dict[str, ProcessClock] = {}
+        self._facing: dict[str, EmbeddedCluster] = {}
+        self.on_cluster: list[Callable[[str, EmbeddedCluster], None]] = []
+        """Told of every cluster that comes to stand somewhere after the start."""
         self._rng = generator(parameters.seed, "faults")
         self.schedules: Mapping[str, Stoppable] = schedules or {
             HUB: Seeded(self._rng, parameters.hub),
@@ -203,6 +227,50 @@ class World:
 
     member = user
 
+    def fresh(self, cluster: str) -> EmbeddedCluster:
+        """A new, empty cluster like the named one."""
+        like = self.federation.fleet.members
+        found = next((member for member in like if member.name == cluster), None)
+        self._made += 1
+        rng = generator(self.parameters.seed, f"cluster {self._made}")
+        pools = fleetfile.pools(found) if found is not None else ()
+        made = EmbeddedCluster(cluster, clock=self.clock(cluster), rng=rng, nodes=pools, workloads=found is not None)
+        for crd in _definitions():
+            made.store.create(made.registry.crd, crd)
+        if made.controllers is not None:
+            name = f"controllers {cluster}#{self._made}"
+            self.federation.tasks[name] = asyncio.get_running_loop().create_task(made.controllers.run(), name=name)
+        return made
+
+    def facing(self, cluster: str) -> EmbeddedCluster:
+        """What processes find at the address of a cluster."""
+        return self._facing.get(cluster, self.clusters[cluster])
+
+    async def put(self, cluster: str, served: EmbeddedCluster) -> None:
+        """From now on processes find this at the address."""
+        if served is not self.clusters[cluster] and served is not self.facing(cluster):
+            self._announce(cluster, served)
+        self._facing[cluster] = served
+        await self._break_connections(cluster)
+
+    async def replace(self, member: str, served: EmbeddedCluster) -> None:
+        """This is the member of that name from now on."""
+        if served is not self.facing(member):
+            self._announce(member, served)
+        self.federation.members[member] = served
+        self._facing.pop(member, None)
+        self.planted = [one for one in self.planted if one[0] != member]
+        await self._break_connections(member)
+
+    def _announce(self, cluster: str, served: EmbeddedCluster) -> None:
+        for listener in self.on_cluster:
+            listener(cluster, served)
+
+    async def _break_connections(self, cluster: str) -> None:
+        for process in self.processes:
+            await self.links.sever(process, cluster, Cut.REFUSED)
+            self.links.heal(process, cluster, Cut.REFUSED)
+
     def say(self, text: str) -> None:
         """Adds a line to the trace."""
         self.trace.append(f"{self.federation.clock.monotonic():9.3f} {text}")
@@ -215,7 +283,7 @@ class World:
         life = LIFE.get()
         if life is None:
             return inner
-        wire = self.between(process, cluster, Wire(self, process, cluster, life, inner))
+        wire = self.between(process, cluster, Wire(self, process, cluster, life, Address(self, cluster)))
         schedule = Told(self, life, HUB if is_hub(process) else MEMBER)
         linked = LinkTransport(wire, self.links, process, cluster)
         return FaultTransport(linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired)

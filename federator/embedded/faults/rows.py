@@ -13,6 +13,7 @@ from federator.embedded.faults.clocks import ProcessClock
 from federator.embedded.faults.links import Links
 from federator.embedded.faults.lives import Life
 from federator.embedded.federation import Federation
+from federator.embedded.server import EmbeddedCluster
 from federator.kube.client import Client
 from federator.kube.transport import Request, Response, Transport
 
@@ -114,6 +115,24 @@ class Stage(Protocol):
 
     def user(self, cluster: str) -> Client:
         """An administrator's own connection, without faults."""
+        ...
+
+    def fresh(self, cluster: str) -> EmbeddedCluster:
+        """A new, empty cluster like the named one once was: our definitions, its machines, another identity. Its
+        controllers run."""
+        ...
+
+    def facing(self, cluster: str) -> EmbeddedCluster:
+        """What processes find at the address of a cluster: itself, unless something else was put there."""
+        ...
+
+    async def put(self, cluster: str, served: EmbeddedCluster) -> None:
+        """From now on processes find this at the address; connections to what was there break. A user still finds the
+        cluster that belongs there."""
+        ...
+
+    async def replace(self, member: str, served: EmbeddedCluster) -> None:
+        """This is the member of that name from now on, for everybody; what was it is gone."""
         ...
 
     def say(self, text: str) -> None:
