@@ -111,7 +111,14 @@ def _daemon_set(ds: Object, uid: str) -> None:
     ds["metadata"].setdefault("annotations", {})["deprecated.daemonset.template.generation"] = "1"
 
 
+def _updated_pod(pod: Object, old: Object) -> None:
+    if pod["spec"].get("terminationGracePeriodSeconds", 0) < 0:
+        # What is decoded as a pod, but not its template, has at least a second.
+        pod["spec"]["terminationGracePeriodSeconds"] = 1
+
+
 def _pod(pod: Object, uid: str) -> None:
+    _updated_pod(pod, pod)
     pod_admission.admit(pod)
     pod["status"] = {"phase": "Pending", "qosClass": pod_admission.quality(pod)}
     if pod["spec"].get("schedulingGates"):
@@ -164,6 +171,7 @@ _ON_CREATE: Final[dict[tuple[str, str], Callable[[Object, str], None]]] = {
 
 _ON_UPDATE: Final[dict[tuple[str, str], Callable[[Object, Object], None]]] = {
     ("", "namespaces"): _updated_namespace,
+    ("", "pods"): _updated_pod,
     ("", "services"): service_addresses.keep,
     ("apps", "daemonsets"): _updated_daemon_set,
     ("apiextensions.k8s.io", "customresourcedefinitions"): _updated_definition,

@@ -13,7 +13,7 @@ from tests.contract.differential.campaign import Report
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
 
-_PIECE = 10
+_PIECE = 25
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
                 total.add(report)
                 for seed, told in report.failures:
                     print(f"\nseed {seed}:\n{told}", flush=True)
-                if number % 10 == 0:
+                if number % 4 == 0:
                     done = f"{total.sequences} of {len(seeds)} sequences"
                     print(f"# {done}, {len(total.failures)} differ, {time.monotonic() - begun:.0f} s", flush=True)
     print(f"\n{campaign.table(total.covered)}\n")

@@ -55,25 +55,26 @@ def paths(real: Any, mine: Any, path: str = "") -> list[tuple[str, Any, Any]]:
 
 
 class Arena:
-    """A real server and, for every sequence, a new embedded one."""
+    """A real server and an embedded one. Every sequence, and every shorter one, has a namespace of its own on both."""
 
-    def __init__(self, real: Transport, prefix: str, definitions: Sequence[Object]) -> None:
+    def __init__(self, real: Transport, prefix: str) -> None:
         self._real = real
         self._prefix = prefix
-        self._definitions = definitions
+        cluster = EmbeddedCluster("difference", clock=RealClock(), rng=random.Random(prefix), controllers=False)
+        self._embedded = cluster.transport()
         self._numbers = itertools.count(1)
         self.excused: dict[str, int] = {}
+
+    async def prepare(self, definitions: Sequence[Object]) -> None:
+        """Makes the embedded server serve these kinds; the real one does already."""
+        for definition in definitions:
+            await Speaker(self._embedded, "").post(_DEFINITIONS, definition)
 
     async def differences(self, steps: Sequence[Step]) -> list[Difference]:
         """What differs and is no exception, in the order of the steps."""
         namespace = f"{self._prefix}{next(self._numbers):05d}"
-        cluster = EmbeddedCluster("difference", clock=RealClock(), rng=random.Random(namespace), controllers=False)
-        transport = cluster.transport()
-        for definition in self._definitions:
-            await Speaker(transport, "").post(_DEFINITIONS, definition)
-        sides = [Side(self._real, namespace), Side(transport, namespace)]
+        sides = [Side(self._real, namespace), Side(self._embedded, namespace)]
         real, mine = await asyncio.gather(*(side.play(steps) for side in sides))
-        await transport.close()
         found = []
         pairs = zip(Masker(namespace).transcript(real), Masker(namespace).transcript(mine), strict=True)
         for step, (theirs, ours) in zip(steps, pairs, strict=True):
