@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 from federator.api import kinds
 from federator.embedded.faults.rows import is_hub
-from tests.simulation.world import Sent
+from tests.simulation.story import Sent
 
 REQUESTS_PER_MINUTE = 60
 """Of one process to one path: a status may be written once a second (rule 21). Runs see half of it."""

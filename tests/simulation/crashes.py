@@ -238,7 +238,7 @@ def main(arguments: Sequence[str]) -> int:
     processes = (options.process,) if options.process else (HUB, MEMBER)
     calm, seen = reference(processes)
     if options.trace:
-        print("\n".join(calm.trace))
+        print("\n".join(calm.story.told()))
     rng = random.Random(f"{options.seed}/points")
     single = points(seen.writes)
     if options.points:

@@ -35,10 +35,10 @@ class Nemesis:
         if await self._over_within(turn.start_s):
             return
         rng = generator(self._world.parameters.seed, f"turn {number} {turn.fault}")
-        self._world.say(f"nemesis: {turn.fault} begins")
+        self._world.say(f"{'nemesis':12} {turn.fault} begins")
         async with table.EPISODES[turn.fault].befall(self._world, rng):
             await self._over_within(turn.lasts_s)
-        self._world.say(f"nemesis: {turn.fault} is healed")
+        self._world.say(f"{'nemesis':12} {turn.fault} is healed")
 
     async def _over_within(self, seconds: float) -> bool:
         """Waits; True at once when everything is to be healed."""

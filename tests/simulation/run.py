@@ -1,34 +1,24 @@
 """`python -m tests.simulation.run --seeds 0-99`: simulated runs by hand, for campaigns and for one seed in detail.
 
-A campaign ends with the table of faults. One seed with `--trace` is a replay: the same bytes in every process.
+A campaign ends with the table of faults; with `--keep FILE` it goes on where it was broken off. One seed with `--trace`
+is a replay, the same bytes in every process; with `--shrink` the smallest world that fails alike is looked for.
 """
 
 import argparse
 import functools
+import json
 import logging
 import multiprocessing
 import sys
 import time
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from pathlib import Path
 
-from federator.embedded.faults.table import FAULTS
-from tests.simulation import drawing, running
+from tests.simulation import cases, drawing, retelling, running, shrink, tally
+from tests.simulation.planting import CONTROLS
+from tests.simulation.tally import Outcome
 
-CAMPAIGN = 100
-"""In so many seeds every fault must fire."""
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What is left of one seed once it has been run."""
-
-    seed: int
-    line: str
-    """What happened, in one line; the failure when there was one."""
-    broken: bool
-    fired: Counter[str] = field(default_factory=Counter)
+PROGRESS_EVERY = 100
 
 
 def run(seed: int, *, reference: bool) -> Outcome:
@@ -37,74 +27,76 @@ def run(seed: int, *, reference: bool) -> Outcome:
     try:
         report = running.check(seed) if reference else running.simulate(drawing.draw(seed))
     except running.Broken as error:
-        return Outcome(seed, "\n".join([f"seed {seed}", *error.breaches[:3]]), broken=True)
-    text = (
-        f"seed {seed}: {report.steps} writes, {report.deaths} crashes, {sum(report.fired.values())} faults,"
-        f" at most {report.most_per_minute} requests a minute, {report.digest},"
-        f" {time.process_time() - begun:.2f} s of processor"
-    )
-    return Outcome(seed, text, broken=False, fired=report.fired)
+        return Outcome(seed, tuple(error.breaches[:10]))
+    except Exception as error:  # one seed that the harness cannot run must not end the campaign
+        return Outcome(seed, (f"the run itself failed: {error!r}",))
+    return Outcome.of(seed, report, time.process_time() - begun)
 
 
-def replay(seed: int) -> int:
-    """Tells the story of one seed, whether it ends well or not. Nothing of this process or machine is in it."""
-    drawn = drawing.draw(seed).text()
-    print(drawn)
-    try:
-        report = running.check(seed)
-    except running.Broken as error:
-        print("\n".join([*error.trace, *error.breaches, drawn]))
-        return 1
-    print("\n".join([*report.trace, f"{report.digest}: no rule was broken", drawn]))
-    return 0
-
-
-def table(outcomes: Sequence[Outcome]) -> Iterator[str]:
-    """One line per fault."""
-    for name, fault in FAULTS.items():
-        times = sum(one.fired[name] for one in outcomes)
-        seeds = sum(1 for one in outcomes if one.fired[name])
-        yield f"{fault.number:4} {name:20} fired {times:6} times in {seeds:5} seeds"
+def campaign(seeds: Sequence[int], options: argparse.Namespace) -> int:
+    """Runs the seeds; 1 when any of them broke a rule, or when a fault never fired in a whole campaign."""
+    found = tally.kept(options.keep) if options.keep else {}
+    left = [seed for seed in seeds if seed not in found]
+    work = functools.partial(run, reference=not options.no_reference)
+    begun = time.monotonic()
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+        for done, outcome in enumerate(pool.imap(work, left, chunksize=4), 1):
+            found[outcome.seed] = outcome
+            if options.keep:
+                tally.keep(options.keep, outcome)
+            if not options.quiet or outcome.breaches:
+                print(outcome.line(), flush=True)
+            if options.quiet and done % PROGRESS_EVERY == 0:
+                print(f"... {done} of {len(left)} seeds, {time.monotonic() - begun:.0f} s", flush=True)
+    outcomes = [found[seed] for seed in seeds]
+    never = tally.never_fired(outcomes)
+    broken = [one.seed for one in outcomes if one.breaches]
+    print(*tally.fault_table(outcomes), *tally.sums(outcomes), f"{time.monotonic() - begun:.0f} s", sep="\n")
+    if broken:
+        print("broken:", ", ".join(map(str, broken)))
+    if never:
+        print("never fired:", ", ".join(never))
+    if options.json:
+        options.json.write_text(json.dumps(tally.summary(outcomes), indent=1) + "\n")
+    return 1 if broken or never else 0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the seeds; 1 when any of them broke a rule, or when a fault never fired in a whole campaign."""
+    """A campaign, a replay or a search; 0 when every rule was kept."""
     options = _parse(arguments)
     logging.disable(logging.WARNING)
-    if options.trace:
-        return replay(options.seed)
+    if options.trace or options.shrink:
+        case = cases.Case.read(options.world) if options.world else cases.Case.of(options.seed)
+        plant = CONTROLS[options.plant][1] if options.plant else running.NOTHING
+        if options.shrink:
+            return retelling.shrink(case, plant, name=options.plant or "", budget=options.budget)
+        return retelling.replay(case, plant, everything=options.all)
     first, _, last = options.seeds.partition("-")
     seeds = [options.seed] if options.seed is not None else list(range(int(first), int(last or first) + 1))
-    work = functools.partial(run, reference=not options.no_reference)
-    begun = time.monotonic()
-    outcomes = []
-    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
-        for outcome in pool.imap(work, seeds, chunksize=4):
-            outcomes.append(outcome)
-            if not options.quiet or outcome.broken:
-                print(outcome.line, flush=True)
-    broken = [one.seed for one in outcomes if one.broken]
-    print(*table(outcomes), sep="\n")
-    print(f"{len(seeds)} seeds, {len(seeds) - len(broken)} kept every rule, {time.monotonic() - begun:.0f} s")
-    never = sorted(set(FAULTS) - {name for one in outcomes for name in one.fired})
-    if broken:
-        print("broken:", ", ".join(map(str, broken)))
-    if never and len(seeds) >= CAMPAIGN:
-        print("never fired:", ", ".join(never))
-    return 1 if broken or (never and len(seeds) >= CAMPAIGN) else 0
+    return campaign(seeds, options)
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="0-99", help="first and last, as in 0-99")
     parser.add_argument("--seed", type=int, help="only this one")
-    parser.add_argument("--trace", action="store_true", help="with --seed: print every request, fault and decision")
+    parser.add_argument("--world", help="instead of a seed: what --shrink printed, or a file with it")
+    parser.add_argument("--plant", choices=sorted(CONTROLS), help="with this bug in it")
+    parser.add_argument("--trace", action="store_true", help="tell the story of the seed or world")
+    parser.add_argument("--all", action="store_true", help="with --trace: also what went as expected")
+    parser.add_argument("--shrink", action="store_true", help="look for the smallest world that breaks the same rule")
+    parser.add_argument("--budget", type=int, default=shrink.BUDGET, help="with --shrink: most runs")
     parser.add_argument("--no-reference", action="store_true", help="do not compare with a run without faults")
-    parser.add_argument("--quiet", action="store_true", help="only broken seeds, the table and the sum")
+    parser.add_argument("--quiet", action="store_true", help="only broken seeds, the tables and the sums")
     parser.add_argument("--jobs", type=int, default=1, help="processes to use")
+    parser.add_argument("--keep", type=Path, help="a file of outcomes: seeds that are in it are not run again")
+    parser.add_argument("--json", type=Path, help="write the tables into this file as well, for machines")
     options = parser.parse_args(arguments)
-    if options.trace and options.seed is None:
-        parser.error("--trace tells of one seed: name it with --seed")
+    alone = options.trace or options.shrink
+    if alone and options.seed is None and options.world is None:
+        parser.error("--trace and --shrink look at one world: name it with --seed or --world")
+    if not alone and (options.world or options.plant):
+        parser.error("--world and --plant are for --trace and --shrink")
     return options
 
 

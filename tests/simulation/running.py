@@ -4,9 +4,9 @@
 """
 
 import asyncio
+import collections
 import contextlib
 import gc
-import hashlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
@@ -26,7 +26,8 @@ from federator.model.steps import ObjectRef
 from tests.simulation import conduct, invariants, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.nemesis import Nemesis
-from tests.simulation.world import WRITER, Between, Stoppable, World
+from tests.simulation.story import Sent, Story
+from tests.simulation.world import WRITER, Between, Listener, Stoppable, World
 
 HEAL_S = 120.0
 """After the last fault everything settles within this many virtual seconds."""
@@ -35,17 +36,23 @@ DEBOUNCE_S = 45.0
 QUIET_S = 60.0
 COUNTED = frozenset({*kinds.WORKLOADS, *NATIVES, "PlacementDecision", "ClusterCapacity"})
 TAIL = 60
-"""Lines of the trace that a failure shows."""
+"""Lines of the story that a failure shows."""
 
 
 class Broken(AssertionError):
     """A rule was broken. The text says which, under which parameters, after which requests."""
 
-    def __init__(self, parameters: Parameters, breaches: Sequence[str], trace: Sequence[str]) -> None:
+    def __init__(self, parameters: Parameters, breaches: Sequence[str], story: Story) -> None:
         self.breaches = list(breaches)
-        self.trace = list(trace)
-        lines = [parameters.text(), *trace[-TAIL:], *breaches[:10], parameters.text()]
+        self.story = story
+        tail = collections.deque(story.told(), TAIL)
+        lines = [parameters.text(), *tail, *breaches[:10], parameters.text()]
         super().__init__("\n".join(lines))
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """The names of the rules that were broken."""
+        return frozenset(breach.partition(":")[0] for breach in self.breaches)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +65,18 @@ class Report:
     end_state: dict[str, object]
     steps: int
     deaths: int
+    leaders: int
+    """How often the lead went from one life of a hub to another."""
     most_per_minute: int
-    trace: tuple[str, ...]
+    virtual_s: float
+    story: Story
     changes: Counter[str]
     """How many objects of each kind that is ours to make were created and deleted, as "create Job"."""
 
     @property
     def digest(self) -> str:
-        """Equal for two runs that sent the same requests at the same times."""
-        return hashlib.blake2b("\n".join(self.trace).encode(), digest_size=12).hexdigest()
+        """Equal for two runs that sent the same bytes at the same times."""
+        return self.story.digest()
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,13 +105,15 @@ class Course:
 class Errors(logging.Handler):
     """20: an exception that nobody expected is a breach."""
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[str], None]) -> None:
         super().__init__(logging.ERROR)
         self.found: list[str] = []
+        self._say = say
 
     def emit(self, record: logging.LogRecord) -> None:
         text = self.format(record) if record.exc_info else record.getMessage()
         self.found.append(f"20 total functions: {text}")
+        self._say(f"BROKEN: {self.found[-1].splitlines()[0]}")
 
 
 class Run:
@@ -118,10 +130,12 @@ class Run:
         self.quiet = conduct.Quiet()
         self.loops = conduct.NoHotLoop()
         self.watchers: list[conduct.Watcher] = [self.quiet, self.loops, conduct.NoDeleteOnDoubt()]
-        self.world.listeners += self.watchers
-        self.errors = Errors()
+        self.world.listeners += [self._watch(one) for one in self.watchers]
+        self.errors = Errors(self.world.say)
         self.broken: list[str] = []
         self.steps = 0
+        self.holders: list[str] = []
+        """Who held the lease of the hubs, one after the other."""
         self.changes: Counter[str] = Counter()
         for name, cluster in self.world.clusters.items():
             self._look_at(name, cluster)
@@ -143,20 +157,42 @@ class Run:
             old=event.previous.obj if event.previous is not None else None,
             new=None if event.type is DELETED else event.current.obj,
         )
-        self.broken += invariants.breaches(step)
+        found = invariants.breaches(step)
+        self.broken += found
+        for breach in found:
+            self.world.say(f"BROKEN: {breach}")
         if (step.old is None or step.new is None) and step.kind in COUNTED:
             self.changes[f"{'create' if step.old is None else 'delete'} {step.kind}"] += 1
-        if invariants.is_decision(step):
+        if step.kind == "Lease" and step.cluster == "host" and step.new is not None:
+            self._held(step.writer, (step.new.get("spec") or {}).get("holderIdentity") or "")
+        if invariants.is_decision(step) and (step.old is None or step.old["spec"] != step.obj["spec"]):
             facts = decision_facts(step.obj)
             shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
-            self.world.say(f"{step.writer:12} decides {facts.key} seq {facts.seq}: {shares} of {facts.wanted}")
+            self.world.say(f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of {facts.wanted}")
+
+    def _held(self, writer: str, holder: str) -> None:
+        """The lease of the hubs names a holder, or nobody."""
+        if holder and self.holders[-1:] != [holder]:
+            self.holders.append(holder)
+            self.world.say(f"{writer:12} LEADS  as {holder}")
+
+    def _watch(self, watcher: conduct.Watcher) -> Listener:
+        """The rule as a listener that tells the story at which request it was broken."""
+
+        def listen(sent: Sent) -> None:
+            before = len(watcher.found)
+            watcher(sent)
+            for breach in watcher.found[before:]:
+                self.world.say(f"BROKEN: {breach}")
+
+        return listen
 
     def check(self) -> None:
         """Raises `Broken` when any rule has been broken so far, or a process has ended by itself."""
         self.world.federation.check()
         found = [*self.broken, *self.errors.found, *(text for one in self.watchers for text in one.found)]
         if found:
-            raise Broken(self.parameters, found, self.world.trace)
+            raise Broken(self.parameters, found, self.world.story)
 
     async def main(self) -> Report:
         """The whole run."""
@@ -167,7 +203,7 @@ class Run:
         self.nemesis.start()
         for action in self.script:
             await asyncio.sleep(action.pause_s)
-            world.say(f"user: {action.text()}")
+            world.say(f"{'user':12} {action.text()}")
             await script.perform(action, world.host)
             await self._note()
             self.check()
@@ -192,8 +228,10 @@ class Run:
             end_state=rest.end_state(world, contended=bool(self.parameters.quota_cpu)),
             steps=self.steps,
             deaths=world.deaths,
+            leaders=max(0, len(self.holders) - 1),
             most_per_minute=self.loops.most,
-            trace=tuple(world.trace),
+            virtual_s=world.federation.clock.monotonic(),
+            story=world.story,
             changes=self.changes,
         )
 
@@ -228,7 +266,7 @@ class Run:
         while waiting := self.world.unsettled():
             self.check()
             if self.world.federation.clock.monotonic() >= deadline:
-                raise Broken(self.parameters, [f"10 settles: {text}" for text in waiting], self.world.trace)
+                raise Broken(self.parameters, [f"10 settles: {text}" for text in waiting], self.world.story)
             await asyncio.sleep(0.5)
 
     async def _rest(self, why: str) -> None:
@@ -242,7 +280,7 @@ class Run:
     def _judge_rest(self) -> None:
         found = [f"10 settles: {text}" for text in self.world.unsettled()] + rest.breaches(self.world)
         if found:
-            raise Broken(self.parameters, found, self.world.trace)
+            raise Broken(self.parameters, found, self.world.story)
 
 
 _NOTED = (
@@ -254,9 +292,12 @@ _NOTED = (
 
 def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | None = None) -> Report:
     """One run from beginning to end. Raises `Broken`."""
+    story = Story()
 
     async def main() -> Report:
+        nonlocal story
         run = Run(parameters, plant, course)
+        story = run.world.story
         logger = logging.getLogger("federator")
         logger.addHandler(run.errors)
         try:
@@ -264,13 +305,16 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
         except (Broken, AssertionError):
             raise
         except Exception as error:
-            raise Broken(parameters, [f"the run itself failed: {error!r}"], run.world.trace) from error
+            raise Broken(parameters, [f"the run itself failed: {error!r}"], run.world.story) from error
         finally:
             logger.removeHandler(run.errors)
 
     order = generator(parameters.seed, "order") if parameters.shuffled else None
     with _few_collections():
-        return virtualtime.run(main(), order=order, keeper=keeper)
+        try:
+            return virtualtime.run(main(), order=order, keeper=keeper)
+        except (virtualtime.Deadlock, virtualtime.Livelock) as error:
+            raise Broken(parameters, [f"13 no hang: {error}"], story) from error
 
 
 def compare(faulty: Report, calm: Report) -> None:
@@ -281,7 +325,7 @@ def compare(faulty: Report, calm: Report) -> None:
         if faulty.end_state.get(name) != calm.end_state.get(name)
     ]
     if found:
-        raise Broken(faulty.parameters, found, faulty.trace)
+        raise Broken(faulty.parameters, found, faulty.story)
 
 
 def check(seed: int) -> Report:

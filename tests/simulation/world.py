@@ -10,7 +10,6 @@ import contextvars
 import functools
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 from federator.api import crds
@@ -32,43 +31,16 @@ from federator.kube.client import Client
 from federator.kube.transport import Request, Response, Transport
 from tests.simulation import foreign
 from tests.simulation.drawing import Parameters, generator
+from tests.simulation.story import Said, Sent, Story, Strike, short
 
 EPOCH_S = 1_790_000_000.0
 MEMBER = "member"
 WRITER: contextvars.ContextVar[Life | None] = contextvars.ContextVar("writer", default=None)
 """Whose request an API server is handling; None for the user and the clusters' own controllers."""
 
-Listener = Callable[["Sent"], None]
+Listener = Callable[[Sent], None]
 Between = Callable[[str, str, Transport], Transport]
 """(process, cluster, transport) -> transport, just above the wire: where a test plants a bug."""
-
-
-@dataclass(frozen=True, slots=True)
-class Sent:
-    """One request that reached an API server, with its answer."""
-
-    at_s: float
-    process: str
-    life: Life
-    cluster: str
-    request: Request
-    status: int
-
-    @property
-    def watches(self) -> bool:
-        return ("watch", "true") in self.request.query
-
-    @property
-    def writes(self) -> bool:
-        return self.request.method not in ("GET", "HEAD")
-
-    @property
-    def heartbeat(self) -> bool:
-        return "/leases" in self.request.path
-
-    def text(self) -> str:
-        verb = "WATCH" if self.watches else self.request.method
-        return f"{self.at_s:9.3f} {self.life.name:12} {self.cluster:5} {verb:6} {self.request.path} -> {self.status}"
 
 
 class Wire:
@@ -125,7 +97,7 @@ class Stoppable(Schedule, Protocol):
 
 
 class Told:
-    """The world's schedule for one kind of process, of which the trace is told."""
+    """The world's schedule for one kind of process, of which the story is told."""
 
     def __init__(self, world: "World", life: Life, kind: str) -> None:
         self.world = world
@@ -134,10 +106,17 @@ class Told:
 
     def pick(self, sending: Sending) -> RequestFault | None:
         """The schedule's choice."""
-        fault = self.world.schedules[self.kind].pick(sending)
+        world, request = self.world, sending.request
+        where = (sending.process, sending.cluster, request.method, request.path)
+        nth = world.asked[where]
+        world.asked[where] += 1
+        fault = world.schedules[self.kind].pick(sending)
         if fault is not None:
-            what = f"{sending.request.method} {sending.request.path}"
-            self.world.say(f"{self.life.name:12} {sending.cluster:5} fault {fault.name} at {what}")
+            world.story.strikes.append(Strike(fault.name, *where, nth))
+            what = "WATCH" if sending.watches else request.method
+            world.say(
+                f"{self.life.name:12} {sending.cluster:5} FAULT  {fault.name} befalls {what} {short(request.path)}"
+            )
         return fault
 
 
@@ -158,7 +137,9 @@ class World:
         self.fired: Counter[str] = Counter()
         self.listeners: list[Listener] = []
         self.between: Between = between or (lambda process, cluster, inner: inner)
-        self.trace: list[str] = []
+        self.story = Story()
+        self.asked: Counter[tuple[str, str, str, str]] = Counter()
+        """How often each (process, cluster, method, path) was asked for: strikes are counted by it."""
         self.links = Links()
         self.lives: dict[str, Life] = {}
         self.graves: list[Any] = []
@@ -190,7 +171,7 @@ class World:
             ended=self._ended,
         )
         self.host = Client(self.federation.host.transport(), "host")
-        self.listeners.append(lambda sent: self.trace.append(sent.text()))
+        self.listeners.append(self.story.add)
 
     @property
     def clusters(self) -> dict[str, EmbeddedCluster]:
@@ -272,8 +253,8 @@ class World:
             self.links.heal(process, cluster, Cut.REFUSED)
 
     def say(self, text: str) -> None:
-        """Adds a line to the trace."""
-        self.trace.append(f"{self.federation.clock.monotonic():9.3f} {text}")
+        """Adds a line to the story."""
+        self.story.add(Said(self.federation.clock.monotonic(), text))
 
     def happened(self, fault: str) -> None:
         """Counts a fault as fired."""
@@ -318,6 +299,7 @@ class World:
         self._born[process] += 1
         life = Life(f"{process}#{self._born[process]}", self._died)
         self.lives[process] = life
+        self.say(f"{life.name:12} starts")
         context = self._outside.copy()
         context.run(LIFE.set, life)
         if is_hub(process):
@@ -343,13 +325,13 @@ class World:
 
     def _ended(self, process: str) -> None:
         """A hub that lost the lease exits; it is started again like one that was killed."""
-        self.say(f"{self.lives[process].name} exits: it lost the lease")
+        self.say(f"{self.lives[process].name:12} exits: it lost the lease")
         self.lives[process].die()
 
     def _died(self, life: Life) -> None:
         process = life.process
         self.deaths += 1
-        self.say(f"{life.name} dies")
+        self.say(f"{life.name:12} dies")
         task = process if is_hub(process) else f"member {process.removeprefix('member-')}"
         self.graves += [life, self.federation.tasks.pop(task), self.federation.processes.pop(process, None)]
         delay_s = self._rng.uniform(0.0, self.parameters.restart_s)

@@ -1,0 +1,125 @@
+"""What a campaign adds up to: one outcome per seed, kept as a line of JSON, and the tables made from all of them."""
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from federator.embedded.faults.table import FAULTS
+from tests.simulation.running import Report
+
+CAMPAIGN = 100
+"""In so many seeds every fault must fire."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is left of one seed once it has been run."""
+
+    seed: int
+    breaches: tuple[str, ...] = ()
+    """Empty when every rule was kept."""
+    fired: Mapping[str, int] = field(default_factory=dict)
+    writes: int = 0
+    deaths: int = 0
+    leaders: int = 0
+    """How often the lead went from one life of a hub to another."""
+    most_per_minute: int = 0
+    virtual_s: float = 0.0
+    cpu_s: float = 0.0
+    digest: str = ""
+
+    @classmethod
+    def of(cls, seed: int, report: Report, cpu_s: float) -> "Outcome":
+        """Of a run that kept every rule."""
+        return cls(
+            seed,
+            fired=dict(sorted(report.fired.items())),
+            writes=report.steps,
+            deaths=report.deaths,
+            leaders=report.leaders,
+            most_per_minute=report.most_per_minute,
+            virtual_s=round(report.virtual_s, 1),
+            cpu_s=round(cpu_s, 2),
+            digest=report.digest,
+        )
+
+    def line(self) -> str:
+        """What happened, in one line; the failure when there was one."""
+        if self.breaches:
+            return "\n".join([f"seed {self.seed} is broken", *(f"    {text[:600]}" for text in self.breaches[:3])])
+        return (
+            f"seed {self.seed}: {self.writes} writes, {self.deaths} crashes, {self.leaders} changes of the leader,"
+            f" {sum(self.fired.values())} faults, at most {self.most_per_minute} requests a minute, {self.digest},"
+            f" {self.virtual_s:.0f} virtual seconds in {self.cpu_s:.2f} s of processor"
+        )
+
+
+def keep(path: Path, outcome: Outcome) -> None:
+    """Adds one line."""
+    with path.open("a") as file:
+        file.write(json.dumps(asdict(outcome), sort_keys=True) + "\n")
+
+
+def kept(path: Path) -> dict[int, Outcome]:
+    """The outcomes in a file, by seed; none where there is no file yet."""
+    if not path.exists():
+        return {}
+    rows: list[dict[str, Any]] = [json.loads(line) for line in path.read_text().splitlines()]
+    return {row["seed"]: Outcome(**{**row, "breaches": tuple(row["breaches"])}) for row in rows}
+
+
+def fault_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """One line per fault."""
+    for name, fault in FAULTS.items():
+        times = sum(one.fired.get(name, 0) for one in outcomes)
+        seeds = sum(1 for one in outcomes if one.fired.get(name))
+        yield f"{fault.number:4} {name:28} fired {times:6} times in {seeds:5} seeds"
+
+
+def never_fired(outcomes: Sequence[Outcome]) -> list[str]:
+    """Faults that a campaign of this size should have seen."""
+    seen = {name for one in outcomes for name, times in one.fired.items() if times}
+    return sorted(set(FAULTS) - seen) if len(outcomes) >= CAMPAIGN else []
+
+
+def sums(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """What all seeds come to. The last line is equal for two campaigns that saw the same."""
+    good = [one for one in outcomes if not one.breaches]
+    total: Counter[str] = Counter()
+    for one in good:
+        total.update(writes=one.writes, deaths=one.deaths, leaders=one.leaders)
+    cpu_s = sum(one.cpu_s for one in good)
+    longest = max((one.most_per_minute for one in good), default=0)
+    yield (
+        f"{total['writes']} writes, {total['deaths']} crashes, {total['leaders']} changes of the leader,"
+        f" at most {longest} requests a minute for one path"
+    )
+    if good:
+        yield (
+            f"{sum(one.virtual_s for one in good) / len(good) / 60:.1f} virtual minutes and"
+            f" {cpu_s / len(good):.2f} s of processor a seed, with its run without faults"
+        )
+    digest = hashlib.blake2b("".join(one.digest for one in good).encode(), digest_size=12).hexdigest()
+    yield f"{len(outcomes)} seeds, {len(good)} kept every rule, wrote nothing at rest and ended as asked: {digest}"
+
+
+def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """The same for machines."""
+    return {
+        "seeds": len(outcomes),
+        "broken": [one.seed for one in outcomes if one.breaches],
+        "never_fired": never_fired(outcomes),
+        "faults": {
+            name: {
+                "number": fault.number,
+                "times": sum(one.fired.get(name, 0) for one in outcomes),
+                "seeds": sum(1 for one in outcomes if one.fired.get(name)),
+            }
+            for name, fault in FAULTS.items()
+        },
+        "text": list(sums(outcomes)),
+    }
