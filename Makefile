@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test unit lint types house kube bench fuzz clean
+.PHONY: demo soak replay shrink test unit lint types house kube bench fuzz clean
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
@@ -35,9 +35,13 @@ soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.controls
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 
-## replay: the story of one seed; the same bytes every time
+## replay: the story of one seed, the same bytes every time; ARGS=--all tells of every request
 replay: $(STAMP)
-	@$(BIN)/python -m tests.simulation.run --seed $(SEED) --trace
+	@$(BIN)/python -m tests.simulation.run --seed $(SEED) --trace $(ARGS)
+
+## shrink: from a seed that breaks a rule to the smallest world that breaks it, and its story
+shrink: $(STAMP)
+	@$(BIN)/python -m tests.simulation.run --seed $(SEED) --shrink $(ARGS)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

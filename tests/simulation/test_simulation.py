@@ -15,6 +15,8 @@ from tests.simulation.planting import CONTROLS
 SEEDS_EACH = 10
 CALM = 1
 """A seed whose script makes, scales, moves and deletes services: every planted bug has its chance."""
+BUSY = 6
+"""A seed with two hubs, an episode and faults of single requests."""
 
 
 @pytest.mark.parametrize("first", range(0, 100, SEEDS_EACH))
@@ -48,7 +50,7 @@ def test_the_same_world_without_a_planted_bug_breaks_no_rule() -> None:
 @pytest.mark.e2e
 def test_a_seed_is_one_story_in_every_process_whatever_the_order_of_its_hashes() -> None:
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "tests.simulation.run", "--seed", "3", "--trace"]
+    command = [sys.executable, "-m", "tests.simulation.run", "--seed", str(BUSY), "--trace", "--all"]
     stories = [
         subprocess.run(
             command, cwd=root, env={"PYTHONHASHSEED": seed}, capture_output=True, timeout=120, check=True
@@ -57,5 +59,7 @@ def test_a_seed_is_one_story_in_every_process_whatever_the_order_of_its_hashes()
     ]
 
     assert stories[0] == stories[1]
-    assert stories[0].startswith(b"seed 3: ")
+    drawn = draw(BUSY)
+    assert drawn.hubs == 2 and drawn.turns and drawn.hub, "a seed with less in it shows less"
+    assert stories[0].startswith(f"seed {BUSY}: ".encode())
     assert stories[0].rstrip().splitlines()[-1] == stories[0].splitlines()[0]
