@@ -25,6 +25,8 @@ from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
 
 KIND: Final = "MemberCluster"
+FORGOTTEN_MAX: Final = 500
+"""Workloads that one cluster's status remembers as given up."""
 
 
 class SecretRef(Model):
@@ -71,6 +73,21 @@ class Spec(Model):
         list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
     ] = Field(default_factory=list)
     """Projects that are welcome; all when empty."""
+    take_over_from: Annotated[str, Field(max_length=64)] | None = None
+    """Uid of a host whose place this host has taken for good: the cluster's slices are this host's from then on."""
+
+
+class ForgottenWorkload(Model):
+    """A deleted workload that was given up here while the cluster could not be heard."""
+
+    workload_uid: Annotated[str, Field(min_length=1, max_length=64)] = Field(alias="workloadUID")
+    """Its uid on the host."""
+    kind: ShortText
+    """Its kind."""
+    namespace: ShortText
+    """Its namespace."""
+    name: ShortText
+    """Its name."""
 
 
 class Status(Model):
@@ -82,6 +99,8 @@ class Status(Model):
     """Ready: it answers, is the cluster that joined, and reports; and what is wrong with it."""
     cluster_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="clusterUID")
     """Uid of the kube-system namespace that was seen."""
+    host_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="hostUID")
+    """Uid of another host that is recorded there as the one whose slices it holds; empty when that is this host."""
     version: ShortText = ""
     """Version of its API server."""
     apis: Annotated[list[ShortText], Field(max_length=64, json_schema_extra=LIST_SET)] = Field(default_factory=list)
@@ -92,6 +111,12 @@ class Status(Model):
     """One line for tables: Ready, or why not."""
     capacity: CapacityFields | None = None
     """A copy of what the cluster last reported, refreshed when it changes by more than one percent."""
+    unknown_slices: Amount = 0
+    """Slices of this fleet that no workload and no decision of the host accounts for; they are left as they are."""
+    forgotten: Annotated[
+        list[ForgottenWorkload], Field(max_length=FORGOTTEN_MAX, json_schema_extra=list_map("workloadUID"))
+    ] = Field(default_factory=list)
+    """What is removed here as soon as the cluster is heard again: its deletion did not wait for that."""
     last_heard: Moment | None = None
     """When it was last heard of before it fell silent."""
 

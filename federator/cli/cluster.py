@@ -170,6 +170,27 @@ def remove(name: str, kubeconfig: str, context: str) -> None:
     click.echo(f"membercluster.federation.pinterest.com/{name} removed")
 
 
+@cluster.command(name="take-over")
+@click.argument("name")
+@click.option("--from", "other", default="", help="Uid of the host that is replaced (default: the one that it names).")
+@common.connection_options
+def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
+    """Say that this host has taken another's place for good: the member's slices are this host's from then on."""
+    from federator.api import kinds
+    from federator.cli import joining
+
+    async def work(host: "Client") -> str:
+        ref = kinds.KINDS["MemberCluster"].ref("", name)
+        given = other or joining.other_host(await host.get(ref))
+        if not given:
+            common.fail(f"{name} does not say that it belongs to another host; name that host's uid with --from")
+        await host.patch(ref, {"spec": {"takeOverFrom": given}})
+        return given
+
+    given = common.run(common.with_host(kubeconfig, context, work))
+    click.echo(f"membercluster.federation.pinterest.com/{name} is taken over from the host {given}")
+
+
 @cluster.command(name="list")
 @common.connection_options
 def list_(kubeconfig: str, context: str) -> None:

@@ -248,6 +248,12 @@ async def refuse_known(host: Client, uid: str) -> None:
         raise FieldError("", "this cluster is the host itself: it cannot be its own member")
 
 
+def other_host(member_cluster: Mapping[str, Any]) -> str:
+    """The host that a MemberCluster's status says it belongs to instead of this one; "" for none."""
+    status = member_cluster.get("status") or {}
+    return str(status.get("hostUID") or "")
+
+
 async def holders(host: Client, name: str) -> list[str]:
     """Workloads whose decisions give this cluster a share, or may have left something there."""
     kind = kinds.KINDS["PlacementDecision"]

@@ -85,6 +85,9 @@ class Burying:
             if not member.heard or member.applier is None:
                 continue
             busy = True
+            if not member.claimed:
+                self.state.signals.claim(member.name)
+                continue
             if seen.deleting:
                 continue
             ref = kinds.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)

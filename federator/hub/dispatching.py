@@ -10,7 +10,7 @@ import logging
 import random
 from collections.abc import Mapping
 
-from federator.hub import slices, stepping
+from federator.hub import restored, slices, stepping
 from federator.hub.members import Member
 from federator.hub.records import Record
 from federator.hub.slices import SliceSeen
@@ -30,6 +30,9 @@ log = logging.getLogger(__name__)
 
 HOLD_RECHECK_S = 15.0
 """A held step is planned again when something about the workload changes, and at least this often."""
+
+CLAIM_RECHECK_S = 0.5
+"""A member that does not know yet which host it belongs to is looked at again after so long."""
 
 
 class Dispatching:
@@ -92,6 +95,11 @@ class Dispatching:
             return None
         if member.applier is None or not member.heard:
             return None
+        if restored.behind(self.state, workload):
+            return Revisit(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
+        if not member.claimed:
+            self.state.signals.claim(member.name)
+            return Revisit(key, CLAIM_RECHECK_S, "it is being recorded there which host it belongs to")
         seen = member.slice_of(key)
         if seen is not None and self._is_this(seen, workload) and member.verified.of(seen) is None:
             await self.writer.verify(member, workload, record, seen)
@@ -172,15 +180,20 @@ class Dispatching:
         try:
             await self.writer.carry_out(member, workload, record, action)
         except (errors.Invalid, errors.Denied, errors.AlreadyExists) as refusal:
-            member.refused[key] = (type(refusal).__name__, str(refusal), True)
-            self.state.signals.fold(key)
+            self._refused(member, key, (type(refusal).__name__, str(refusal), True))
             raise
         except errors.ApiError as trouble:
             if trouble.transient and not isinstance(trouble, errors.Conflict):
-                member.refused[key] = (type(trouble).__name__, str(trouble), False)
-                self.state.signals.fold(key)
+                self._refused(member, key, (type(trouble).__name__, str(trouble), False))
             raise
         self._accepted(member, key)
+
+    def _refused(self, member: Member, key: WorkloadKey, why: tuple[str, str, bool]) -> None:
+        """Remembers a refusal. Only news is told: a fold lets everybody of this workload plan again, who would be
+        refused again at once."""
+        if member.refused.get(key) != why:
+            member.refused[key] = why
+            self.state.signals.fold(key)
 
     def _accepted(self, member: Member, key: WorkloadKey) -> None:
         """No refusal stands any more."""

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import clustercapacity, kinds, membercluster, raw
+from federator.hub import claims, slices
 from federator.hub import link as links
-from federator.hub import slices
 from federator.hub.link import Link
 from federator.hub.slices import SliceSeen
 from federator.kube import client as clients
@@ -41,6 +41,8 @@ class CapacityReport:
     shapes: tuple[str, ...]
     """Ids of the shapes it has been asked about."""
     status: Mapping[str, Any]
+    host: str
+    """The host that its slices belong to, as it is recorded there; "" where none is."""
 
 
 @dataclass(slots=True)
@@ -54,6 +56,9 @@ class Member:
     on_capacity: Callable[["Member"], None]
     lane: Lane
     """All writes to it pass here, whatever connection they take."""
+    fleet: str
+    host_uid: str
+    """Identity of the host that we work for."""
     link: links.LinkState = field(default_factory=links.LinkState)
     link_reason: str = "NotProbed"
     uid: str = ""
@@ -69,6 +74,9 @@ class Member:
     """Objects there that carry a slice mark; the rest under our label are their natives."""
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
     """Slices as the answers to our writes showed them, until the watch has caught up."""
+    reports: Store[CapacityReport] = field(default_factory=lambda: Store[CapacityReport]("capacity"))
+    reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
+    """By plural; those of the present connection, or of the last one."""
     report: CapacityReport | None = None
     report_heard_s: float = 0.0
     namespaces: set[str] = field(default_factory=set)
@@ -87,13 +95,30 @@ class Member:
     @property
     def synced(self) -> bool:
         """Every kind was listed in this process's life: only then is an absence an absence."""
-        return bool(self.stores) and all(store.synced for store in self.stores.values())
+        listed = bool(self.stores) and all(store.synced for store in self.stores.values())
+        return listed and self.claim_known
 
     @property
     def heard(self) -> bool:
         """What is in the stores may be taken as the present state. A double's store shows another member's slices:
-        they are never its own, neither to be counted nor to be removed."""
-        return self.link.trusted and self.synced and not self.duplicate_of
+        they are never its own, neither to be counted nor to be removed. Those of another host's member neither."""
+        return self.link.trusted and self.synced and not self.duplicate_of and not self.other_host
+
+    @property
+    def claim_known(self) -> bool:
+        """Whether it was read which host its slices belong to, or that nothing there can say so."""
+        reflector = self.reflectors.get("clustercapacities")
+        return self.reports.synced or (reflector is not None and isinstance(reflector.trouble, errors.NotFound))
+
+    @property
+    def claimed(self) -> bool:
+        """Whether our host is recorded there: only then is anything written or deleted."""
+        return self.report is not None and self.report.host == self.host_uid
+
+    @property
+    def other_host(self) -> str:
+        """Another host that is recorded there; "" when it is ours, or none."""
+        return self.report.host if self.report is not None and self.report.host != self.host_uid else ""
 
     @property
     def identity(self) -> str:
@@ -171,7 +196,7 @@ class Member:
             self._lease_seen = seen
             self.expander_heard_s = clock.monotonic()
 
-    async def reflect(self, client: clients.Client, fleet: str, clock: Clock, rng: random.Random) -> None:
+    async def reflect(self, client: clients.Client, clock: Clock, rng: random.Random) -> None:
         """Keeps slices and the capacity report in memory until cancelled."""
         async with asyncio.TaskGroup() as group:
             for kind in kinds.WORKLOADS.values():
@@ -184,23 +209,25 @@ class Member:
                     kind.plural,
                     store,
                     project=self._projection(kind.kind),
-                    label_selector="" if kind.model is not None else slices.fleet_selector(fleet),
+                    label_selector="" if kind.model is not None else slices.fleet_selector(self.fleet),
                     on_change=self._slice_changed,
                     clock=clock,
                     rng=rng,
                 )
+                self.reflectors[kind.plural] = reflector
                 group.create_task(reflector.run(), name=f"{self.name} {kind.plural}")
             capacity = kinds.KINDS["ClusterCapacity"]
             reflector_of_capacity = Reflector(
                 client,
                 capacity.api_version,
                 capacity.plural,
-                Store[CapacityReport](f"{self.name}/capacity"),
-                project=_report,
+                self.reports,
+                project=lambda obj: _report(obj, self.fleet),
                 on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
                 clock=clock,
                 rng=rng,
             )
+            self.reflectors[capacity.plural] = reflector_of_capacity
             group.create_task(reflector_of_capacity.run(), name=f"{self.name} capacity")
 
     async def wait_synced(self) -> None:
@@ -209,6 +236,16 @@ class Member:
             await asyncio.sleep(0.01)
         for store in list(self.stores.values()):
             await store.wait_synced()
+        while not self.claim_known:  # noqa: ASYNC110 - nothing signals that a kind turned out not to be served
+            await asyncio.sleep(0.05)
+
+    def note_capacity(self, obj: Mapping[str, Any]) -> None:
+        """Files the answer to our own write of its ClusterCapacity, the claim in it above all."""
+        answered = _report(obj, self.fleet)
+        if self.report is None or version_number(answered.resource_version) >= version_number(
+            self.report.resource_version
+        ):
+            self.report = answered
 
     def _projection(self, kind: str) -> Callable[[Mapping[str, Any]], SliceSeen]:
         return lambda obj: slices.summarise(kind, self.name, obj)
@@ -248,6 +285,8 @@ class Member:
         """Whether it takes new work, and the sentence why not."""
         if self.duplicate_of:
             return False, f"it is the same cluster as {self.duplicate_of}"
+        if self.link.trusted and self.other_host:
+            return False, claims.sentence(self.name, self.other_host, self.host_uid)
         if not self.link.trusted:
             return False, f"it is {self.link.link.value}: {self.link.why}"
         if not self.synced:
@@ -262,18 +301,26 @@ class Member:
     @property
     def known_or_unknown(self) -> bool:
         """Whether we know its present state, or know that we do not: only then may anything be decided at start-up."""
-        return self.heard or (self.probes > 0 and (not self.link.trusted or bool(self.duplicate_of)))
+        strange = bool(self.duplicate_of or self.other_host)
+        return self.heard or (self.probes > 0 and (not self.link.trusted or strange))
 
     @property
     def lost(self) -> bool:
         return self.link.link in (Link.LOST, Link.REFUSED, Link.NEW)
+
+    @property
+    def unready_reason(self) -> str:
+        """In one word why it takes no new work, while it takes none."""
+        if self.lost:
+            return self.link_reason
+        return claims.REASON if self.other_host and not self.duplicate_of else "NotReporting"
 
 
 def _marked(seen: SliceSeen | None) -> int:
     return 1 if seen is not None and seen.mark is not None else 0
 
 
-def _report(obj: Mapping[str, Any]) -> CapacityReport:
+def _report(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
     meta, status = obj["metadata"], raw.mapping(obj, "status")
     return CapacityReport(
         uid=meta.get("uid", ""),
@@ -281,6 +328,7 @@ def _report(obj: Mapping[str, Any]) -> CapacityReport:
         capacity=clustercapacity.to_capacity(status),
         shapes=tuple(raw.text(shape, "id") for shape in raw.objects(obj, "spec", "shapes")),
         status=status,
+        host=claims.recorded(obj, fleet),
     )
 
 

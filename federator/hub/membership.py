@@ -118,7 +118,7 @@ class Line:
                         break
                     if not tasks and member.link.link is Link.LIVE:
                         member.attach(client, self.clock)
-                        reflecting = member.reflect(client, self.options.fleet, self.clock, self.rng)
+                        reflecting = member.reflect(client, self.clock, self.rng)
                         tasks = [
                             group.create_task(reflecting, name=f"reflect {member.name}"),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),

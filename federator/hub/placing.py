@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator.api import kinds, pinterestjobset, placementdecision
-from federator.hub import policying, records
+from federator.hub import policying, records, restored
 from federator.hub.events import Events
 from federator.hub.records import Record
 from federator.hub.scheduling import Feedback
@@ -29,6 +29,7 @@ from federator.model.ask import Ask, Policy
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
+from federator.model.shards import Ranges
 from federator.placement import engine, inputs, ordering, waking
 from federator.placement.ledger import Ledger
 from federator.placement.waking import Change, Waiting
@@ -153,9 +154,15 @@ class Placing:
         record = self.state.record_of(workload)
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         complete = record is not None and record.facts.reason is Reason.CHOSEN
-        if record is not None and valid and complete and not self._capped(key, record) and not self.vacated(record):
+        settled = valid and complete and not self.overtaken(key)
+        if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None
         return Due(workload, ask, record, found)
+
+    def overtaken(self, key: WorkloadKey) -> bool:
+        """Whether members hold slices of later decisions than the host knows: it was restored from a backup."""
+        workload = self.state.workloads.get(key)
+        return workload is not None and restored.behind(self.state, workload)
 
     def vacated(self, record: Record) -> tuple[str, ...]:
         """Clusters that the decision still names as leaving although they hold nothing any more: people wait for
@@ -184,16 +191,19 @@ class Placing:
         if self.state.refuses_native(item.ask.key.kind):
             return self._host_would_run_it(item, snapshot.as_of)
         held = self.holdings(item.workload, item.record)
+        before = item.record.facts.inputs_hash if item.record is not None else ""
+        if self.overtaken(item.workload.key):
+            before = item.inputs  # what the lost decisions were made for is not known: what they led to stays
         decision = engine.decide(
             item.ask,
             held,
             snapshot,
             ledger,
             seq=self.state.next_seq(),
-            previous_hash=item.record.facts.inputs_hash if item.record is not None else "",
+            previous_hash=before,
             finished=item.workload.progress().done,
         )
-        return in_pieces(_not_below(decision, item.record), item.record)
+        return in_pieces(_not_below(decision, item.record), {one.cluster: one.ranges for one in held})
 
     def _host_would_run_it(self, item: Due, as_of: float) -> Decision:
         """The refusal of a native kind on a host that runs such workloads itself: it would run twice."""
@@ -218,12 +228,10 @@ class Placing:
 
     def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
         """What the workload has, by its decision and what its members say."""
-        if record is None:
-            return ()
         seen = self.state.slices_of(workload.key)
         now = self.clock.monotonic()
         held: list[Holding] = []
-        for share in record.shares:
+        for share in restored.shares(self.state, workload, record):
             cap = self.state.caps.get((workload.key, share.cluster))
             slice_seen = seen.get(share.cluster)
             held.append(
@@ -331,6 +339,8 @@ class Placing:
     def _causes(self, item: Due) -> tuple[str, ...]:
         """What led to this decision, in a few words, after what led to the ones before."""
         record = item.record
+        if self.overtaken(item.workload.key):
+            return (*(record.facts.causes if record is not None else ()), "members hold slices of later decisions")
         if record is None:
             return ("created",)
         if record.facts.inputs_hash != item.inputs:
@@ -355,18 +365,15 @@ def _not_below(decision: Decision, record: Record | None) -> Decision:
     return dataclasses.replace(decision, seq=record.seq)
 
 
-def in_pieces(decision: Decision, record: Record | None) -> Decision:
+def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
     """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined while they run."""
-    if record is None:
-        return decision
-    return dataclasses.replace(decision, shares=tuple(_piecewise(share, record) for share in decision.shares))
+    return dataclasses.replace(decision, shares=tuple(_piecewise(share, held) for share in decision.shares))
 
 
-def _piecewise(share: Share, record: Record) -> Share:
-    before = record.share_of(share.cluster)
-    if not share.ranges or before is None:
+def _piecewise(share: Share, held: Mapping[str, Ranges]) -> Share:
+    if not share.ranges or share.cluster not in held:
         return share
-    return dataclasses.replace(share, ranges=pinterestjobset.keep_pieces(before.ranges, share.ranges))
+    return dataclasses.replace(share, ranges=pinterestjobset.keep_pieces(held[share.cluster], share.ranges))
 
 
 def _same(record: Record, decision: Decision) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.hub import dispatching as dispatchings
+from federator.hub import restored
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
 from federator.hub.events import Events
@@ -81,10 +82,13 @@ class HubProcess:
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
         self.host_uid = ""
         self._apis: dict[str, frozenset[str]] = {}
+        self._hosts: dict[str, str] = {}
+        """By member: the host that it says it belongs to."""
         self._group: asyncio.TaskGroup | None = None
         self._writers: asyncio.TaskGroup | None = None
         """Owner of what writes, while this hub leads."""
         self._lines: dict[str, list[asyncio.Task[None]]] = {}
+        self.reporting.claimed = self._link_changed
         self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
 
     async def run(self) -> None:
@@ -204,6 +208,8 @@ class HubProcess:
         if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
             member.obj = obj
             self.reporting.changed(member)
+            if member.other_host:
+                self.reporting.questions.add(name)
             return
         self._close_line(name)
         member = Member(
@@ -218,6 +224,8 @@ class HubProcess:
                 rng=self.rng,
                 metrics=self.state.metrics,
             ),
+            fleet=self.options.fleet,
+            host_uid=self.host_uid,
         )
         self.state.members[name] = member
         self._open_line(member)
@@ -288,9 +296,13 @@ class HubProcess:
         """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""
         self.state.note_slice(member.name, key)
         seen = member.slice_of(key)
+        if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
+            self._note_seq(seen.mark.seq)
         if (in_s := self.feedback.note(key, seen, member.name)) is not None:
             self.placing.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
+        if workload is not None and seen is not None and restored.is_later(self.state, workload, seen):
+            self.placing.queue.add(key)
         if workload is None or seen is None or seen.deleting or member.verified.of(seen) is None:
             self.state.signals.dispatch(key)
         for record in self.state.records_of(key):
@@ -302,7 +314,17 @@ class HubProcess:
                 self.state.signals.bury(key.namespace, record.name)
         self.state.signals.fold(key)
 
+    def _note_seq(self, seq: int) -> None:
+        if self.state.note_seq(seq) and self.state.ready and self.elector is not None:
+            self.elector.raise_term(self.state.term)
+
     def _capacity_changed(self, member: Member) -> None:
+        host = member.report.host if member.report is not None else ""
+        if self._hosts.get(member.name, "") != host:
+            self._hosts[member.name] = host
+            self._link_changed(member)
+        if member.report is not None:
+            self._note_seq(member.report.capacity.includes_seq)
         self.reporting.changed(member)
         self.reporting.questions.add(member.name)
         self.placing.wake(Change(News.ROOM, member.name))

@@ -7,10 +7,11 @@ heartbeat lives in any status.
 
 import logging
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from federator.api import clustercapacity, federatedquota, kinds, membercluster
+from federator.hub import claims
 from federator.hub.link import Link
 from federator.hub.members import Member
 from federator.hub.state import HubState
@@ -44,8 +45,11 @@ class Reporting:
         self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng, metrics=state.metrics)
         self.accounts: WorkQueue[str] = WorkQueue("accounts", rng=rng, metrics=state.metrics)
         self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
+        self.claimed: Callable[[Member], None] = self.changed
+        """Told when a member was given to this host."""
         self._figures_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
+        state.signals.to_claim.append(self.questions.add)
         state.signals.on_booked.append(self.count_all)
 
     def count_all(self) -> None:
@@ -125,34 +129,45 @@ class Reporting:
         """Whether it takes new work, and what it is."""
         ready, why = member.readiness(self.clock.monotonic(), self.state.options.unready_after_s)
         state = conditions.TRUE if ready else conditions.UNKNOWN if member.link.link is Link.LOST else conditions.FALSE
-        reason = "Ready" if ready else member.link_reason if member.lost else "NotReporting"
+        reason = "Ready" if ready else member.unready_reason
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
         return {
             "observedGeneration": member.obj["metadata"].get("generation", 0),
             "conditions": conditions.merge(live.get("conditions"), (condition,), self.clock.rfc3339(), ("Ready",)),
             "clusterUID": member.uid or live.get("clusterUID", ""),
+            "hostUID": member.other_host,
             "version": member.version or live.get("version", ""),
             "apis": sorted(member.apis) or live.get("apis") or [],
             "summary": "Ready" if ready else why[:256],
         }
 
     async def ask(self, name: str) -> None:
-        """Writes the shapes that decisions care about into the member's ClusterCapacity."""
+        """Writes into the member's ClusterCapacity the shapes that decisions care about, and whose member it is."""
         member = self.state.members.get(name)
-        if member is None or member.client is None or not member.link.trusted:
+        if member is None or member.client is None or not (member.link.trusted and member.claim_known):
+            return
+        if member.duplicate_of or (member.other_host and member.other_host != claims.given_up(member.obj)):
             return
         spec = clustercapacity.to_spec(self.state.shapes.values())
-        ids = tuple(shape["id"] for shape in spec["shapes"])
-        if member.report is not None and set(ids) <= set(member.report.shapes):
+        known = member.report.shapes if member.report is not None else ()
+        news = {"spec": spec} if {shape["id"] for shape in spec["shapes"]} - set(known) else {}
+        if member.claimed and not news:
             return
         kind = kinds.KINDS["ClusterCapacity"]
         ref = kind.ref("", clustercapacity.NAME)
-        if member.report is None:
-            if ids:
-                body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": ref.name}, "spec": spec}
-                await member.client.create(ref, body)
-            return
-        await member.client.patch(ref, {"metadata": {"uid": member.report.uid}, "spec": spec})
+        claim = {"annotations": {claims.annotation(member.fleet): member.host_uid}}
+        before = member.report
+        if before is None:
+            body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": ref.name, **claim}}
+            member.note_capacity(await member.client.create(ref, {**body, "spec": spec}))
+        elif member.claimed:
+            await member.client.patch(ref, {"metadata": {"uid": before.uid}, **news})
+        else:
+            # Two hosts that come at the same time: the version lets one of them have it, and the other see that.
+            meta = {"uid": before.uid, "resourceVersion": before.resource_version, **claim}
+            member.note_capacity(await member.client.patch(ref, {"metadata": meta, **news}))
+            log.info("%s belongs to this host from now on (before: %s)", name, before.host or "nobody")
+            self.claimed(member)
 
 
 def sum_of(parts: Iterable[Resources]) -> Resources:

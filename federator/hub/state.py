@@ -27,6 +27,9 @@ from federator.model.names import WorkloadKey
 from federator.placement.books import Books
 from federator.placement.policies import Rule
 
+TERM_LEAP_MAX = 1 << 20
+"""Terms by which a member's seq may be ahead of everything the host knows and still be believed."""
+
 KeyListener = Callable[[WorkloadKey], None]
 
 
@@ -37,6 +40,8 @@ class Signals:
     to_place: list[KeyListener] = field(default_factory=list)
     to_dispatch: list[KeyListener] = field(default_factory=list)
     to_fold: list[KeyListener] = field(default_factory=list)
+    to_claim: list[Callable[[str], None]] = field(default_factory=list)
+    """A member does not know yet whose it is, and something is to be written there."""
     to_ask: list[Callable[[], None]] = field(default_factory=list)
     """A shape is wanted that members have not been asked about."""
     on_booked: list[Callable[[], None]] = field(default_factory=list)
@@ -55,6 +60,10 @@ class Signals:
     def fold(self, key: WorkloadKey) -> None:
         for listener in self.to_fold:
             listener(key)
+
+    def claim(self, cluster: str) -> None:
+        for listener in self.to_claim:
+            listener(cluster)
 
     def ask_members(self) -> None:
         for listener in self.to_ask:
@@ -144,6 +153,18 @@ class HubState:
     def refuses_native(self, kind: str) -> bool:
         """Whether the host would run this kind itself, so that it must not be carried to members too."""
         return self.options.shared_host and kinds.KINDS[kind].model is None
+
+    def note_seq(self, seq: int) -> bool:
+        """A member holds something with this seq. A host that was restored from an older backup knows of lower ones
+        only: the term rises, so that what it decides from now on is not refused. Tells whether it rose.
+
+        A member that claims an absurd seq is not believed: it would use up the terms of everybody.
+        """
+        if seq <= seqs.make(self.term, self._counter) or seqs.term(seq) - self.term > TERM_LEAP_MAX:
+            return False
+        self.term = seqs.term(seq) + 1
+        self._counter = 0
+        return True
 
     def next_seq(self) -> int:
         """The seq of the next decision: above every one this process has seen."""

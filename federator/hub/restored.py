@@ -1,0 +1,90 @@
+"""What members know better than the host: slices with a seq above the host's decisions, and slices of nobody.
+
+Both are seen after a host was restored from an older backup (FAULTS.md F51). The first are taken for what the
+decisions that were lost had said, so that nothing moves that need not; the second are never deleted, only reported.
+Reads memory; called by placing and reporting.
+"""
+
+from collections.abc import Iterator
+
+from federator.api import kinds
+from federator.hub.members import Member
+from federator.hub.records import Record
+from federator.hub.slices import SliceSeen
+from federator.hub.state import HubState
+from federator.hub.workloads import Workload
+from federator.model import shards
+from federator.model.ask import Unit
+from federator.model.decision import Share
+from federator.model.names import WorkloadKey
+
+
+def overtaken(record: Record | None, seen: SliceSeen) -> bool:
+    """Whether this slice was written for a later decision than the one the host has. A decision is always written
+    before its slices, so the host has lost some."""
+    if seen.mark is None:
+        return False
+    share = record.share_of(seen.cluster) if record is not None else None
+    known = share.seq if share is not None else record.seq if record is not None else -1
+    return seen.mark.seq > known
+
+
+def is_later(state: HubState, workload: Workload, seen: SliceSeen) -> bool:
+    """Whether this very slice tells of a decision on this workload that the host does not have."""
+    ours = seen.ours(state.options.fleet) and seen.mark is not None and seen.mark.workload_uid == workload.uid
+    return ours and overtaken(state.record_of(workload), seen)
+
+
+def behind(state: HubState, workload: Workload) -> bool:
+    """Whether any member holds a slice of a later decision on this workload than the host has."""
+    return any(is_later(state, workload, seen) for seen in state.slices_of(workload.key).values())
+
+
+def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[Share, ...]:
+    """What the workload has: by its decision, and where the members hold later slices, by those."""
+    decided = {share.cluster: share for share in record.shares} if record is not None else {}
+    seen = {found.cluster: found for found in state.slices_with_uid(workload.key, workload.uid) if not found.deleting}
+    later = {cluster for cluster, found in seen.items() if overtaken(record, found)}
+    if not later:
+        return tuple(decided.values())
+    lost = any(_seq(seen[cluster]) > (record.seq if record is not None else -1) for cluster in later)
+    have: list[Share] = []
+    for cluster in sorted(decided.keys() | later):
+        share = decided.get(cluster)
+        if cluster in later:
+            have.append(_share_of(seen[cluster], share))
+        elif share is not None and not (lost and cluster not in seen and _heard(state, cluster)):
+            have.append(share)  # what is heard to be gone was moved by a decision that the host has lost
+    return tuple(have)
+
+
+def strangers(state: HubState, member: Member) -> Iterator[WorkloadKey]:
+    """Slices of this fleet in one member that no workload and no decision of the host accounts for."""
+    for key in member.slice_keys():
+        seen = member.slice_of(key)
+        if seen is None or seen.mark is None or seen.deleting or not seen.ours(member.fleet):
+            continue
+        uid = seen.mark.workload_uid
+        workload = state.workloads.get(key)
+        if workload is not None and workload.uid == uid:
+            continue
+        if not any(record.workload_uid == uid for record in state.records_of(key)):
+            yield key
+
+
+def _seq(seen: SliceSeen) -> int:
+    return seen.mark.seq if seen.mark is not None else 0
+
+
+def _heard(state: HubState, cluster: str) -> bool:
+    member = state.members.get(cluster)
+    return member is not None and member.heard
+
+
+def _share_of(seen: SliceSeen, decided: Share | None) -> Share:
+    ranges = seen.mark.ranges if seen.mark is not None else ()
+    if kinds.verbs_of(seen.key.kind).unit is Unit.REPLICAS:
+        count = seen.observation.desired
+        return Share(seen.cluster, count, count, _seq(seen))
+    slots = decided.slots if decided is not None else max(seen.observation.active, 1)
+    return Share(seen.cluster, shards.size(ranges), slots, _seq(seen), ranges)
