@@ -10,7 +10,7 @@ from typing import Any
 from federator.api import kinds
 from federator.expand import labels
 from federator.model import shards
-from tests.e2e.failures_fleet import FailureFleet
+from tests.e2e.failures_fleet import FailureFleet, NotAnswering
 from tests.e2e.federations import until
 
 PATHS = {
@@ -72,7 +72,10 @@ class Asked:
 
     def differences(self) -> list[str]:
         """Everything that is not as it was asked and decided, as sentences."""
-        return list(_Comparison(self).sentences())
+        try:
+            return list(_Comparison(self).sentences())
+        except NotAnswering as trouble:
+            return [str(trouble)]
 
     def items(self, cluster: str, kind: str) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = self.ground.ask(cluster, self._path(kind))["items"]

@@ -37,10 +37,14 @@ SETTINGS: Mapping[str, Mapping[str, Any]] = {
         "capacity_copy_interval_s": 1.0,
         "unschedulable_after_s": STUCK_S,
     },
-    "member": {"heartbeat_s": 2.0, "capacity_write_s": 1.0},
+    "member": {"heartbeat_s": 2.0, "capacity_write_s": 1.0, "capacity_small_write_s": 1.0},
 }
 """As shipped but for thresholds that a test would wait for. The times of the election are the shipped ones."""
 LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{SYSTEM}/leases/federator-hub"
+
+
+class NotAnswering(Exception):
+    """An API server is there and cannot answer yet, as after a restart of its etcd."""
 
 
 @dataclass(slots=True)
@@ -129,8 +133,10 @@ class FailureFleet:
         return str(self.lease().get("holderIdentity") or "").partition("_")[0]
 
     def ask(self, cluster: str, path: str, method: str = "GET", body: Any = None) -> Any:
-        """One request of an administrator that must succeed."""
+        """One request of an administrator that must succeed. Raises `NotAnswering` for a server that cannot now."""
         status, answer = self.clusters[cluster].ask(path, method, body)
+        if status in (429, 503):
+            raise NotAnswering(f"{cluster} does not answer: {answer}")
         assert status < 300, f"{method} {path} at {cluster}: {status} {answer}"
         return answer
 
@@ -149,8 +155,8 @@ class FailureFleet:
 
 @contextlib.contextmanager
 def started(home: Path, binaries: Path, *, machines: int = 2) -> Iterator[FailureFleet]:
-    """Two control planes (host and a; b alone) and the whole federation on them, ready. On a failure the logs of our
-    processes are copied to `home`."""
+    """Two control planes (host and a; b alone) and the whole federation on them, ready. The logs of our processes are
+    copied to `home` in the end."""
     with contextlib.ExitStack() as stack:
         shared, own = (stack.enter_context(ControlPlane(binaries)) for _ in range(2))
         clusters = {
@@ -164,9 +170,8 @@ def started(home: Path, binaries: Path, *, machines: int = 2) -> Iterator[Failur
             found.all_run()
             yield found
             found.deployed.programs.check()
-        except BaseException:
-            shutil.copytree(found.deployed.programs.directory, home / "logs", dirs_exist_ok=True)
-            raise
+        finally:
+            shutil.copytree(found.deployed.programs.directory, home / "logs")
 
 
 def moments(rng: random.Random, count: int, within: int) -> list[int]:

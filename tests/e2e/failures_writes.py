@@ -17,9 +17,13 @@ from federator.api import kinds
 from tests.controlplane import audit
 from tests.controlplane.cluster import Cluster
 from tests.e2e.deployed import SETTLE_S
+from tests.e2e.federations import until
 
 VERBS = frozenset({"create", "update", "patch", "delete"})
 CREDENTIAL = "authentication.kubernetes.io/credential-id"
+CALM_S = 2.0
+CALM_WITHIN_S = 30.0
+"""Figures of capacity are copied to the host a moment after all else."""
 SLICES = {"pinterestservices": "PinterestService", "pinterestjobsets": "PinterestJobSet"}
 
 
@@ -138,8 +142,29 @@ def fallen(writes: Sequence[Write]) -> list[str]:
     return found
 
 
-def at_rest(clusters: Mapping[str, Cluster], seconds: float) -> list[str]:
-    """Leaves the federation alone for a while; what it wrote meanwhile, leases apart. Events count too."""
+def at_rest(clusters: Mapping[str, Cluster], seconds: float) -> None:
+    """Leaves a settled federation alone: after a calm moment nothing is written any more, leases apart. Raises
+    AssertionError with what was written. Events count too."""
+    until(
+        lambda: not _written_within(clusters, CALM_S),
+        lambda: f"it does not come to rest: {_written_within(clusters, CALM_S)}",
+        CALM_WITHIN_S,
+    )
+    none(_written_within(clusters, seconds), "written at rest")
+
+
+def _written_within(clusters: Mapping[str, Cluster], seconds: float) -> list[str]:
     begun = time.time()
     time.sleep(seconds)
     return [write.row for write in since(read(clusters), begun)]
+
+
+def none(rows: Sequence[str], what: str) -> None:
+    """Raises AssertionError with the rows if there are any."""
+    assert not rows, f"{len(rows)} {what}: {'; '.join(rows[:8])}"
+
+
+def sound(writes: Sequence[Write], namespace: str) -> None:
+    """Nothing of the namespace was created twice, and no seq fell anywhere. Raises AssertionError."""
+    none(doubled(writes, namespace), "doubled")
+    none(fallen(writes), "seqs fell")

@@ -160,20 +160,42 @@ async def test_relists_after_gone_are_spread_in_time():
 
 @on_virtual_time
 async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list():
-    """F14: half a line is dropped, nothing is lost."""
+    """F14: half a line is dropped, nothing is lost. A list of one object shows that the server's history goes on."""
     half = line("ADDED", thing("c", 7, value=3))
     world = World(
         Script(
             listing(5, thing("a", 3)),
             stream(30, line("ADDED", thing("b", 6, value=2)) + half[:20], errors.Unreachable("reset")),
+            listing(7, thing("a", 3), token="more"),
             stream(half, 30),
             quiet(),
         )
     )
     await world.runs(100)
     assert world.rows == {"a": 0, "b": 2, "c": 3}
-    assert world.lists == 1
-    assert [world.script.query(i)["resourceVersion"] for i in (1, 2, 3)] == ["5", "6", "7"]
+    assert world.script.query(2) == {"limit": "1"}
+    assert [world.script.query(i)["resourceVersion"] for i in (1, 3, 4)] == ["5", "6", "7"]
+
+
+@on_virtual_time
+async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_watched_from_the_future():
+    """A restored API server takes a watch from a version that it has not reached, and tells nothing until it has."""
+    world = World(
+        Script(
+            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
+            stream(30, errors.Unreachable("reset")),
+            *[errors.Unreachable("refused")] * 3,
+            listing(30, thing("a", 20, value=2), token="more"),
+            *[listing(30, thing("a", 20, value=2))] * 4,
+            quiet(),
+        )
+    )
+    await world.runs(120)
+    assert world.rows == {"a": 2}
+    assert world.store.rewinds == 1
+    assert world.store.resource_version == "30"
+    watches = [request.query for request in world.script.requests if ("watch", "true") in request.query]
+    assert [dict(query)["resourceVersion"] for query in watches] == ["50", "30"]
 
 
 @on_virtual_time
@@ -190,12 +212,15 @@ async def test_lines_may_be_cut_anywhere():
 async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resumed():
     """F15. Bytes that never become an event are silence too."""
     drip = [b"{", 100.0] * 50
-    world = World(Script(listing(5, thing("a", 3)), quiet(), stream(*drip), after=quiet()))
+    watches = iter([quiet(), stream(*drip)])
+    known = listing(5, thing("a", 3))
+    world = World(Script(known, after=lambda r: next(watches, quiet()) if ("watch", "true") in r.query else known))
     await world.runs(600)
-    assert len(world.script.requests) == 5
-    assert world.script.times[2] == pytest.approx(180, abs=1)
-    assert world.script.times[3] == pytest.approx(360, abs=2)
-    assert world.lists == 1
+    begun = [
+        at for at, r in zip(world.script.times, world.script.requests, strict=True) if ("watch", "true") in r.query
+    ]
+    assert begun == pytest.approx([0, 180, 360, 540], abs=3)
+    assert world.reflector.troubles["unreachable"] == 3
 
 
 @on_virtual_time
@@ -386,7 +411,7 @@ async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_
 
 @on_virtual_time
 async def test_retry_after_is_obeyed():
-    world = World(Script(listing(5), status(429, "TooManyRequests", retry_after="40"), quiet()))
+    world = World(Script(listing(5), status(429, "TooManyRequests", retry_after="40"), listing(5), quiet()))
     await world.runs(100)
     assert 40 <= world.script.times[2] <= 50.001
 
