@@ -29,6 +29,7 @@ from federator.kube import clock as clocks
 
 _FIRST_REVISION = 1
 _NAMESPACES = ("", "namespaces")
+_GRACE = "deletionGracePeriodSeconds"
 _UNVERSIONED = frozenset({"apiVersion", "kind", "metadata"})
 _CORE_WITHOUT = (
     "namespaces services configmaps secrets serviceaccounts nodes endpoints events persistentvolumes"
@@ -171,7 +172,7 @@ class Store:
         if expect is not None and expect != before["resourceVersion"]:
             raise refusals.conflict(resource.group, resource.plural, key[1], refusals.MODIFIED)
         metadata = dict(given)
-        for field in ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
+        for field in ("uid", "creationTimestamp", "deletionTimestamp", _GRACE, "generation"):
             if field in before:
                 metadata[field] = before[field]
             else:
@@ -222,7 +223,7 @@ class Store:
                 del metadata["finalizers"]
         self._mark(resource, metadata, grace_s)
         if may_go(old.obj, metadata):
-            if marks_first and "deletionTimestamp" not in before:
+            if marks_first and metadata.get(_GRACE) != before.get(_GRACE):
                 if dry_run:
                     return Revision(_dressed(old.obj, metadata), old.number), True
                 old = self._commit(shelf, resource, key, MODIFIED, old.obj, metadata, old)
@@ -241,7 +242,7 @@ class Store:
         first, now = "deletionTimestamp" not in metadata, self.clock.now()
         until = now + grace_s
         if not first:
-            before = metadata.get("deletionGracePeriodSeconds", 0)
+            before = metadata.get(_GRACE, 0)
             if grace_s >= before:
                 return
             # The time counts from the first wish. What is over already keeps a second for whoever ends it.
@@ -250,7 +251,7 @@ class Store:
                 until, grace_s = now, min(grace_s, 1)
         metadata["deletionTimestamp"] = clocks.stamp(until)
         if resource.key != _NAMESPACES:
-            metadata["deletionGracePeriodSeconds"] = grace_s
+            metadata[_GRACE] = grace_s
         if first and "generation" in metadata:
             metadata["generation"] += 1
 
@@ -312,7 +313,7 @@ def _dressed(obj: JsonObject, metadata: JsonObject) -> JsonObject:
 
 def may_go(obj: JsonObject, metadata: JsonObject) -> bool:
     """Whether nothing holds a deleted object back: no finalizers, no grace period, no namespace content."""
-    if metadata.get("finalizers") or metadata.get("deletionGracePeriodSeconds", 0) > 0:
+    if metadata.get("finalizers") or metadata.get(_GRACE, 0) > 0:
         return False
     return obj["kind"] != "Namespace" or not (obj.get("spec") or {}).get("finalizers")
 

@@ -87,6 +87,44 @@ async def test_a_bound_pod_goes_gracefully_and_can_be_forced(api: Speaker) -> No
     assert (await api.get(api.url("pods", "p"))).status == 404
 
 
+async def test_the_time_of_a_deletion_under_way_can_only_be_shortened(api: Speaker) -> None:
+    spec = {"nodeName": "nowhere", "containers": [{"name": "app", "image": "busybox"}]}
+    (await api.post(api.url("pods"), {"metadata": {"name": "p"}, "spec": spec})).object(201)
+    path = api.url("pods", "p")
+    going = (await api.delete(path)).object()["metadata"]
+    longer = (await api.delete(path, {"gracePeriodSeconds": 60, "propagationPolicy": "Orphan"})).object()["metadata"]
+    assert longer == going
+    shorter = (await api.delete(path, {"gracePeriodSeconds": 5})).object()["metadata"]
+    assert shorter["deletionGracePeriodSeconds"] == 5
+    assert shorter["deletionTimestamp"] < going["deletionTimestamp"]
+    gone = (await api.delete(path, {"gracePeriodSeconds": 0})).object()["metadata"]
+    assert gone["deletionGracePeriodSeconds"] == 0
+    assert (await api.get(path)).status == 404
+
+
+async def test_a_forced_deletion_is_seen_in_two_steps(api: Speaker) -> None:
+    spec = {"nodeName": "nowhere", "containers": [{"name": "app", "image": "busybox"}]}
+    made = (await api.post(api.url("pods"), {"metadata": {"name": "p"}, "spec": spec})).object(201)
+    version = made["metadata"]["resourceVersion"]
+    await api.delete(api.url("pods", "p"))
+    await api.delete(api.url("pods", "p"), {"gracePeriodSeconds": 0})
+    async with api.watching(api.url("pods"), resourceVersion=version) as watch:
+        seen = [await watch.next() for _ in range(3)]
+    assert [(each["type"], each["object"]["metadata"]["deletionGracePeriodSeconds"]) for each in seen if each] == [
+        ("MODIFIED", 30),
+        ("MODIFIED", 0),
+        ("DELETED", 0),
+    ]
+
+
+async def test_a_namespace_that_ends_takes_no_further_wishes(api: Speaker) -> None:
+    path = "/api/v1/namespaces/" + api.namespace
+    first = (await api.delete(path)).object()["metadata"]
+    again = (await api.delete(path, {"propagationPolicy": "Orphan"})).object()["metadata"]
+    assert "finalizers" not in first
+    assert again == first
+
+
 async def test_a_pod_that_was_never_bound_goes_at_once(api: Speaker) -> None:
     spec = {"schedulerName": "nobody", "containers": [{"name": "app", "image": "busybox"}]}
     (await api.post(api.url("pods"), {"metadata": {"name": "p"}, "spec": spec})).object(201)

@@ -100,6 +100,34 @@ async def test_a_service_gets_an_address_and_target_ports(api: Speaker) -> None:
     assert kept["spec"]["clusterIP"] == address
 
 
+async def test_a_service_that_becomes_another_type_gives_up_what_that_has_no_use_for(api: Speaker) -> None:
+    body = {"metadata": {"name": "s"}, "spec": {"type": "NodePort", "ports": [{"port": 80}], "selector": {"a": "b"}}}
+    port = (await api.post(api.url("services"), body)).object(201)["spec"]["ports"][0]["nodePort"]
+    path = api.url("services", "s")
+    kept = (await api.patch(path, {"spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local"}})).object()[
+        "spec"
+    ]
+    assert kept["ports"][0]["nodePort"] == port
+    assert 30000 <= kept["healthCheckNodePort"] <= 32767
+    inside = (await api.patch(path, {"spec": {"type": "ClusterIP"}})).object()["spec"]
+    assert inside["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80}]
+    assert inside.keys().isdisjoint({"externalTrafficPolicy", "healthCheckNodePort", "allocateLoadBalancerNodePorts"})
+    named = (await api.patch(path, {"spec": {"type": "ExternalName", "externalName": "e.example"}})).object()["spec"]
+    assert named.keys() == {"type", "externalName", "ports", "selector", "sessionAffinity"}
+
+
+async def test_a_node_port_must_be_free_and_in_range(api: Speaker) -> None:
+    spec = {"type": "NodePort", "selector": {"a": "b"}}
+    body = {"metadata": {"name": "s"}, "spec": {**spec, "ports": [{"port": 80}]}}
+    port = (await api.post(api.url("services"), body)).object(201)["spec"]["ports"][0]["nodePort"]
+    for wanted, why in ((port, "already allocated"), (40000, "not in the valid range. The range of valid ports is ")):
+        body = {"metadata": {"name": "t"}, "spec": {**spec, "ports": [{"port": 80, "nodePort": wanted}]}}
+        answer = await api.post(api.url("services"), body)
+        ((reason, field, message),) = answer.causes()
+        assert (answer.status, reason, field) == (422, "FieldValueInvalid", "spec.ports[0].nodePort")
+        assert message.startswith(f"Invalid value: {wanted}: provided port is {why}")
+
+
 async def test_a_job_is_defaulted_and_selects_its_own_pods(api: Speaker) -> None:
     made = (await api.post(api.url("jobs"), job())).object(201)
     uid, spec = made["metadata"]["uid"], made["spec"]
