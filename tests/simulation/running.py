@@ -307,6 +307,7 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
         except Exception as error:
             raise Broken(parameters, [f"the run itself failed: {error!r}"], run.world.story) from error
         finally:
+            story.end()
             logger.removeHandler(run.errors)
 
     order = generator(parameters.seed, "order") if parameters.shuffled else None

@@ -105,9 +105,15 @@ class Story:
     def __init__(self) -> None:
         self._lines: list[Sent | Said] = []
         self.strikes: list[Strike] = []
+        self._over = False
 
     def add(self, line: Sent | Said) -> None:
-        self._lines.append(line)
+        if not self._over:
+            self._lines.append(line)
+
+    def end(self) -> None:
+        """The run is over. What its tasks still send while they are cancelled, in no order, is none of it."""
+        self._over = True
 
     def told(self, *, everything: bool = False) -> Iterator[str]:
         """For a person."""
