@@ -191,6 +191,23 @@ def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
     click.echo(f"membercluster.federation.pinterest.com/{name} is taken over from the host {given}")
 
 
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def forget(name: str, kubeconfig: str, context: str) -> None:
+    """Let deletions that wait for this unreachable member go on; it is cleaned up when it is heard again."""
+    from federator.cli import joining
+
+    async def work(host: "Client") -> list[str]:
+        return await joining.forget(host, name)
+
+    given_up = common.run(common.with_host(kubeconfig, context, work))
+    for decision in given_up:
+        click.echo(f"placementdecision.federation.pinterest.com/{decision} does not wait for {name} any more")
+    if not given_up:
+        click.echo(f"No deletion waits for {name}.")
+
+
 @cluster.command(name="list")
 @common.connection_options
 def list_(kubeconfig: str, context: str) -> None:

@@ -17,6 +17,7 @@ import yaml
 from federator.api import kinds
 from federator.kube import errors
 from federator.kube.client import Client
+from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
 
@@ -246,6 +247,24 @@ async def refuse_known(host: Client, uid: str) -> None:
             )
     if await host.kube_system_uid() == uid:
         raise FieldError("", "this cluster is the host itself: it cannot be its own member")
+
+
+async def forget(host: Client, name: str) -> list[str]:
+    """Tells every deletion that waits for this cluster not to. Returns the decisions, as namespace/name."""
+    kind = kinds.KINDS["PlacementDecision"]
+    found = []
+    for obj in (await host.list(kind.api_version, kind.plural)).items:
+        meta = obj["metadata"]
+        waiting = ((obj.get("spec") or {}).get("deletion") or {}).get("waitingFor") or ()
+        if name not in waiting:
+            continue
+        told = (meta.get("annotations") or {}).get(names.FORCE_FORGET_ANNOTATION, "")
+        clusters = sorted({part for part in told.split(",") if part} | {name})
+        mark = {names.FORCE_FORGET_ANNOTATION: ",".join(clusters)}
+        patch = {"metadata": {"uid": meta["uid"], "annotations": mark}}
+        await host.patch(kind.ref(meta["namespace"], meta["name"]), patch)
+        found.append(f"{meta['namespace']}/{meta['name']}")
+    return sorted(found)
 
 
 def other_host(member_cluster: Mapping[str, Any]) -> str:

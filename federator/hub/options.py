@@ -43,6 +43,10 @@ class HubOptions:
     """Least time between two copies of one member's figures to the host: they serve people, not decisions."""
     capacity_copy_permille: int = 10
     """Change of free room, in thousandths, below which MemberCluster.status.capacity is left as it is."""
+    deletions_floor: int = 100
+    """Slices of vanished workloads that are deleted in a minute without anybody waiting."""
+    deletions_permille: int = 100
+    """Beyond that: thousandths of all slices that go in a minute when many workloads vanish; 1000: no limit."""
     batch_size: int = 256
     """Workloads decided on one snapshot at most; a larger batch would hold the event loop for too long."""
     batch_linger_s: float = 0.005

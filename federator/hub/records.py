@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import placementdecision
+from federator.api import placementdecision, raw
 from federator.api.placementdecision import DecisionFacts
 from federator.model.decision import Share
 from federator.model.fleet import Holding
-from federator.model.names import DECISION_FINALIZER, WorkloadKey
+from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, WorkloadKey
 from federator.placement.books import Commitment
 
 
@@ -24,6 +24,8 @@ class Record:
     facts: DecisionFacts
     finalizing: bool
     """Still carries our finalizer."""
+    given_up: frozenset[str] = frozenset()
+    """Clusters that its deletion shall not wait for, as an operator said."""
 
     @property
     def name(self) -> str:
@@ -84,4 +86,6 @@ def holdings(shares: Sequence[Share]) -> tuple[Holding, ...]:
 def summarise(obj: Mapping[str, Any]) -> Record:
     """Reads a PlacementDecision; total on whatever the host may hold."""
     finalizers = obj["metadata"].get("finalizers") or ()
-    return Record(placementdecision.decision_facts(obj), DECISION_FINALIZER in finalizers)
+    named = raw.text_map(obj["metadata"], "annotations").get(FORCE_FORGET_ANNOTATION, "")
+    given_up = frozenset(part for text in named.split(",") if (part := text.strip()))
+    return Record(placementdecision.decision_facts(obj), DECISION_FINALIZER in finalizers, given_up)

@@ -17,6 +17,8 @@ FLEET_LABEL = f"{FEDERATION}/fleet"
 WORKLOAD_UID_LABEL = f"{FEDERATION}/workload-uid"
 SLICE_ANNOTATION = f"{FEDERATION}/slice"
 """Carries the slice block of kinds that have no `spec.slice` (plain Deployments), as JSON."""
+FORCE_FORGET_ANNOTATION = f"{FEDERATION}/force-forget"
+"""On a PlacementDecision that is being deleted: clusters, by name and comma, that it shall not wait for."""
 DECISION_FINALIZER = f"{FEDERATION}/members-emptied"
 
 

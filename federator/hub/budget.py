@@ -1,0 +1,48 @@
+"""How many slices may be deleted because their workloads are gone from the host (FAULTS.md F50). Pure.
+
+A host that lost objects by accident looks the same as people who deleted them. So deletions are spread: a share of all
+slices a minute, and never fewer than a floor, below which nobody has to wait.
+"""
+
+MINUTE_S = 60.0
+WHOLE = 1000
+
+
+class DeletionBudget:
+    """A bucket that holds what one minute allows and fills in a minute."""
+
+    __slots__ = ("_at_s", "_floor", "_left", "_permille")
+
+    def __init__(self, *, floor: int, permille: int) -> None:
+        self._floor = max(floor, 1)
+        self._permille = permille
+        self._left: float | None = None
+        self._at_s = 0.0
+
+    def rate(self, total: int) -> int:
+        """Slices a minute while there are `total` in all members."""
+        return max(self._floor, total * self._permille // WHOLE)
+
+    def wait_s(self, cost: int, total: int, now_s: float) -> float:
+        """Seconds until so many slices may be deleted at once; 0.0 for now."""
+        if self._permille >= WHOLE:
+            return 0.0
+        rate = self.rate(total)
+        left = self._refilled(rate, now_s)
+        # More than the bucket holds is let through when it is full, and paid off afterwards.
+        lacking = min(cost, rate) - left
+        return lacking * MINUTE_S / rate if lacking > 0 else 0.0
+
+    def take(self, cost: int, total: int, now_s: float) -> float:
+        """The same, and spends it when there is nothing to wait for."""
+        wait_s = self.wait_s(cost, total, now_s)
+        if wait_s == 0.0 and self._left is not None:
+            self._left -= cost
+        return wait_s
+
+    def _refilled(self, rate: int, now_s: float) -> float:
+        if self._left is None:
+            self._left = float(rate)
+        self._left = min(float(rate), self._left + max(0.0, now_s - self._at_s) * rate / MINUTE_S)
+        self._at_s = now_s
+        return self._left
