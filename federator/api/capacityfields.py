@@ -4,6 +4,8 @@ Shared by ClusterCapacity (in a member), MemberCluster.status.capacity (the copy
 (the shape that a decision is charged with).
 """
 
+from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import Field
@@ -25,7 +27,7 @@ from federator.api.common import (
 from federator.api.federatedquota import vector
 from federator.api.placementfields import TolerationFields
 from federator.api.raw import Obj
-from federator.model import quantity, taints
+from federator.model import quantity, sharing, taints
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
@@ -157,6 +159,25 @@ def to_shape(shape: Obj) -> PodShape:
         tolerations=placementfields.tolerations_of(shape.get("tolerations")),
         one_per_node=raw.flag(shape, "onePerNode"),
     )
+
+
+def shared_shape(shape: Obj) -> PodShape:
+    """`to_shape`, one copy for all that say the same: decisions are many, shapes are few. The object must not be
+    changed afterwards."""
+    return _answer(_Question(repr(shape), shape))
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """Two are equal when their texts are."""
+
+    text: str
+    shape: Obj = field(compare=False)
+
+
+@lru_cache(maxsize=4096)
+def _answer(question: _Question) -> PodShape:
+    return sharing.value(to_shape(question.shape))
 
 
 def from_shape(shape: PodShape) -> dict[str, Any]:

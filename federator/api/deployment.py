@@ -181,6 +181,7 @@ VERBS: Final = WorkloadVerbs(
     sidecars=_no_parameters,
     max_unavailable=max_unavailable,
     render_slice=render_slice,
+    amount="replicas",
     read_mark=verbs.mark_of_annotation,
     observe=observe,
     slice_status=slice_status,

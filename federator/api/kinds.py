@@ -259,4 +259,4 @@ def verbs_of(kind: str) -> WorkloadVerbs:
 
 
 def key_of(obj: Mapping[str, Any]) -> WorkloadKey:
-    return WorkloadKey(raw.text(obj, "kind"), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
+    return names.key(raw.text(obj, "kind"), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))

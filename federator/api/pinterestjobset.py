@@ -258,6 +258,7 @@ VERBS: Final = WorkloadVerbs(
     sidecars=workloads.sidecars,
     max_unavailable=count,
     render_slice=render_slice,
+    amount="parallelism",
     read_mark=workloads.read_mark,
     observe=observe,
     slice_status=slice_status,

@@ -252,6 +252,7 @@ VERBS: Final = WorkloadVerbs(
     sidecars=workloads.sidecars,
     max_unavailable=max_unavailable,
     render_slice=render_slice,
+    amount="replicas",
     read_mark=workloads.read_mark,
     observe=observe,
     slice_status=slice_status,

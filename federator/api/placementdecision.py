@@ -30,13 +30,14 @@ from federator.api.common import (
 )
 from federator.api.raw import Obj
 from federator.api.verdicttext import Verdicts
-from federator.model import shards
+from federator.model import names, shards, sharing
 from federator.model.ask import Ask, PodShape, Tier, Unit
 from federator.model.decision import Decision, Reason, Share
 from federator.model.names import WorkloadKey
 
 KIND: Final = "PlacementDecision"
 MAX_CAUSES: Final = 10
+_REASONS: Final = {str(reason): reason for reason in Reason}
 
 
 class WorkloadRef(Model):
@@ -273,39 +274,39 @@ def decision_facts(obj: Obj) -> DecisionFacts:
     policy = raw.mapping(spec, "policy")
     charge = raw.mapping(spec, "charge")
     reason = raw.text(spec, "reason")
+    shared = sharing.text
+    quotas = raw.mapping(spec, "quotaGenerations")
     return DecisionFacts(
         name=raw.text(metadata, "name"),
-        uid=raw.text(metadata, "uid"),
+        uid=shared(raw.text(metadata, "uid")),
         resource_version=raw.text(metadata, "resourceVersion"),
-        key=WorkloadKey(
+        key=names.key(
             raw.text(spec, "workload", "kind"), raw.text(metadata, "namespace"), raw.text(spec, "workload", "name")
         ),
-        workload_uid=raw.text(spec, "workload", "uid"),
+        workload_uid=shared(raw.text(spec, "workload", "uid")),
         seq=raw.integer(spec, "seq"),
         unit=Unit.SHARDS if raw.text(spec, "unit") == Unit.SHARDS else Unit.REPLICAS,
         wanted=raw.integer(spec, "wanted"),
         shortfall=raw.integer(spec, "shortfall"),
-        reason=Reason(reason) if reason in set(Reason) else Reason.PENDING_EVALUATION,
-        message=raw.text(spec, "message"),
+        reason=_REASONS.get(reason, Reason.PENDING_EVALUATION),
+        message=shared(raw.text(spec, "message")),
         shares=shares(obj),
         leaving=raw.texts(spec, "leaving"),
         max_clusters_at_once=raw.integer(spec, "maxClustersAtOnce") or None,
         inputs_hash=raw.text(spec, "inputsHash"),
         as_of=raw.epoch_s(raw.text(spec, "asOf")),
-        policy_name=raw.text(policy, "name"),
-        policy_namespace=raw.text(policy, "namespace"),
-        policy_uid=raw.text(policy, "uid"),
+        policy_name=shared(raw.text(policy, "name")),
+        policy_namespace=shared(raw.text(policy, "namespace")),
+        policy_uid=shared(raw.text(policy, "uid")),
         policy_generation=raw.integer(policy, "generation"),
-        policy_origin=raw.text(policy, "origin"),
-        quota_generations={
-            name: raw.integer(spec, "quotaGenerations", name) for name in raw.mapping(spec, "quotaGenerations")
-        },
+        policy_origin=shared(raw.text(policy, "origin")),
+        quota_generations=sharing.counters({name: raw.integer(quotas, name) for name in quotas}),
         unlimited_quota=raw.flag(spec, "unlimitedQuota"),
         violations=raw.texts(spec, "violations"),
-        causes=raw.texts(spec, "causes"),
-        project=raw.text(charge, "project"),
+        causes=sharing.texts(raw.texts(spec, "causes")),
+        project=shared(raw.text(charge, "project")),
         tier=verbs.tier_of(raw.text(charge, "tier")),
-        shape=capacityfields.to_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
+        shape=capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
         deleting="deletionTimestamp" in metadata,
         deletion_reason=raw.text(spec, "deletion", "reason"),
         waiting_for=raw.texts(spec, "deletion", "waitingFor"),
@@ -320,7 +321,7 @@ def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
 
 
 def _to_share(entry: Obj) -> Share:
-    cluster, seq = raw.text(entry, "cluster"), raw.integer(entry, "seq")
+    cluster, seq = sharing.text(raw.text(entry, "cluster")), raw.integer(entry, "seq")
     if "ranges" in entry:
         ranges = verbs.read_ranges(raw.text(entry, "ranges"))
         return Share(cluster, shards.size(ranges), max(raw.integer(entry, "slots"), 0), seq, ranges)

@@ -12,7 +12,7 @@ from typing import Any, Final, Protocol
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.model import names, shards
+from federator.model import names, shards, sharing
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
 from federator.model.observation import SliceObservation
@@ -137,6 +137,8 @@ class WorkloadVerbs:
     """Copies that may be missing while shares move."""
     render_slice: Callable[[Obj, Share, SliceMark], dict[str, Any]]
     """The complete object for the member, every field of ours defaulted."""
+    amount: str
+    """The field of a slice's spec that says how much of the workload this cluster has, beside the mark."""
     read_mark: Callable[[Obj], SliceMark | None]
     observe: Callable[[Obj, str, bool], SliceObservation]
     """(slice, cluster, known) -> what was last seen of it. The slice of one that does not exist is {}."""
@@ -168,16 +170,17 @@ def decode_mark(block: object) -> SliceMark | None:
     fleet, uid = raw.text(block, "fleet"), raw.text(block, "workloadUID")
     if not fleet or not uid:
         return None
+    shared = sharing.text
     return SliceMark(
-        fleet=fleet,
-        workload_uid=uid,
+        fleet=shared(fleet),
+        workload_uid=shared(uid),
         origin_generation=raw.integer(block, "originGeneration"),
-        cluster=raw.text(block, "cluster"),
+        cluster=shared(raw.text(block, "cluster")),
         seq=raw.integer(block, "seq"),
         ranges=read_ranges(raw.text(block, "ranges")),
-        profile_name=raw.text(block, "profile", "name"),
-        profile_hash=raw.text(block, "profile", "hash"),
-        expander=raw.text(block, "expander"),
+        profile_name=shared(raw.text(block, "profile", "name")),
+        profile_hash=shared(raw.text(block, "profile", "hash")),
+        expander=shared(raw.text(block, "expander")),
     )
 
 
@@ -194,6 +197,17 @@ def mark_of_annotation(obj: Obj) -> SliceMark | None:
     """The mark of a kind that carries it as JSON in an annotation."""
     text = raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION)
     return _mark_of_text(text) if text else None
+
+
+def is_as_written(obj: Obj, mark: SliceMark) -> bool:
+    """Whether the block of this slice and its two labels say what `mark` says, spelled as the hub spells it."""
+    labels = raw.mapping(obj, "metadata", "labels")
+    if labels.get(names.FLEET_LABEL) != mark.fleet or labels.get(names.WORKLOAD_UID_LABEL) != mark.workload_uid:
+        return False
+    block = raw.at(obj, "spec", "slice")
+    if block is not None:
+        return bool(block == encode_mark(mark))
+    return raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION) == annotation_of_mark(mark)
 
 
 @functools.lru_cache(maxsize=4096)

@@ -7,6 +7,7 @@ from federator.api import kinds, pinterestjobset, raw
 from federator.api.raw import Obj
 from federator.api.verbs import WorkloadVerbs
 from federator.expand import effective
+from federator.model import sharing
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.errors import FieldError
 
@@ -27,18 +28,18 @@ def ask(
     created = raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")) if created_s is None else created_s
     return Ask(
         key=kinds.key_of(obj),
-        uid=raw.text(obj, "metadata", "uid"),
+        uid=sharing.text(raw.text(obj, "metadata", "uid")),
         generation=raw.integer(obj, "metadata", "generation"),
         unit=verbs.unit,
         count=verbs.count(obj),
         slots=verbs.slots(obj),
         shape=effective.pod_shape(verbs.pod_template(obj), profile, sidecars, batch=batch),
-        project=verbs.project(obj),
+        project=sharing.text(verbs.project(obj)),
         tier=verbs.tier(obj),
         priority=verbs.priority(obj),
         created_s=created,
         policy=policy,
-        labels=raw.text_map(obj, "metadata", "labels"),
+        labels={name: sharing.text(label) for name, label in raw.text_map(obj, "metadata", "labels").items()},
         whole=verbs.whole,
         suspended=verbs.suspended(obj),
     )

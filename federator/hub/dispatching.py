@@ -10,10 +10,10 @@ import logging
 import random
 from collections.abc import Mapping
 
-from federator.hub import restored, slices, stepping
+from federator.hub import restored, stepping
 from federator.hub.members import Member
 from federator.hub.records import Record
-from federator.hub.slices import SliceSeen
+from federator.hub.slices import SliceSeen, Standing
 from federator.hub.state import HubState
 from federator.hub.stepping import Action, Do, Held
 from federator.hub.workloads import Workload
@@ -101,7 +101,7 @@ class Dispatching:
             self.state.signals.claim(member.name)
             return Revisit(key, CLAIM_RECHECK_S, "it is being recorded there which host it belongs to")
         seen = member.slice_of(key)
-        if seen is not None and self._is_this(seen, workload) and member.verified.of(seen) is None:
+        if seen is not None and self._is_this(seen, workload) and not self.standing(member, workload, seen).known:
             await self.writer.verify(member, workload, record, seen)
         action = self.plan(workload, record).get(member.name)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
@@ -114,6 +114,12 @@ class Dispatching:
         else:
             self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
+
+    def standing(self, member: Member, workload: Workload, seen: SliceSeen) -> Standing:
+        """What is known of a slice beside what the decision in force gives its cluster."""
+        record = self.state.record_of(workload)
+        share = record.share_of(member.name) if record is not None else None
+        return self.writer.standing(member, workload, share, seen)
 
     def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
         fleet = self.state.options.fleet
@@ -140,27 +146,18 @@ class Dispatching:
             return Held(cluster, known=True)
         observed = seen.observation
         share = record.share_of(cluster)
-        verified = member.verified.of(seen)
-        content = self.writer.content_of(workload)
-        template_current = verified is None or verified.content == content
-        current = (
-            verified is not None
-            and verified.content == content
-            and share is not None
-            and verified.share == slices.share_digest(share, self.writer.profile_text(workload))
-        )
+        standing = self.writer.standing(member, workload, share, seen)
         return Held(
             cluster,
             known=True,
             exists=True,
             ours=seen.ours(self.state.options.fleet),
             same_workload=self._is_this(seen, workload) and not seen.deleting,
-            current=current,
-            template_current=template_current,
+            current=standing.current,
+            template_current=standing.content or not standing.known,
             count=observed.desired,
             ready=observed.ready,
-            healthy=verified is not None
-            and template_current
+            healthy=standing.content
             and observed.observed_generation >= observed.generation
             and observed.updated >= observed.desired
             and observed.ready >= observed.desired,

@@ -174,12 +174,19 @@ class Gathering:
         member = self.state.members[cluster]
         if seen is None:
             return SliceObservation(cluster, known=member.heard)
-        observed = dataclasses.replace(seen.observation, known=member.heard, deleting=seen.deleting)
-        verified = member.verified.of(seen)
-        if verified is not None and verified.content == self.dispatching.writer.content_of(workload):
+        mark = seen.mark
+        origin = mark.origin_generation if mark is not None else 0
+        if self.dispatching.writer.standing(member, workload, None, seen).content:
             # What this slice says is what the present generation says: it needs no write to have caught up.
-            observed = dataclasses.replace(observed, origin_generation=workload.generation)
-        return observed
+            origin = workload.generation
+        return dataclasses.replace(
+            seen.observation,
+            uid=seen.uid,
+            seq=mark.seq if mark is not None else 0,
+            origin_generation=origin,
+            known=member.heard,
+            deleting=seen.deleting,
+        )
 
     def _patch(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> dict[str, Any]:
         native = kinds.KINDS[workload.key.kind].model is None

@@ -17,10 +17,11 @@ from federator.hub.records import Record
 from federator.hub.state import HubState
 from federator.hub.workloads import Documents, Workload
 from federator.kube import client as clients
+from federator.kube import decode
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
-from federator.kube.store import Store
+from federator.kube.store import Store, Version, own_version
 from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
 from federator.placement import engine
@@ -62,8 +63,8 @@ class Hosting:
             profiles: Store[Any] = self._reflect(group, "RuntimeProfile", _identity, self._profile_changed)
             await profiles.wait_synced()
             for kind in kinds.WORKLOADS.values():
-                self._reflect(group, kind.kind, self._projection(kind.kind), self._workload_changed)
-            self._reflect(group, "PlacementDecision", records.summarise, self._record_changed)
+                self._reflect(group, kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
+            self._reflect(group, "PlacementDecision", records.summarise, self._record_changed, own_version)
             for policy_kind in ("PlacementPolicy", "ClusterPlacementPolicy"):
                 self._reflect(group, policy_kind, _identity, self._policy_listener(policy_kind))
             self._reflect(group, "FederatedQuota", federatedquota.to_account, self._quota_changed)
@@ -91,10 +92,16 @@ class Hosting:
         """Files every decision as it is now: the last ones of the leader before us may not have come by watch yet, and
         what they hold of room and quota must be on the books before anything is decided."""
         kind = kinds.KINDS["PlacementDecision"]
-        listing = await self.host.list(kind.api_version, kind.plural)
-        for obj in listing.items:
-            meta = obj["metadata"]
-            self._record_changed((meta.get("namespace", ""), meta["name"]), None, records.summarise(obj))
+        async for page in self.host.pages(kind.api_version, kind.plural):
+            # Page by page, and only what is news: all of them at once would take several times the hub's memory.
+            for name, obj in decode.changed_items(page, self._decision_version):
+                self._record_changed(name, None, records.summarise(obj))
+            await asyncio.sleep(0)
+
+    def _decision_version(self, name: tuple[str, str]) -> tuple[str, str]:
+        """uid and resourceVersion of a decision as it is known."""
+        record = self.state.records.get(name)
+        return (record.uid, record.resource_version) if record is not None else ("", "")
 
     def _reflect(
         self,
@@ -102,9 +109,10 @@ class Hosting:
         kind_name: str,
         project: Callable[[dict[str, Any]], Any],
         on_change: Callable[[Any, Any, Any], None],
+        version_of: Callable[[Any], Version] | None = None,
     ) -> Store[Any]:
         kind = kinds.KINDS[kind_name]
-        store: Store[Any] = Store(f"host/{kind.plural}")
+        store: Store[Any] = Store(f"host/{kind.plural}", version_of=version_of)
         reflector: Reflector[Any] = Reflector(
             self.host,
             kind.api_version,
@@ -149,8 +157,11 @@ class Hosting:
             self.documents.drop(key)
             self.state.workloads.pop(key, None)
             self.state.evaluated.pop(key, None)
+            self.state.former.pop(key, None)
         else:
             self.state.workloads[key] = new
+            if old is not None and old.content != new.content:
+                self.state.former[key] = old.content
             if old is not None and old.uid == new.uid and _asks_the_same(old, new):
                 self._note_progress(old, new)
                 self.state.signals.fold(key)

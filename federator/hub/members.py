@@ -22,7 +22,7 @@ from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
-from federator.kube.store import Store, version_number
+from federator.kube.store import Store, own_version, version_number
 from federator.model.fleet import Capacity, ClusterView
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
@@ -202,7 +202,7 @@ class Member:
             for kind in kinds.WORKLOADS.values():
                 if f"{kind.kind}.{kind.group}" not in self.apis:
                     continue
-                store = self.stores.setdefault(kind.kind, Store[SliceSeen](f"{self.name}/{kind.plural}"))
+                store = self.stores.setdefault(kind.kind, slice_store(f"{self.name}/{kind.plural}"))
                 reflector = Reflector(
                     client,
                     kind.api_version,
@@ -314,6 +314,10 @@ class Member:
         if self.lost:
             return self.link_reason
         return claims.REASON if self.other_host and not self.duplicate_of else "NotReporting"
+
+
+def slice_store(name: str) -> Store[SliceSeen]:
+    return Store(name, version_of=own_version)
 
 
 def _marked(seen: SliceSeen | None) -> int:

@@ -303,7 +303,12 @@ class HubProcess:
         workload = self.state.workloads.get(key)
         if workload is not None and seen is not None and restored.is_later(self.state, workload, seen):
             self.placing.queue.add(key)
-        if workload is None or seen is None or seen.deleting or member.verified.of(seen) is None:
+        if (
+            workload is None
+            or seen is None
+            or seen.deleting
+            or not self.dispatching.standing(member, workload, seen).current
+        ):
             self.state.signals.dispatch(key)
         for record in self.state.records_of(key):
             if seen is None and record.share_of(member.name) is None:

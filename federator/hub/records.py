@@ -36,6 +36,10 @@ class Record:
         return self.facts.uid
 
     @property
+    def resource_version(self) -> str:
+        return self.facts.resource_version
+
+    @property
     def key(self) -> WorkloadKey:
         return self.facts.key
 
@@ -75,7 +79,7 @@ class Record:
             namespace=facts.key.namespace,
             tier=facts.tier,
             shape=facts.shape,
-            holdings=holdings(facts.shares),
+            holdings=facts.shares,
         )
 
 

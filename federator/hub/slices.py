@@ -1,19 +1,21 @@
 """What the hub remembers of a slice in a member, and how a slice is compared with what it should be.
 
-`summarise` is the projection of the member reflectors. A slice is *verified* when its live digest is known to cover a
-rendered content and share; the verdict is remembered by digest, so that a restart or a drift is noticed and an
-unchanged object is never read twice.
+`summarise` is the projection of the member reflectors. A slice proves itself when the digest of its content is that of
+what the hub would render, and its mark and amount are those of its share: then it need not be read again. Where it
+holds more than that (defaults of another version, a webhook's fields) it is read and compared once, and the verdict is
+remembered by digest, so that a drift is noticed.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import kinds, raw
-from federator.api.deployment import MEMBER_STATUS_ANNOTATION
-from federator.api.verbs import SliceMark, WorkloadVerbs
+from federator.api.verbs import SliceMark, WorkloadVerbs, is_as_written
 from federator.hub import workloads
-from federator.model import diffs, names
+from federator.hub.workloads import Workload
+from federator.model import diffs, names, sharing
+from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
@@ -29,10 +31,15 @@ class SliceSeen:
     resource_version: str
     mark: SliceMark | None
     deleting: bool
-    live: str
-    """Digest of everything of it that we write."""
+    amount: int
+    """What its spec says of the share beside the mark: replicas, or how many shards run at once; -1 for nothing."""
+    live: bytes
+    """Digest of everything else of it that we write."""
+    plain: bool
+    """Its mark is spelled as we write it: `live` can be compared with `Workload.content`."""
     observation: SliceObservation
-    native: Mapping[str, Any] = field(default_factory=dict)
+    """Without uid, seq and origin generation, which this row has anyway; one copy of equal ones."""
+    native: Mapping[str, int] = field(default_factory=dict)
     """The counters of a carried native kind's status; empty for our kinds, whose observation says all."""
 
     def ours(self, fleet: str) -> bool:
@@ -43,16 +50,21 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:
     """Total on whatever a member may hold."""
     verbs = kinds.verbs_of(kind)
     meta = obj["metadata"]
+    mark = verbs.read_mark(obj)
+    plain = mark is not None and is_as_written(obj, mark)
+    observed = replace(verbs.observe(obj, cluster, True), uid="", seq=0, origin_generation=0)
     return SliceSeen(
         cluster=cluster,
-        key=WorkloadKey(kind, meta.get("namespace", ""), meta["name"]),
-        uid=meta.get("uid", ""),
-        resource_version=meta.get("resourceVersion", ""),
-        mark=verbs.read_mark(obj),
+        key=names.key(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
+        uid=sharing.text(raw.text(meta, "uid")),
+        resource_version=raw.text(meta, "resourceVersion"),
+        mark=mark,
         deleting="deletionTimestamp" in meta,
-        live=live_digest(obj),
-        observation=verbs.observe(obj, cluster, True),
-        native=_counters(obj) if kinds.KINDS[kind].model is None else {},
+        amount=raw.integer(obj, "spec", verbs.amount, default=-1),
+        live=workloads.content_digest(verbs, obj) if plain else _whole_digest(obj),
+        plain=plain,
+        observation=sharing.value(observed),
+        native=sharing.counters(_counters(obj)) if kinds.KINDS[kind].model is None else sharing.NOTHING,
     )
 
 
@@ -61,44 +73,87 @@ def _counters(obj: Mapping[str, Any]) -> dict[str, int]:
     return {name: n for name, n in status.items() if isinstance(n, int)} if isinstance(status, Mapping) else {}
 
 
-def live_digest(obj: Mapping[str, Any]) -> str:
-    """Of spec, labels and annotations: what a drift would change. Status and bookkeeping are left out."""
+def _whole_digest(obj: Mapping[str, Any]) -> bytes:
+    """Of spec, labels and annotations with whatever stands for a mark in them: what a drift would change."""
     meta = obj["metadata"]
-    return workloads.digest([obj.get("spec"), meta.get("labels"), _lasting(raw.mapping(meta, "annotations"))])
+    return workloads.digest(
+        ["whole", obj.get("spec"), meta.get("labels"), workloads.lasting(raw.mapping(meta, "annotations"))]
+    )
 
 
-def _lasting(annotations: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what the member writes: its roll-out revision, and what it says of a carried Deployment."""
-    return {
-        name: text
-        for name, text in annotations.items()
-        if name != MEMBER_STATUS_ANNOTATION and not name.startswith("deployment.kubernetes.io/")
-    }
+Profile = tuple[str, str]
+"""Name and hash of the RuntimeProfile that a slice pins; empty where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """What is known of a slice beside what it should be."""
+
+    known: bool = False
+    """False: it has to be read and compared first."""
+    content: bool = False
+    """Its content (everything but the share) is what the workload now says."""
+    current: bool = False
+    """It carries exactly the decided share and content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """`live` covers `content` with `share`, as rendered for slice `uid`."""
+    """What a comparison with the whole live object showed: it covers `content` and `share`."""
 
     uid: str
-    live: str
-    content: str
-    share: str
+    live: bytes
+    mark: SliceMark | None
+    amount: int
+    content: bytes
+    """b"" when something of the content differs."""
+    profile: Profile
+    share: Share | None
+    """None when anything differs."""
 
 
 @dataclass(slots=True)
 class VerifiedBook:
-    """Per member: the last comparison of every slice. Forgotten with the process; rebuilt by reading."""
+    """Per member: the last comparison of every slice that does not prove itself. Forgotten with the process; rebuilt
+    by reading."""
 
     entries: dict[WorkloadKey, Verified] = field(default_factory=dict)
 
     def of(self, seen: SliceSeen) -> Verified | None:
         entry = self.entries.get(seen.key)
-        return entry if entry is not None and entry.uid == seen.uid and entry.live == seen.live else None
+        if entry is None or (entry.uid, entry.live, entry.amount) != (seen.uid, seen.live, seen.amount):
+            return None
+        return entry if entry.mark == seen.mark else None
+
+    def note(self, seen: SliceSeen, content: bytes, profile: Profile, share: Share | None) -> None:
+        """Remembers a comparison. `content` is b"", `share` None for what differs."""
+        self.entries[seen.key] = Verified(seen.uid, seen.live, seen.mark, seen.amount, content, profile, share)
+
+    def forget(self, key: WorkloadKey) -> None:
+        self.entries.pop(key, None)
 
 
-def share_digest(share: Share, profile: str) -> str:
-    return f"{share.count}/{share.slots}/{share.seq}/{share.ranges}/{profile}"
+def proves_itself(seen: SliceSeen, workload: Workload) -> bool:
+    """Whether its digest alone says that its content is the workload's."""
+    return seen.plain and bool(workload.content) and seen.live == workload.content
+
+
+def carries(seen: SliceSeen, workload: Workload, share: Share, fleet: str, profile: Profile) -> bool:
+    """Whether mark and amount are those that a slice rendered for this share has. The generation that it is marked
+    with is whatever it is: one that changed nothing for this cluster was not worth a write."""
+    mark = seen.mark
+    if mark is None or seen.amount != (share.slots if workload.verbs.unit is Unit.SHARDS else share.count):
+        return False
+    return mark == SliceMark(
+        fleet=fleet,
+        workload_uid=workload.uid,
+        origin_generation=mark.origin_generation,
+        cluster=share.cluster,
+        seq=share.seq,
+        ranges=share.ranges,
+        profile_name=profile[0],
+        profile_hash=profile[1],
+    )
 
 
 def render(
@@ -107,7 +162,7 @@ def render(
     share: Share,
     *,
     fleet: str,
-    profile: tuple[str, str],
+    profile: Profile,
     origin: int | None = None,
 ) -> dict[str, Any]:
     """The complete slice of `obj` for the share's cluster. `profile` is (name, hash), empty strings for none.
@@ -165,15 +220,11 @@ def share_part(patch: Mapping[str, Any], want: Mapping[str, Any], neutral: Mappi
     metadata = patch.get("metadata") or {}
     if marks := {
         part: only
-        for part, ours in (("labels", _MARK_LABELS), ("annotations", _MARK_ANNOTATIONS))
+        for part, ours in (("labels", workloads.MARK_LABELS), ("annotations", workloads.MARK_ANNOTATIONS))
         if (only := {name: text for name, text in (metadata.get(part) or {}).items() if name in ours})
     }:
         found["metadata"] = marks
     return found
-
-
-_MARK_LABELS = frozenset({names.FLEET_LABEL, names.WORKLOAD_UID_LABEL})
-_MARK_ANNOTATIONS = frozenset({names.SLICE_ANNOTATION})
 
 
 def fleet_selector(fleet: str) -> str:

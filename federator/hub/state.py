@@ -10,9 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import msgspec
-
 from federator.api import kinds
+from federator.hub import packing
 from federator.hub.members import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import Record
@@ -21,6 +20,7 @@ from federator.hub.workloads import Workload
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
 from federator.model import seq as seqs
+from federator.model import sharing
 from federator.model.ask import PodShape
 from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
@@ -96,10 +96,12 @@ class HubState:
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     records: dict[tuple[str, str], Record] = field(default_factory=dict)
     """Every PlacementDecision by (namespace, name)."""
-    by_workload: dict[WorkloadKey, set[tuple[str, str]]] = field(default_factory=dict)
+    by_workload: dict[WorkloadKey, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
-    holders: dict[WorkloadKey, set[str]] = field(default_factory=dict)
-    """Clusters in which an object of the workload's kind and name was seen."""
+    holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
+    """Clusters in which an object of the workload's kind and name was seen, in order."""
+    former: dict[WorkloadKey, bytes] = field(default_factory=dict)
+    """What `Workload.content` was before it changed last."""
     rules: dict[tuple[str, str, str], Rule] = field(default_factory=dict)
     """Policies by (kind, namespace, name)."""
     quotas: dict[str, QuotaAccount] = field(default_factory=dict)
@@ -146,7 +148,7 @@ class HubState:
         ):
             self.workloads[key] = dataclasses.replace(
                 known,
-                status=msgspec.json.encode(obj.get("status") or {}),
+                status=packing.packed(obj.get("status") or {}),
                 resource_version=obj["metadata"]["resourceVersion"],
             )
 
@@ -173,14 +175,14 @@ class HubState:
 
     def record_of(self, workload: Workload) -> Record | None:
         """The decision of this very workload (not of an earlier one of the same name)."""
-        for name in self.by_workload.get(workload.key, ()):
+        for name in self.by_workload.get(workload.key, ()):  # hardly ever more than one
             record = self.records[name]
             if record.workload_uid == workload.uid:
                 return record
         return None
 
     def records_of(self, key: WorkloadKey) -> list[Record]:
-        return [self.records[name] for name in sorted(self.by_workload.get(key, ()))]
+        return [self.records[name] for name in self.by_workload.get(key, ())]
 
     def note_record(self, namespace: str, new: Record) -> bool:
         """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
@@ -190,7 +192,7 @@ class HubState:
         if old is not None and old.uid == new.uid and _order(new) <= _order(old):
             return False
         self.records[name] = new
-        self.by_workload.setdefault(new.key, set()).add(name)
+        self._list(new.key, name)
         if seqs.term(new.seq) >= self.term and not self.ready:
             self.term = seqs.term(new.seq) + 1
         return True
@@ -201,30 +203,39 @@ class HubState:
         if old is None or old.uid != uid:
             return None
         del self.records[namespace, name]
-        names = self.by_workload.get(old.key, set())
-        names.discard((namespace, name))
-        if not names:
+        names = tuple(one for one in self.by_workload.get(old.key, ()) if one != (namespace, name))
+        if names:
+            self.by_workload[old.key] = names
+        else:
             self.by_workload.pop(old.key, None)
         return old
 
+    def _list(self, key: WorkloadKey, name: tuple[str, str]) -> None:
+        known = self.by_workload.get(key, ())
+        if name not in known:
+            self.by_workload[key] = tuple(sorted((*known, name)))
+
     def note_slice(self, cluster: str, key: WorkloadKey) -> None:
         """Something was heard of this object in this member."""
-        self.holders.setdefault(key, set()).add(cluster)
+        known = self.holders.get(key, ())
+        if cluster not in known:
+            self.holders[key] = sharing.texts(sorted((*known, cluster)))
 
     def slices_of(self, key: WorkloadKey) -> dict[str, SliceSeen]:
         """The objects of this kind and name in all members, as last heard, in cluster order."""
         found: dict[str, SliceSeen] = {}
-        for cluster in sorted(self.holders.get(key, ())):
+        holders = self.holders.get(key, ())
+        for cluster in holders:
             member = self.members.get(cluster)
             if member is not None and member.duplicate_of:
                 continue
             seen = member.slice_of(key) if member is not None else None
-            if seen is None:
-                self.holders[key].discard(cluster)
-            else:
+            if seen is not None:
                 found[cluster] = seen
-        if key in self.holders and not self.holders[key]:
-            del self.holders[key]
+            elif left := sharing.texts(one for one in self.holders[key] if one != cluster):
+                self.holders[key] = left
+            else:
+                del self.holders[key]
         return found
 
     def slices_with_uid(self, key: WorkloadKey, workload_uid: str) -> Iterator[SliceSeen]:

@@ -13,12 +13,14 @@ from typing import Any
 import msgspec
 
 from federator.api import kinds, raw, read
+from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.expand import asks
+from federator.hub import packing
 from federator.kube import client as clients
 from federator.kube import clock as clocks
 from federator.kube import errors
-from federator.model import shards
+from federator.model import names, shards, sharing
 from federator.model.ask import DEFAULT_POLICY, Ask, Unit
 from federator.model.decision import Share
 from federator.model.errors import FieldError
@@ -46,10 +48,10 @@ class Workload:
     """Name of the RuntimeProfile its pods get, "" for none."""
     max_unavailable: int
     """Copies that may be missing while its shares move."""
-    content: str
-    """Digest of what every member would be given, whatever its share."""
+    content: bytes
+    """Digest of what every member would be given, whatever its share; b"" when it cannot be rendered."""
     status: bytes
-    """The live status as JSON: kept encoded, because it is read only when a fold writes."""
+    """The live status, packed (`packing`), because it is read only when a fold writes."""
     problem: str = ""
 
     @property
@@ -58,8 +60,7 @@ class Workload:
 
     def live_status(self) -> dict[str, Any]:
         """The live status, decoded."""
-        found: dict[str, Any] = msgspec.json.decode(self.status)
-        return found
+        return packing.unpacked(self.status)
 
     def stub(self) -> dict[str, Any]:
         """As much of the object as its status is made from."""
@@ -96,40 +97,65 @@ def read_ranges(text: str) -> Ranges:
         return ()
 
 
-def digest(value: Any) -> str:
+def digest(value: Any) -> bytes:
     """A digest of decoded JSON that does not depend on the order of keys."""
-    return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).hexdigest()
+    return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).digest()
+
+
+MARK_LABELS = frozenset({names.FLEET_LABEL, names.WORKLOAD_UID_LABEL})
+MARK_ANNOTATIONS = frozenset({names.SLICE_ANNOTATION})
+
+
+def content_digest(verbs: WorkloadVerbs, slice_obj: Mapping[str, Any]) -> bytes:
+    """Of everything of a slice that we write, but what makes it the slice of one cluster: mark and amount."""
+    meta, spec = slice_obj["metadata"], raw.mapping(slice_obj, "spec")
+    labels, annotations = raw.mapping(meta, "labels"), lasting(raw.mapping(meta, "annotations"))
+    return digest(
+        [
+            {name: value for name, value in spec.items() if name not in ("slice", verbs.amount)},
+            {name: value for name, value in labels.items() if name not in MARK_LABELS},
+            {name: value for name, value in annotations.items() if name not in MARK_ANNOTATIONS},
+        ]
+    )
+
+
+def lasting(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what the member writes: its roll-out revision, and what it says of a carried Deployment."""
+    return {
+        name: text
+        for name, text in annotations.items()
+        if name != MEMBER_STATUS_ANNOTATION and not name.startswith("deployment.kubernetes.io/")
+    }
 
 
 def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | None) -> Workload:
     """Total: whatever an API server can hold gives a summary, if need be one with a `problem`."""
     meta = obj["metadata"]
-    key = WorkloadKey(kind, meta.get("namespace", ""), meta["name"])
     ask: Ask | None = None
-    content, problem = "", ""
-    placement: Mapping[str, Any] = {}
+    content, problem = b"", ""
+    placement: Mapping[str, Any] = raw.NO_FIELDS
     try:
         if refused := read.host_problems(obj):
             raise refused[0]
         verbs = kinds.verbs_of(kind)
-        placement = verbs.placement(obj)
+        placement = verbs.placement(obj) or raw.NO_FIELDS
         ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=created_s(obj))
-        content = digest(neutral(verbs, obj))
+        content = content_digest(verbs, neutral(verbs, obj))
     except FieldError as bad:
         problem = str(bad)
     return Workload(
-        key=key,
-        uid=meta.get("uid", ""),
+        key=ask.key if ask is not None else names.key(kind, meta.get("namespace", ""), meta["name"]),
+        uid=sharing.text(meta.get("uid", "")),
         generation=raw.integer(meta, "generation"),
         resource_version=meta.get("resourceVersion", ""),
         deleting="deletionTimestamp" in meta,
-        labels=raw.text_map(meta, "labels"),
+        labels=ask.labels if ask is not None else raw.text_map(meta, "labels"),
         ask=ask,
         placement=placement,
-        profile=kinds.verbs_of(kind).profile(obj),
+        profile=sharing.text(kinds.verbs_of(kind).profile(obj)),
         max_unavailable=kinds.verbs_of(kind).max_unavailable(obj),
         content=content,
-        status=msgspec.json.encode(raw.mapping(obj, "status")),
+        status=packing.packed(raw.mapping(obj, "status")),
         problem=problem,
     )
 
@@ -144,17 +170,34 @@ def created_s(obj: Mapping[str, Any]) -> float:
     return clocks.parse(stamp) if isinstance(stamp, str) else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """One host object without its status; as JSON it takes a fifth of the room."""
+
+    uid: str
+    generation: int
+    marks: tuple[Any, Any]
+    """Labels and annotations, which change without the generation."""
+    content: bytes
+
+
 class Documents:
-    """Whole host objects, the most recently used ones; the rest is read again."""
+    """Whole host objects as JSON, the most recently used ones; the rest is read again."""
 
     def __init__(self, host: clients.Client, limit: int) -> None:
         self._host = host
         self._limit = limit
-        self._kept: OrderedDict[WorkloadKey, Mapping[str, Any]] = OrderedDict()
+        self._kept: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
 
     def offer(self, key: WorkloadKey, obj: Mapping[str, Any]) -> None:
-        """Keeps an object that has just been seen anyway."""
-        self._kept[key] = obj
+        """Keeps an object that has just been seen anyway, unless only its status may be new."""
+        meta = obj["metadata"]
+        uid, generation = meta.get("uid", ""), meta.get("generation", 0)
+        marks = (meta.get("labels"), meta.get("annotations"))
+        known = self._kept.get(key)
+        if known is None or (known.uid, known.generation, known.marks) != (uid, generation, marks):
+            content = {name: value for name, value in obj.items() if name != "status"}
+            self._kept[key] = _Kept(uid, generation, marks, msgspec.json.encode(content))
         self._kept.move_to_end(key)
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)
@@ -163,11 +206,12 @@ class Documents:
         self._kept.pop(key, None)
 
     async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
-        """The object as `workload` summarises it, or newer; None when it is gone. Raises ApiError."""
+        """The object without its status as `workload` summarises it, or newer; None when it is gone. Raises
+        ApiError."""
         kept = self._kept.get(workload.key)
-        same = kept is not None and kept["metadata"].get("uid") == workload.uid
-        if kept is not None and same and kept["metadata"].get("generation", 0) >= workload.generation:
-            return kept
+        if kept is not None and kept.uid == workload.uid and kept.generation >= workload.generation:
+            found: dict[str, Any] = msgspec.json.decode(kept.content)
+            return found
         key = workload.key
         try:
             obj = await self._host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))

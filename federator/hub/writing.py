@@ -15,7 +15,7 @@ from federator.api import kinds
 from federator.hub import slices, workloads
 from federator.hub.members import Member
 from federator.hub.records import Record
-from federator.hub.slices import SliceSeen, Verified
+from federator.hub.slices import Profile, SliceSeen, Standing
 from federator.hub.state import HubState
 from federator.hub.stepping import Action, Do
 from federator.hub.workloads import Documents, Workload
@@ -43,17 +43,26 @@ class SliceWriter:
         self.state = state
         self.documents = documents
 
-    def content_of(self, workload: Workload) -> str:
-        """Digest of what all clusters' slices of this workload have in common, the pinned profile included."""
-        return f"{workload.content}/{self.profile_text(workload)}"
+    def standing(self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen) -> Standing:
+        """What is known of a slice of this workload beside what it should be, from memory only."""
+        profile = self.profile_of(workload)
+        verified = member.verified.of(seen)
+        if verified is not None:
+            content = bool(verified.content) and (verified.content, verified.profile) == (workload.content, profile)
+            return Standing(True, content, content and share is not None and verified.share == share)
+        if slices.proves_itself(seen, workload):
+            mark = seen.mark
+            content = mark is not None and (mark.profile_name, mark.profile_hash) == profile
+            fleet = self.state.options.fleet
+            current = content and share is not None and slices.carries(seen, workload, share, fleet, profile)
+            return Standing(True, content, current)
+        # It was rendered from what the workload said before: no need to read it to know that.
+        return Standing(known=seen.plain and seen.live == self.state.former.get(workload.key))
 
-    def profile_of(self, workload: Workload) -> tuple[str, str]:
+    def profile_of(self, workload: Workload) -> Profile:
         """Name and hash of the RuntimeProfile this workload's pods get; empty where there is none."""
         found = self.state.profiles.get(workload.profile) if workload.profile else None
         return (workload.profile, found["hash"]) if found is not None else ("", "")
-
-    def profile_text(self, workload: Workload) -> str:
-        return "-".join(self.profile_of(workload))
 
     async def verify(self, member: Member, workload: Workload, record: Record, seen: SliceSeen) -> None:
         """Reads a slice that this process has not compared yet, and remembers what it covers. Raises ApiErrors."""
@@ -101,12 +110,12 @@ class SliceWriter:
         kept = self._rendered(workload, obj, share, mark.origin_generation if mark is not None else None)
         found = slices.difference(live, kept)
         part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
-        member.verified.entries[workload.key] = Verified(
-            uid=live["metadata"].get("uid", ""),
-            live=slices.live_digest(live),
-            content=self.content_of(workload) if found == part else "",
-            share="" if found else slices.share_digest(share, self.profile_text(workload)),
-        )
+        seen = slices.summarise(workload.key.kind, member.name, live)
+        if slices.proves_itself(seen, workload):
+            member.verified.forget(workload.key)
+        else:
+            content = workload.content if found == part else b""
+            member.verified.note(seen, content, self.profile_of(workload), None if found else share)
         if not found:
             return Difference({}, {})
         return Difference(slices.difference(live, self._rendered(workload, obj, share)), part)

@@ -6,7 +6,7 @@ their consumers pay for the fields they keep and for nothing else.
 
 import contextlib
 import gc
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -232,6 +232,23 @@ def items(page: Page, api_version: str) -> list[dict[str, Any]]:
         item.setdefault("kind", kind)
         made.append(item)
     return made
+
+
+def changed_items(
+    page: Page, known: Callable[[tuple[str, str]], tuple[str, str]]
+) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    """Those of a page's objects of which `known` has another (uid, resourceVersion), by (namespace, name).
+
+    Raises `errors.Malformed` for what is no object.
+    """
+    for raw in page.items or ():
+        try:
+            meta = named_decoder.decode(raw).metadata
+        except BROKEN as exc:
+            raise errors.Malformed(f"a list holds something that is no object of Kubernetes ({exc})") from exc
+        name = (meta.namespace, meta.name)
+        if known(name) != (meta.uid, meta.resourceVersion):
+            yield name, obj(bytes(raw), "list")
 
 
 @contextlib.contextmanager

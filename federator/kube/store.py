@@ -8,7 +8,7 @@ import asyncio
 import math
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -30,11 +30,29 @@ def version_number(resource_version: str) -> int:
     return -1
 
 
-class Store(Generic[T]):
-    """A copy-on-write map of projections. Written by its reflector only."""
+class Versioned(Protocol):
+    """A row that knows which state of which object it shows."""
 
-    def __init__(self, name: str = "") -> None:
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> str: ...
+
+
+def own_version(row: Versioned) -> Version:
+    """The `version_of` of rows that keep both."""
+    return Version(version_number(row.resource_version), row.uid)
+
+
+class Store(Generic[T]):
+    """A copy-on-write map of projections. Written by its reflector only.
+
+    `version_of` reads a row's version out of the row, where rows hold it anyway: then it is not kept a second time.
+    """
+
+    def __init__(self, name: str = "", *, version_of: Callable[[T], Version] | None = None) -> None:
         self.name = name
+        self._version_of = version_of
         self._rows: dict[Key, T] = {}
         self._versions: dict[Key, Version] = {}
         self._lent = False
@@ -74,7 +92,10 @@ class Store(Generic[T]):
 
     def version(self, key: Key) -> Version | None:
         """Version and uid of the object a row came from."""
-        return self._versions.get(key)
+        if self._version_of is None:
+            return self._versions.get(key)
+        row = self._rows.get(key)
+        return None if row is None else self._version_of(row)
 
     @property
     def synced(self) -> bool:
@@ -107,7 +128,8 @@ class Store(Generic[T]):
                 index.remove(key, old)
             index.add(key, row)
         self._rows[key] = row
-        self._versions[key] = version
+        if self._version_of is None:
+            self._versions[key] = version
         return old
 
     def drop(self, key: Key) -> T | None:
@@ -116,7 +138,7 @@ class Store(Generic[T]):
             return None
         self._own()
         old = self._rows.pop(key)
-        del self._versions[key]
+        self._versions.pop(key, None)
         for index in self._indexes.values():
             index.remove(key, old)
         return old

@@ -8,6 +8,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import NewType
 
+from federator.model import sharing
+
 ClusterName = NewType("ClusterName", str)
 Generation = NewType("Generation", int)
 
@@ -32,6 +34,11 @@ class WorkloadKey:
 
     def __str__(self) -> str:
         return f"{self.kind}/{self.namespace}/{self.name}"
+
+
+def key(kind: str, namespace: str, name: str) -> WorkloadKey:
+    """A key for rows that are kept: its texts are shared with all others of the same object."""
+    return WorkloadKey(sharing.text(kind), sharing.text(namespace), sharing.text(name))
 
 
 def short_hash(*parts: str, length: int = 8) -> str:

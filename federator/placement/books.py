@@ -8,10 +8,11 @@ not include yet. Each batch opens a `Ledger` above it, which never changes the b
 import bisect
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from federator.model.ask import PodShape, Tier
+from federator.model.decision import Share
 from federator.model.fleet import Capacity, FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
@@ -32,7 +33,8 @@ class Commitment:
     namespace: str
     tier: Tier
     shape: PodShape
-    holdings: tuple[Holding, ...]
+    holdings: tuple[Share | Holding, ...]
+    """What a decision gives, cluster by cluster."""
 
     @property
     def copies(self) -> int:
@@ -44,7 +46,7 @@ class Commitment:
         return self.shape.requests * self.copies
 
 
-def copies_of(holding: Holding) -> int:
+def copies_of(holding: Holding | Share) -> int:
     """Pods that a holding may run at once: its replicas, or its slots while there are shards left for them."""
     return min(holding.slots, holding.count) if holding.ranges else holding.count
 
@@ -60,15 +62,10 @@ class Base:
 
 
 _StepOf = tuple[int, PodShape, int]
+_Trail = tuple[_StepOf, ...]
+"""How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq."""
 _LAST = "\U0010ffff"
 """Sorts after every uid."""
-
-
-@dataclass(slots=True)
-class _Trail:
-    """How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq."""
-
-    steps: list[_StepOf] = field(default_factory=list)
 
 
 class Books:
@@ -125,7 +122,7 @@ class Books:
         self._leaving.get(cluster, set()).discard(uid)
         trail = self._trails.get(cluster, {}).pop(uid, None)
         if trail is not None:
-            self._unlist(cluster, uid, trail.steps)
+            self._unlist(cluster, uid, trail)
 
     def usage(self, project: str, tier: Tier) -> Resources:
         """What the project's workloads of one tier hold, over all clusters."""
@@ -197,11 +194,12 @@ class Books:
 
     def _step(self, cluster: str, uid: str, seq: int, shape: PodShape, copies: int) -> None:
         self._leaving.get(cluster, set()).discard(uid)
-        trail = self._trails.setdefault(cluster, {}).setdefault(uid, _Trail())
-        if trail.steps and trail.steps[-1][0] >= seq:
-            trail.steps[-1] = (trail.steps[-1][0], shape, copies)
+        trails = self._trails.setdefault(cluster, {})
+        trail = trails.get(uid, ())
+        if trail and trail[-1][0] >= seq:
+            trails[uid] = (*trail[:-1], (trail[-1][0], shape, copies))
             return
-        trail.steps.append((seq, shape, copies))
+        trails[uid] = (*trail, (seq, shape, copies))
         bisect.insort(self._recent.setdefault(cluster, []), (seq, uid))
 
     def _tidy(self, cluster: str, includes_seq: int) -> None:
@@ -209,18 +207,18 @@ class Books:
         workload that has left. Until then what left stays charged: its pods may still run."""
         trails = self._trails.get(cluster, {})
         for uid in sorted(self._leaving.get(cluster, ())):
-            if trails[uid].steps[-1][0] <= includes_seq:
+            if trails[uid][-1][0] <= includes_seq:
                 self.vacate(cluster, uid)
         recent = self._recent.get(cluster, [])
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         for uid in sorted({uid for _, uid in recent[start:]}):
-            steps = trails[uid].steps
+            steps = trails[uid]
             included = bisect.bisect_right(steps, includes_seq, key=lambda step: step[0])
             if included > 1:
                 self._unlist(cluster, uid, steps[: included - 1])
-                del steps[: included - 1]
+                trails[uid] = steps[included - 1 :]
 
-    def _unlist(self, cluster: str, uid: str, steps: list[_StepOf]) -> None:
+    def _unlist(self, cluster: str, uid: str, steps: _Trail) -> None:
         recent = self._recent[cluster]
         for seq, _, _ in steps:
             del recent[bisect.bisect_left(recent, (seq, uid))]
@@ -229,7 +227,7 @@ class Books:
 def _beyond(trail: _Trail, includes_seq: int) -> dict[PodShape, int]:
     seen: tuple[PodShape, int] | None = None
     peaks: dict[PodShape, int] = {}
-    for seq, shape, copies in trail.steps:
+    for seq, shape, copies in trail:
         if seq <= includes_seq:
             seen = (shape, copies)
         else:

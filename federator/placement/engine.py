@@ -7,6 +7,7 @@ it may; only growth needs room. Whatever a policy asks for, the answer is a deci
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 from federator.model import shards
 from federator.model.ask import Ask, Strategy, Unit
@@ -20,6 +21,8 @@ from federator.placement.candidates import Candidate, Place
 from federator.placement.division import DIVIDERS
 from federator.placement.ledger import Ledger
 from federator.placement.quota import Admission
+
+_Given = TypeVar("_Given", Holding, Share)
 
 
 @dataclass(slots=True)
@@ -83,7 +86,6 @@ def decide(
 
 def commitment(ask: Ask, shares: Sequence[Share], finished: Ranges = ()) -> Commitment:
     """What the workload holds by these shares, as the books record it: finished shards hold neither room nor quota."""
-    holdings = (Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in shares)
     return Commitment(
         ask.uid,
         ask.key,
@@ -91,7 +93,7 @@ def commitment(ask: Ask, shares: Sequence[Share], finished: Ranges = ()) -> Comm
         ask.key.namespace,
         ask.tier,
         ask.shape,
-        tuple(_unfinished(one, finished) for one in holdings),
+        tuple(_unfinished(one, finished) for one in shares),
     )
 
 
@@ -116,12 +118,12 @@ def contradiction(ask: Ask) -> str:
     return ""
 
 
-def _unfinished(holding: Holding, finished: Ranges) -> Holding:
-    """The holding without counting shards that are done."""
-    if not holding.ranges:
-        return holding
-    ranges = shards.normal(holding.ranges)
-    return replace(holding, ranges=ranges, count=shards.size(shards.minus(ranges, finished)))
+def _unfinished(given: _Given, finished: Ranges) -> _Given:
+    """The share or holding without counting shards that are done."""
+    if not given.ranges:
+        return given
+    ranges = shards.normal(given.ranges)
+    return replace(given, ranges=ranges, count=shards.size(shards.minus(ranges, finished)))
 
 
 def _cap_by_shards(found: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
