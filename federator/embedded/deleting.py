@@ -111,18 +111,21 @@ def _grace_s(info: ResourceInfo, obj: JsonObject, asked: int | None) -> int:
     return int(spec.get("terminationGracePeriodSeconds", _POD_GRACE_S))
 
 
-def _propagation(info: ResourceInfo, opts: DeleteOptions) -> str:
+def _propagation(info: ResourceInfo, metadata: JsonObject, opts: DeleteOptions) -> str:
     """What becomes of dependents. The pods of a Job stay when nobody says anything, as its first clients expected."""
     if info.kind == "Event":
         # Nothing depends on an event.
         return ""
-    return _ORPHAN_POLICY if info.key == _JOBS and not opts.is_policy_given else opts.propagation
+    if info.key == _JOBS and not opts.is_policy_given:
+        # What was wished before is not taken back by saying nothing.
+        return "" if {_ORPHAN, _FOREGROUND} & set(metadata.get("finalizers") or ()) else _ORPHAN_POLICY
+    return opts.propagation
 
 
 def _wanted_finalizers(info: ResourceInfo, obj: JsonObject, opts: DeleteOptions) -> list[str] | None:
     metadata = obj["metadata"]
     if info.key != _NAMESPACES or not obj["spec"].get("finalizers"):
-        return _finalizers(metadata, _propagation(info, opts))
+        return _finalizers(metadata, _propagation(info, metadata, opts))
     # While it ends, a namespace takes no further wishes.
     return None if "deletionTimestamp" in metadata else _held(metadata, opts)
 

@@ -7,7 +7,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded import cron_rules, event_rules, pod_rules, scalars, service_rules, status_rules, workload_rules
+from federator.embedded import (
+    claim_rules,
+    cron_rules,
+    event_rules,
+    pod_rules,
+    service_rules,
+    status_rules,
+    workload_rules,
+)
 from federator.embedded.fielderrors import (
     FieldError,
     GoStruct,
@@ -30,7 +38,6 @@ _CONFIG_KEY_TEXT: Final = (
     "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
     "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
 )
-_ACCESS_MODES: Final = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
 _EVICTION: Final = ("AlwaysAllow", "IfHealthyBudget")
 _PREEMPTION: Final = ("PreemptLowerPriority", "Never")
 _HIGHEST_PRIORITY: Final = 1_000_000_000
@@ -203,17 +210,7 @@ def _autoscaler(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
 
 
 def _claim(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
-    spec = obj.get("spec") or {}
-    if not spec.get("accessModes"):
-        yield required("spec.accessModes", "at least 1 access mode is required")
-    for mode in spec.get("accessModes") or ():
-        if mode not in _ACCESS_MODES:
-            yield not_supported("spec.accessModes", mode, _ACCESS_MODES)
-    storage = ((spec.get("resources") or {}).get("requests") or {}).get("storage")
-    if storage is None:
-        yield required("spec.resources[storage]")
-    elif scalars.amount(storage) <= 0:
-        yield invalid("spec.resources[storage]", storage, "must be greater than zero")
+    yield from claim_rules.claim(obj.get("spec") or {}, "spec")
 
 
 def _lease(obj: Struct, old: Struct | None) -> Iterator[FieldError]:

@@ -112,13 +112,18 @@ def _daemon_set(ds: Object, uid: str) -> None:
 
 
 def _updated_pod(pod: Object, old: Object) -> None:
+    _patient(pod)
+    pod_admission.tolerate(pod["spec"])
+
+
+def _patient(pod: Object) -> None:
+    """What is decoded as a pod, though not its template, has at least a second to end."""
     if pod["spec"].get("terminationGracePeriodSeconds", 0) < 0:
-        # What is decoded as a pod, but not its template, has at least a second.
         pod["spec"]["terminationGracePeriodSeconds"] = 1
 
 
 def _pod(pod: Object, uid: str) -> None:
-    _updated_pod(pod, pod)
+    _patient(pod)
     pod_admission.admit(pod)
     pod["status"] = {"phase": "Pending", "qosClass": pod_admission.quality(pod)}
     if pod["spec"].get("schedulingGates"):

@@ -79,12 +79,16 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
         # An object without owners stays so until somebody applies: it costs nothing to those who never do.
         return []
     changed, removed = _differences(_zero(info) if old is None else old, new, info, subresource)
-    if subresource == "scale" and _scaled_to_nothing(new, info):
-        # A Scale leaves out a zero, so that nobody says it.
-        unsaid: Trie = LEAF
+    if subresource == "scale":
+        said: Trie = LEAF
         for part in reversed(info.scale.spec.strip(".").split(".") if info.scale else ()):
-            unsaid = {f"f:{part}": unsaid}
-        return managers.in_order(managers.without(entries, unsaid))
+            said = {f"f:{part}": said}
+        if not any(fieldsets.intersection(entry.get("fieldsV1") or {}, said) for entry in entries):
+            # A Scale whose number nobody owns is an object without owners, and stays so.
+            return list(entries)
+        if _scaled_to_nothing(new, info):
+            # A Scale leaves out a zero, so that nobody says it.
+            return managers.in_order(managers.without(entries, said))
     if changed is None and removed is None:
         return list(entries)
     kept = managers.without(entries, fieldsets.union(changed or LEAF, removed or LEAF))

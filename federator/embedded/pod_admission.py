@@ -16,16 +16,21 @@ def admit(pod: dict[str, Any], priorities: dict[str, int] | None = None) -> None
     spec = pod["spec"]
     account = spec.get("serviceAccountName") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = account
-    tolerations = spec.get("tolerations", [])
+    tolerate(spec)
+    known = {**_SYSTEM_PRIORITIES, **(priorities or {})}
+    spec.setdefault("priority", known.get(spec.get("priorityClassName", ""), 0))
+    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def tolerate(spec: dict[str, Any]) -> None:
+    """Adds the tolerations of nodes in trouble in place, to new pods and to changed ones."""
+    tolerations = list(spec.get("tolerations") or ())
     for taint in _TAINTS:
         if not any(_tolerates(toleration, taint) for toleration in tolerations):
             tolerations.append(
                 {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _GRACE_S}
             )
     spec["tolerations"] = tolerations
-    known = {**_SYSTEM_PRIORITIES, **(priorities or {})}
-    spec.setdefault("priority", known.get(spec.get("priorityClassName", ""), 0))
-    spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 
 def _tolerates(toleration: dict[str, Any], taint: str) -> bool:

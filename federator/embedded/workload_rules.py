@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from federator.embedded import pod_rules
+from federator.embedded import claim_rules, pod_rules
 from federator.embedded.fielderrors import FieldError, GoStruct, forbidden, invalid, not_supported, required
 from federator.embedded.metadata_rules import dns_label, label_value, qualified_name
 from federator.embedded.patches import same
@@ -238,6 +238,8 @@ def stateful_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     yield from _template_matches(spec, "")
     yield from pod_rules.template(_with_claims(spec), "spec.template")
     yield from _always_running(spec, "StatefulSet")
+    for index, claim in enumerate(spec.get("volumeClaimTemplates") or () if old is None else ()):
+        yield from claim_rules.claim(claim.get("spec") or {}, f"spec.volumeClaimTemplates[{index}].spec")
     if old is not None:
         before = old.get("spec") or {}
         keys = (set(spec) | set(before)) - set(_STATEFUL_MUTABLE)

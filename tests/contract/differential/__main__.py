@@ -45,6 +45,7 @@ def main() -> None:
     print(f"\n{campaign.table(total.covered)}\n")
     for name, count in sorted(total.excused.items()):
         print(f"exception {name}: {count}")
+    print(f"turn of a second, not seen again: {' '.join(map(str, sorted(total.passing))) or 'none'}")
     spent = time.monotonic() - begun
     print(f"seeds {seeds[0]}-{seeds[-1]}: {total.sequences} sequences, {total.requests} requests in {spent:.0f} s")
     print(f"{len(total.failures)} sequences differ: {' '.join(str(seed) for seed, _ in sorted(total.failures))}")

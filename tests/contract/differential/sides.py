@@ -156,7 +156,14 @@ class Side:
         body = copy.deepcopy(self._live.get(key, {"metadata": {"name": key.rpartition("/")[2]}}))
         for path, value in tree["@with"]:
             put(body, path, self._filled(value))
-        return body
+        return _in_order(body)
+
+
+def _in_order(tree: Any) -> Any:
+    """The same with sorted keys: of several faults a server tells the first that it reads."""
+    if isinstance(tree, list):
+        return [_in_order(item) for item in tree]
+    return {key: _in_order(tree[key]) for key in sorted(tree)} if isinstance(tree, dict) else tree
 
 
 def _metadata(shown: Object) -> Object:
