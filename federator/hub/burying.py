@@ -2,21 +2,25 @@
 
 The decision is the tombstone. Members that cannot be reached keep it alive, and are named
 (`spec.deletion.waitingFor`), until they return or are removed from the fleet. Nothing is deleted in a member before
-its lists are in.
+its lists are in. When many workloads vanish at once, a budget spreads the deletions.
 """
 
 import logging
 import random
 
 from federator.api import kinds
+from federator.hub import records
+from federator.hub.budget import DeletionBudget
 from federator.hub.events import Events
+from federator.hub.forgetting import Forgetting
 from federator.hub.records import Record
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.kube import client as clients
 from federator.kube import errors
+from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
-from federator.model.names import DECISION_FINALIZER
+from federator.model.names import DECISION_FINALIZER, WorkloadKey
 from federator.model.steps import Delete, Revisit
 
 log = logging.getLogger(__name__)
@@ -28,10 +32,26 @@ BLOCKED_RECHECK_S = 15.0
 class Burying:
     """Takes decisions through their end."""
 
-    def __init__(self, state: HubState, host: clients.Client, events: Events, *, rng: random.Random) -> None:
+    def __init__(
+        self,
+        state: HubState,
+        host: clients.Client,
+        events: Events,
+        forgetting: Forgetting,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
         self.state = state
         self.host = host
         self.events = events
+        self.forgetting = forgetting
+        self.clock = clock
+        self.budget = DeletionBudget(floor=state.options.deletions_floor, permille=state.options.deletions_permille)
+        self._paid: set[str] = set()
+        """Uids of decisions whose slices the budget has let go."""
+        self._waiting: set[tuple[str, str]] = set()
+        """Decisions whose slices wait for the budget."""
         self.queue: WorkQueue[tuple[str, str]] = WorkQueue("burying", rng=rng, metrics=state.metrics)
         state.signals.to_bury.append(lambda namespace, name: self.queue.add((namespace, name)))
 
@@ -41,15 +61,22 @@ class Burying:
     async def turn(self, name: tuple[str, str]) -> Revisit | None:
         """One decision: still needed, to be deleted, or to be emptied and let go."""
         record = self.state.records.get(name)
-        if record is None or not self.state.ready or self.state.paused:
+        if record is None:
+            self._count_waiting(name, waits=False)
+            return None
+        if not self.state.ready or self.state.paused:
             return None
         workload = self.state.workloads.get(record.key)
         if workload is not None and workload.uid == record.workload_uid and not record.deleting:
+            self._count_waiting(name, waits=False)
+            await self._say(name, record, "")
             return None
+        if wait := await self._wait_for_budget(name, record):
+            return wait
         kind = kinds.KINDS["PlacementDecision"]
         ref = kind.ref(*name)
         if not record.deleting:
-            await self._confirm_absence(record)
+            await confirm_absence(self.host, record.key, record.workload_uid)
             try:
                 await self.host.delete(ref, uid=record.uid)
             except errors.NotFound:
@@ -59,23 +86,47 @@ class Burying:
         blocked, busy = await self._empty(record)
         if busy:
             return Revisit(name, RECHECK_S, "slices are being removed")
-        await self._say_blocked(name, record, blocked)
-        if blocked:
+        if blocked := await self._give_up(record, blocked):
+            await self._say_blocked(name, record, blocked)
             return Revisit(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
         await self._let_go(name, record)
         return None
 
-    async def _confirm_absence(self, record: Record) -> None:
-        """Reads the workload itself before its decision goes: absence in a cache is not proof enough for a delete."""
-        kind = kinds.KINDS[record.key.kind]
-        try:
-            found = await self.host.get(kind.ref(record.key.namespace, record.key.name))
-        except errors.NotServed:
-            raise  # the kind is not served, or something else answered: that proves no workload's absence
-        except errors.NotFound:
-            return
-        if found["metadata"].get("uid") == record.workload_uid:
-            raise errors.Conflict(f"{record.key} is still there", reason="Conflict")
+    async def _wait_for_budget(self, name: tuple[str, str], record: Record) -> Revisit | None:
+        """Holds a deletion back while too many were let go lately; None for one that may go on."""
+        if record.uid in self._paid:
+            return None
+        slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
+        total = sum(member.slices_held for member in self.state.members.values())
+        wait_s = self.budget.take(max(slices, 1), total, self.clock.monotonic())
+        if wait_s == 0.0:
+            self._paid.add(record.uid)
+            self._count_waiting(name, waits=False)
+            return None
+        if name not in self._waiting:
+            log.warning("the deletion of %s waits for the budget of slices deleted in a minute", record.key)
+        self._count_waiting(name, waits=True)
+        message = (
+            f"The workload is gone from the host. Its {slices} slices wait, because at most {self.budget.rate(total)}"
+            " slices are deleted in a minute (settings hub.deletions_permille and hub.deletions_floor)."
+        )
+        await self._say(name, record, "DeletionBudget", message)
+        return Revisit(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
+
+    def _count_waiting(self, name: tuple[str, str], *, waits: bool) -> None:
+        (self._waiting.add if waits else self._waiting.discard)(name)
+        if self.state.metrics is not None:
+            self.state.metrics.child("federator_deletions_waiting").set(len(self._waiting))
+
+    async def _give_up(self, record: Record, blocked: tuple[str, ...]) -> tuple[str, ...]:
+        """The clusters that the deletion still waits for, after those that an operator has given up."""
+        left = []
+        for cluster in blocked:
+            member = self.state.members.get(cluster)
+            if cluster in record.given_up and member is not None and await self.forgetting.remember(member, record):
+                continue
+            left.append(cluster)
+        return tuple(left)
 
     async def _empty(self, record: Record) -> tuple[tuple[str, ...], bool]:
         """Deletes what reachable members hold. Returns the clusters that cannot be asked, and whether slices remain."""
@@ -112,22 +163,27 @@ class Burying:
         """Names on the decision, once per change, who keeps it from going."""
         if blocked == record.facts.waiting_for:
             return
-        deletion = {
-            "reason": "DeletionBlocked",
-            "message": f"Waiting for {len(blocked)} clusters that are not heard: {', '.join(blocked)}."[:1024],
-            "waitingFor": list(blocked),
-        }
-        patch = {"metadata": {"uid": record.uid}, "spec": {"deletion": deletion if blocked else None}}
+        message = f"Waiting for {len(blocked)} clusters that are not heard: {', '.join(blocked)}."
+        await self._say(name, record, "DeletionBlocked", message, blocked)
+        log.info("deletion of %s is blocked by %s", record.key, ", ".join(blocked))
+        self.events.about_decision(
+            name, record, "DeletionBlocked", f"waiting for clusters that are not heard: {', '.join(blocked)}"
+        )
+
+    async def _say(
+        self, name: tuple[str, str], record: Record, reason: str, message: str = "", blocked: tuple[str, ...] = ()
+    ) -> None:
+        """Writes on the decision, once per change, why it still stands; "" for no reason."""
+        if (reason, blocked) == (record.facts.deletion_reason, record.facts.waiting_for):
+            return
+        deletion = {"reason": reason, "message": message[:1024], "waitingFor": list(blocked)} if reason else None
+        patch = {"metadata": {"uid": record.uid}, "spec": {"deletion": deletion}}
         try:
-            await self.host.patch(kinds.KINDS["PlacementDecision"].ref(*name), patch)
+            written = await self.host.patch(kinds.KINDS["PlacementDecision"].ref(*name), patch)
         except errors.NotFound:
             self._gone(name, record)
             return
-        if blocked:
-            log.info("deletion of %s is blocked by %s", record.key, ", ".join(blocked))
-            self.events.about_decision(
-                name, record, "DeletionBlocked", f"waiting for clusters that are not heard: {', '.join(blocked)}"
-            )
+        self.state.note_record(name[0], records.summarise(written))
 
     async def _let_go(self, name: tuple[str, str], record: Record) -> None:
         ref = kinds.KINDS["PlacementDecision"].ref(*name)
@@ -153,7 +209,22 @@ class Burying:
         self._gone(name, record)
 
     def _gone(self, name: tuple[str, str], record: Record) -> None:
+        self._paid.discard(record.uid)
+        self._count_waiting(name, waits=False)
         self.state.drop_record(*name, record.uid)
         self.state.books.forget(record.workload_uid)
         self.state.signals.place(record.key)
         self.state.signals.freed()
+
+
+async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> None:
+    """Reads the workload itself: absence in a cache is not proof enough for a delete. Raises `errors.Conflict` while it
+    is there, and other ApiErrors."""
+    try:
+        found = await host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+    except errors.NotServed:
+        raise  # the kind is not served, or something else answered: that proves no workload's absence
+    except errors.NotFound:
+        return
+    if found["metadata"].get("uid") == uid:
+        raise errors.Conflict(f"{key} is still there", reason="Conflict")

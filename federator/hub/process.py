@@ -16,6 +16,7 @@ from federator.hub import restored
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
 from federator.hub.events import Events
+from federator.hub.forgetting import Forgetting
 from federator.hub.gathering import Gathering
 from federator.hub.hosting import Hosting
 from federator.hub.members import Member
@@ -77,7 +78,8 @@ class HubProcess:
         self.placing = Placing(self.state, applier, self.events, self.feedback, clock=clock, rng=rng)
         self.dispatching = Dispatching(self.state, SliceWriter(self.state, self.documents), rng=rng)
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
-        self.burying = Burying(self.state, client, self.events, rng=rng)
+        self.forgetting = Forgetting(self.state, client, rng=rng)
+        self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
         self.host_uid = ""
@@ -167,6 +169,7 @@ class HubProcess:
                 group.create_task(self.placing.run(), name="placing")
                 group.create_task(self.gathering.run(), name="gathering")
                 group.create_task(self.burying.run(), name="burying")
+                group.create_task(self.forgetting.run(), name="forgetting")
                 log.info("hub is ready: term %d", term)
                 await asyncio.Event().wait()
             finally:
@@ -264,6 +267,7 @@ class HubProcess:
             self._apis[member.name] = member.apis
             self.hosting.place_all()
         self.reporting.changed(member)
+        self.forgetting.queue.add(member.name)
         self.reporting.ask_all()
         self.placing.wake(Change(News.CLUSTER, member.name))
         for key, holders in sorted(self.state.holders.items()):

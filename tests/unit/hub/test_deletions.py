@@ -1,0 +1,161 @@
+"""Deletions of what has gone from the host: spread when there are many, given up where an operator says so."""
+
+import asyncio
+from typing import Any
+
+from federator.cli import joining
+from federator.hub.budget import DeletionBudget
+from federator.hub.options import HubOptions
+from tests.unit.hub.world import World, play, service
+
+PSVC = "PinterestService"
+
+
+async def slices(world: World) -> int:
+    """Slices in all members."""
+    found = 0
+    for name in world.federation.members:
+        found += len((await world.member(name).list("pinterest.com/v1beta1", "pinterestservices")).items)
+    return found
+
+
+def test_many_workloads_that_vanish_while_the_hub_is_down_are_removed_a_few_a_minute() -> None:
+    async def scenario(world: World) -> None:
+        for number in range(6):
+            await world.create(PSVC, "feed", f"web-{number}", service(3))
+        await world.settle()
+        assert await slices(world) == 18
+        await world.federation.kill("hub")
+        for number in range(6):
+            await world.delete(PSVC, "feed", f"web-{number}")
+        world.federation.start_hub()
+
+        await asyncio.sleep(15)
+        assert await slices(world) == 12
+        waiting = [one["spec"]["deletion"] for one in await world.decisions() if "deletion" in one["spec"]]
+        assert len(waiting) == 4
+        assert {one["reason"] for one in waiting} == {"DeletionBudget"}
+        assert "at most 6 slices are deleted in a minute" in waiting[0]["message"]
+
+        await asyncio.sleep(60)
+        assert 3 <= await slices(world) <= 9
+        await asyncio.sleep(120)
+        assert await slices(world) == 0
+        assert await world.decisions() == []
+
+    play(scenario, options=HubOptions(deletions_floor=6))
+
+
+def test_a_deletion_that_waits_is_called_off_when_the_workload_is_there_after_all() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.create(PSVC, "feed", "page", service(3))
+        await world.settle()
+        hub = world.federation.hub
+        (key,) = [key for key in hub.state.workloads if key.name == "web"]
+        known = hub.state.workloads.pop(key)  # the cache has lost it
+        (record,) = hub.state.records_of(key)
+        hub.burying.budget.take(3, 6, world.federation.clock.monotonic())
+        hub.state.signals.bury("feed", record.name)
+        await asyncio.sleep(5)
+        (held,) = [one for one in await world.decisions() if "deletion" in one["spec"]]
+        assert held["spec"]["deletion"]["reason"] == "DeletionBudget"
+
+        hub.state.workloads[key] = known
+        await asyncio.sleep(60)
+        assert [one["spec"].get("deletion") for one in await world.decisions()] == [None, None]
+        assert await slices(world) == 6
+
+    play(scenario, options=HubOptions(deletions_floor=3))
+
+
+def test_a_few_deletions_never_wait() -> None:
+    budget = DeletionBudget(floor=100, permille=100)
+
+    assert [budget.take(3, 300, 10.0) for _ in range(33)] == [0.0] * 33
+    assert budget.take(3, 300, 10.0) > 0
+    assert budget.take(3, 300, 12.0) == 0.0
+
+
+def test_the_budget_is_a_share_of_everything_and_a_workload_larger_than_it_gets_its_turn() -> None:
+    budget = DeletionBudget(floor=10, permille=100)
+
+    assert budget.rate(5000) == 500
+    assert budget.take(900, 5000, 0.0) == 0.0
+    assert 100 < budget.wait_s(500, 5000, 0.0) <= 120
+    assert DeletionBudget(floor=1, permille=1000).take(10**6, 10, 0.0) == 0.0
+
+
+async def blocked_deletion(world: World) -> dict[str, Any]:
+    """Deletes a service while `b` cannot be reached, and returns its decision."""
+    await world.create(PSVC, "feed", "web", service(6))
+    await world.settle()
+    world.cut.add(("hub", "b"))
+    await asyncio.sleep(60)
+    await world.delete(PSVC, "feed", "web")
+    await asyncio.sleep(60)
+    (decision,) = await world.decisions()
+    assert decision["spec"]["deletion"]["waitingFor"] == ["b"]
+    return decision
+
+
+async def forgotten(world: World, name: str) -> list[dict[str, Any]]:
+    found = await world.get("MemberCluster", "", name)
+    assert found is not None
+    listed: list[dict[str, Any]] = found["status"].get("forgotten") or []
+    return listed
+
+
+def test_a_deletion_that_gives_an_unreachable_cluster_up_ends_and_the_cluster_is_cleaned_when_it_returns() -> None:
+    async def scenario(world: World) -> None:
+        decision = await blocked_deletion(world)
+        told = await joining.forget(world.host, "b")
+        assert told == [f"feed/{decision['metadata']['name']}"]
+        await asyncio.sleep(30)
+        assert await world.decisions() == []
+        assert [entry["name"] for entry in await forgotten(world, "b")] == ["web"]
+
+        await world.federation.kill("hub")  # the tombstone outlives the process
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        assert await world.get(PSVC, "feed", "web", at="b") is not None
+        world.cut.clear()
+        await asyncio.sleep(60)
+        assert await world.get(PSVC, "feed", "web", at="b") is None
+        assert await forgotten(world, "b") == []
+
+    play(scenario)
+
+
+def test_what_was_given_up_is_removed_before_a_workload_of_the_same_name_runs_there() -> None:
+    async def scenario(world: World) -> None:
+        await blocked_deletion(world)
+        await joining.forget(world.host, "b")
+        await asyncio.sleep(30)
+        await world.create(PSVC, "feed", "web", service(4))
+        await asyncio.sleep(10)
+        world.cut.clear()
+        await asyncio.sleep(90)
+        await world.settle()
+        found = await world.get(PSVC, "feed", "web")
+        assert found is not None
+        for name in world.federation.members:
+            held = await world.get(PSVC, "feed", "web", at=name)
+            assert held is None or held["spec"]["slice"]["workloadUID"] == found["metadata"]["uid"]
+        assert await forgotten(world, "b") == []
+
+    play(scenario)
+
+
+def test_nothing_is_given_up_for_a_cluster_that_is_not_named() -> None:
+    async def scenario(world: World) -> None:
+        decision = await blocked_deletion(world)
+        meta = decision["metadata"]
+        mark = {"annotations": {"federation.pinterest.com/force-forget": "a, c"}}
+        await world.patch("PlacementDecision", meta["namespace"], meta["name"], {"metadata": mark})
+        await asyncio.sleep(60)
+
+        assert len(await world.decisions()) == 1
+        assert await forgotten(world, "b") == []
+
+    play(scenario)
