@@ -206,6 +206,7 @@ class Burying:
         except errors.NotFound:
             log.debug("decision %s/%s is gone already", *name)
         log.info("let go of %s", record.key)
+        self.state.tombs.add(record.workload_uid)
         self._gone(name, record)
 
     def _gone(self, name: tuple[str, str], record: Record) -> None:

@@ -5,7 +5,6 @@ plans the whole workload from memory and does its own cluster's part. Nothing is
 in, and never without the uid it was judged by.
 """
 
-import asyncio
 import logging
 import random
 from collections.abc import Mapping
@@ -56,13 +55,17 @@ class Dispatching:
         return found
 
     async def run(self, member: Member) -> None:
-        """Serves one member until cancelled."""
-        await self.queue_of(member).run(
-            lambda key: self.turn(member, key), workers=self.state.options.lane_writes_in_flight
-        )
+        """Serves one member until cancelled, and forgets its queue then: what waits in it is another leader's."""
+        queue = self.queue_of(member)
+        try:
+            await queue.run(lambda key: self.turn(member, key), workers=self.state.options.lane_writes_in_flight)
+        finally:
+            if self.queues.get(member.name) is queue:
+                self.forget(member.name)
 
-    def forget(self, member: Member) -> None:
-        self.queues.pop(member.name, None)
+    def forget(self, cluster: str) -> None:
+        """A line is closed. The next one gets a queue of its own, however long the workers of this one take to end."""
+        self.queues.pop(cluster, None)
 
     def spread(self, key: WorkloadKey) -> None:
         """Signals every member that has, or should have, a part of this workload."""
@@ -203,12 +206,3 @@ def _is_final(action: Action, share: Share | None) -> bool:
     if action.do is Do.UPDATE:
         return share is not None and action.count == share.count and not action.keep_template
     return action.do is not Do.HOLD
-
-
-async def serve(dispatching: Dispatching, member: Member) -> None:
-    """Runs one member's lane; its end by cancellation forgets the queue."""
-    try:
-        await dispatching.run(member)
-    except asyncio.CancelledError:
-        dispatching.forget(member)
-        raise

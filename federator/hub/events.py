@@ -9,6 +9,7 @@ import asyncio
 import logging
 
 from federator.api import kinds
+from federator.hub.members import Member
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
 from federator.kube.applier import Applier
@@ -46,6 +47,13 @@ class Events:
         """An Event on a PlacementDecision: the workload it speaks of is gone."""
         regarding = kinds.KINDS["PlacementDecision"].ref(*name)
         self._enqueue(Tell(regarding, record.uid, reason, note, warning=True, action="Delete"))
+
+    def member_went_back(self, member: Member) -> None:
+        """An Event on a MemberCluster."""
+        note = "its API server tells of an older state than before, as after a restore; its slices are compared anew"
+        uid = str(member.obj["metadata"].get("uid", ""))
+        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        self._enqueue(Tell(regarding, uid, "MemberWentBack", note, warning=True, action="Compare"))
 
     def tell(
         self, key: WorkloadKey, uid: str, reason: str, note: str, *, action: str = "Reconcile", warning: bool = False

@@ -54,6 +54,8 @@ class Member:
     """The MemberCluster object as last heard."""
     on_slice: Callable[["Member", WorkloadKey], None]
     on_capacity: Callable[["Member"], None]
+    on_rewind: Callable[["Member"], None]
+    """Its API server tells of an older state than it did: everything here is of another history."""
     lane: Lane
     """All writes to it pass here, whatever connection they take."""
     fleet: str
@@ -211,6 +213,7 @@ class Member:
                     project=self._projection(kind.kind),
                     label_selector="" if kind.model is not None else slices.fleet_selector(self.fleet),
                     on_change=self._slice_changed,
+                    on_rewind=lambda: self.on_rewind(self),
                     clock=clock,
                     rng=rng,
                 )
@@ -224,6 +227,7 @@ class Member:
                 self.reports,
                 project=lambda obj: _report(obj, self.fleet),
                 on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
+                on_rewind=lambda: self.on_rewind(self),
                 clock=clock,
                 rng=rng,
             )

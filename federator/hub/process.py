@@ -11,7 +11,6 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from federator.hub import dispatching as dispatchings
 from federator.hub import restored
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
@@ -22,6 +21,7 @@ from federator.hub.hosting import Hosting
 from federator.hub.members import Member
 from federator.hub.membership import Connect, Line
 from federator.hub.options import HubOptions
+from federator.hub.orphans import Orphans
 from federator.hub.placing import Placing
 from federator.hub.reporting import Reporting
 from federator.hub.scheduling import Feedback
@@ -68,6 +68,7 @@ class HubProcess:
         self.state = HubState(options, metrics)
         if elector is not None:
             self.state.gate = lambda: elector.leading
+            elector.notes = self.state.tombs.notes
         # The one gate: whatever writes to host or members does so through transports behind it.
         client = self.host = guard.guarded(client, self._may_write)
         self.documents = Documents(client, options.document_cache)
@@ -80,6 +81,7 @@ class HubProcess:
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
+        self.orphans = Orphans(self.state, client, clock=clock, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
         self.host_uid = ""
@@ -156,6 +158,7 @@ class HubProcess:
             group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
             await self._warmed.wait()
             if self.elector is not None:
+                self.state.tombs.inherit(self.elector.inherited)
                 await self._catch_up()
             term = self.state.begin_term(transitions)
             if self.elector is not None:
@@ -169,6 +172,7 @@ class HubProcess:
                 group.create_task(self.placing.run(), name="placing")
                 group.create_task(self.gathering.run(), name="gathering")
                 group.create_task(self.burying.run(), name="burying")
+                group.create_task(self.orphans.run(), name="orphans")
                 group.create_task(self.forgetting.run(), name="forgetting")
                 log.info("hub is ready: term %d", term)
                 await asyncio.Event().wait()
@@ -190,6 +194,7 @@ class HubProcess:
     def _evaluate_everything(self) -> None:
         for member in self.state.members.values():
             self.reporting.changed(member)
+            self.orphans.look(member)
         self.reporting.count_all()
         self.hosting.place_all()
         for key in sorted(self.state.workloads):
@@ -214,12 +219,17 @@ class HubProcess:
             if member.other_host:
                 self.reporting.questions.add(name)
             return
+        self._begin(name, obj)
+
+    def _begin(self, name: str, obj: Mapping[str, Any]) -> None:
+        """A member of which nothing is known yet."""
         self._close_line(name)
         member = Member(
             name=name,
             obj=obj,
             on_slice=self._slice_changed,
             on_capacity=self._capacity_changed,
+            on_rewind=self._went_back,
             lane=Lane(
                 name,
                 limit=self.options.lane_writes_in_flight,
@@ -232,6 +242,16 @@ class HubProcess:
         )
         self.state.members[name] = member
         self._open_line(member)
+
+    def _went_back(self, member: Member) -> None:
+        """A member was restored from a backup. Versions, comparisons and namespaces that were remembered of it belong
+        to a history that never was: it is met anew, its identity first."""
+        if self.state.members.get(member.name) is not member:
+            return
+        log.warning("member %s went back in time: it was restored from a backup and is compared anew", member.name)
+        if self.state.ready:
+            self.events.member_went_back(member)
+        self._begin(member.name, member.obj)
 
     def _open_line(self, member: Member) -> None:
         assert self._group is not None
@@ -252,13 +272,14 @@ class HubProcess:
     def _serve(self, member: Member) -> None:
         """Works on one member's slices, from the time this hub leads."""
         if self._writers is not None:
-            serving = dispatchings.serve(self.dispatching, member)
+            serving = self.dispatching.run(member)
             task = self._writers.create_task(serving, name=f"dispatch {member.name}")
             self._lines[member.name].append(task)
 
     def _close_line(self, name: str) -> None:
         for task in self._lines.pop(name, ()):
             task.cancel()
+        self.dispatching.forget(name)
 
     def _link_changed(self, member: Member) -> None:
         """A line came up, fell silent or was judged: placing, folding and the report may all care."""
@@ -268,6 +289,7 @@ class HubProcess:
             self.hosting.place_all()
         self.reporting.changed(member)
         self.forgetting.queue.add(member.name)
+        self.orphans.look(member)
         self.reporting.ask_all()
         self.placing.wake(Change(News.CLUSTER, member.name))
         for key, holders in sorted(self.state.holders.items()):
@@ -298,6 +320,8 @@ class HubProcess:
 
     def _slice_changed(self, member: Member, key: WorkloadKey) -> None:
         """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""
+        if self.state.members.get(member.name) is not member:
+            return  # the last words of a line that has been closed
         self.state.note_slice(member.name, key)
         seen = member.slice_of(key)
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
@@ -321,6 +345,7 @@ class HubProcess:
                     self.placing.queue.add(key)
             if record.deleting or workload is None or record.workload_uid != workload.uid:
                 self.state.signals.bury(key.namespace, record.name)
+        self.orphans.look_at(member, key)
         self.state.signals.fold(key)
 
     def _note_seq(self, seq: int) -> None:

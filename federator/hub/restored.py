@@ -1,7 +1,8 @@
 """What members know better than the host: slices with a seq above the host's decisions, and slices of nobody.
 
 Both are seen after a host was restored from an older backup (FAULTS.md F51). The first are taken for what the
-decisions that were lost had said, so that nothing moves that need not; the second are never deleted, only reported.
+decisions that were lost had said, so that nothing moves that need not; the second are only reported, unless `orphans`
+has proof that they were deleted.
 Reads memory; called by placing and reporting.
 """
 
@@ -60,16 +61,19 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
 
 def strangers(state: HubState, member: Member) -> Iterator[WorkloadKey]:
     """Slices of this fleet in one member that no workload and no decision of the host accounts for."""
-    for key in member.slice_keys():
-        seen = member.slice_of(key)
-        if seen is None or seen.mark is None or seen.deleting or not seen.ours(member.fleet):
-            continue
-        uid = seen.mark.workload_uid
-        workload = state.workloads.get(key)
-        if workload is not None and workload.uid == uid:
-            continue
-        if not any(record.workload_uid == uid for record in state.records_of(key)):
-            yield key
+    return (key for key in member.slice_keys() if is_stranger(state, member, key))
+
+
+def is_stranger(state: HubState, member: Member, key: WorkloadKey) -> bool:
+    """Whether this slice is one of them."""
+    seen = member.slice_of(key)
+    if seen is None or seen.mark is None or seen.deleting or not seen.ours(member.fleet):
+        return False
+    uid = seen.mark.workload_uid
+    workload = state.workloads.get(key)
+    if workload is not None and workload.uid == uid:
+        return False
+    return not any(record.workload_uid == uid for record in state.records_of(key))
 
 
 def _seq(seen: SliceSeen) -> int:

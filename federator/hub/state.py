@@ -16,6 +16,7 @@ from federator.hub.members import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import Record
 from federator.hub.slices import SliceSeen
+from federator.hub.tombs import Tombs
 from federator.hub.workloads import Workload
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
@@ -110,6 +111,8 @@ class HubState:
     """Shapes that members are asked about, least recently used first."""
     caps: dict[tuple[WorkloadKey, str], tuple[int, float]] = field(default_factory=dict)
     """What a cluster could really schedule of a workload, and (monotonic seconds) until when that counts."""
+    tombs: Tombs = field(default_factory=Tombs)
+    """Workloads that are proven to be deleted."""
     paused: bool = False
     ready: bool = False
     """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""

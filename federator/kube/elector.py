@@ -83,6 +83,11 @@ class Elector:
         """The Lease as the last answer showed it to be ours; None when it may be another by now."""
         self._untouched: Callable[[], bool] = lambda: False
         self._claimed: tuple[str, str] | None = None
+        self.notes: Callable[[], Mapping[str, str]] = dict
+        """Annotations that the next leader should find on the Lease; written with the renewals, never for their own
+        sake."""
+        self.inherited: Mapping[str, str] = {}
+        """Annotations of the Lease as it was taken."""
         if metrics is not None:
             metrics.leading(False)
 
@@ -164,6 +169,7 @@ class Elector:
             options=self.options,
         )
         self._held = await (self._create(body) if obj is None else self._client.replace(self._ref, body))
+        self.inherited = lease.notes_of(self._held)
         self.term = max(term, self.term + 1)
         return Sign.WON
 
@@ -248,7 +254,7 @@ class Elector:
                 return Sign.TAKEN
         assert held is not None
         stamp = self._clock.rfc3339_micro()
-        body = lease.renewal(held, term=self.term, stamp=stamp, options=self.options)
+        body = lease.renewal(held, term=self.term, stamp=stamp, options=self.options, notes=self.notes())
         try:
             self._held = await self._client.replace(self._ref, body)
         except errors.NotServed:

@@ -46,6 +46,11 @@ class NotLeading(ApiError):
     transient = True
 
 
+class WentBack(ApiError):
+    """A server tells of an older state than it did, for good: it was restored from a backup. What was remembered of it
+    holds no more."""
+
+
 class Malformed(ApiError):
     """An answer that is no Kubernetes answer: HTML, a broken body, one beyond its bounds."""
 

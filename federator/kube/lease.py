@@ -166,10 +166,23 @@ def claim(
     return _with(obj, spec), term
 
 
-def renewal(obj: Mapping[str, Any], *, term: int, stamp: str, options: LeaseOptions) -> dict[str, Any]:
-    """The Lease held for another while. A count that was wiped or lowered by hand is put back."""
+def renewal(
+    obj: Mapping[str, Any], *, term: int, stamp: str, options: LeaseOptions, notes: Mapping[str, str]
+) -> dict[str, Any]:
+    """The Lease held for another while. A count that was wiped or lowered by hand is put back. `notes`: annotations
+    that the leader leaves to the next one."""
     duration = math.ceil(options.duration_s)
-    return _with(obj, {"leaseDurationSeconds": duration, "renewTime": stamp, "leaseTransitions": term})
+    held = _with(obj, {"leaseDurationSeconds": duration, "renewTime": stamp, "leaseTransitions": term})
+    if notes:
+        metadata = held["metadata"]
+        held["metadata"] = {**metadata, "annotations": {**notes_of(held), **notes}}
+    return held
+
+
+def notes_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
+    """The annotations of a Lease; total on whatever it holds."""
+    found = ((obj or {}).get("metadata") or {}).get("annotations")
+    return {name: text for name, text in found.items() if isinstance(text, str)} if isinstance(found, Mapping) else {}
 
 
 def release(obj: Mapping[str, Any], *, term: int, stamp: str) -> dict[str, Any]:

@@ -49,6 +49,7 @@ class WatchMeter(Protocol):
 
 class Reflector(Generic[T]):
     """Feeds `store`. `on_change(key, old, new)` is called after each change (old or new is None); it must not wait.
+    `on_rewind()`: the server's history went back for good; whoever remembers versions of it must forget them.
 
     `gate` bounds how many lists run at once in the whole process (F37). `silence_s`: a watch that says nothing for so
     long is dropped.
@@ -68,6 +69,7 @@ class Reflector(Generic[T]):
         label_selector: str = "",
         field_selector: str = "",
         on_change: Callable[[Key, T | None, T | None], None] | None = None,
+        on_rewind: Callable[[], None] | None = None,
         clock: Clock,
         rng: random.Random,
         gate: asyncio.Semaphore | None = None,
@@ -89,6 +91,7 @@ class Reflector(Generic[T]):
         self._label_selector = label_selector
         self._field_selector = field_selector
         self._on_change = on_change
+        self._on_rewind = on_rewind
         self._clock = clock
         self._rng = rng
         self._gate = gate
@@ -220,6 +223,8 @@ class Reflector(Generic[T]):
             self._rewinds = 0
             self._dropped.clear()
             self.store.rewinds += 1
+            if self._on_rewind is not None:
+                self._on_rewind()
         self.store.resource_version = version
         self._number = version_number(version)
         for key in self.store:

@@ -128,6 +128,8 @@ class Caches:
         self.books = PodBooks()
         self.nodes_epoch = 0
         """Rises whenever a node changes in something other than what its pods use."""
+        self.went_back = asyncio.Event()
+        """The cluster was restored from a backup: nothing that this process remembers of it holds any more."""
         self.highest_seq = 0
         """The highest seq of any slice seen in this process's life."""
         self._options = options
@@ -226,6 +228,7 @@ class Caches:
             watched.store,
             project=watched.project,
             on_change=watched.on_change,
+            on_rewind=self.went_back.set,
             label_selector=watched.label_selector,
             clock=clock,
             rng=rng,

@@ -8,6 +8,7 @@ only; it knows the hub through the marks on slices and nothing else.
 import random
 from collections.abc import Iterable
 
+from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -51,6 +52,7 @@ class MemberProcess:
     ) -> None:
         self.options = options if options is not None else MemberOptions()
         client.field_manager = FIELD_MANAGER
+        self._cluster = cluster
         self._rng = rng
         self._metrics = metrics
         lane = Lane(cluster, limit=self.options.workers, clock=clock, rng=rng, metrics=metrics)
@@ -86,7 +88,8 @@ class MemberProcess:
         return (self.to_expand, self.to_roll_up)
 
     async def run(self) -> None:
-        """Runs until cancelled."""
+        """Runs until cancelled. Raises `errors.WentBack` when the cluster was restored from a backup: versions, results
+        and natives that this life remembers are of another history, and the next one begins without them."""
         async with Supervisor("member", rng=self._rng, metrics=self._metrics) as supervisor:
             for name, reflector in self.caches.reflectors.items():
                 supervisor.start(f"reflector {name}", reflector.run)
@@ -97,4 +100,5 @@ class MemberProcess:
             supervisor.start("tiers", self.tiers.run)
             supervisor.start("expand", self.to_expand.run, self.expander.turn, self.options.workers)
             supervisor.start("roll-up", self.to_roll_up.run, self.roll_up.turn, self.options.workers)
-            await supervisor.wait()
+            await self.caches.went_back.wait()
+        raise errors.WentBack(f"{self._cluster}: the API server tells of an older state than before; beginning anew.")

@@ -97,7 +97,7 @@ def test_what_others_wrote_into_the_lease_stays():
     live["metadata"]["labels"] = {"team": "sre"}
 
     for body in (
-        lease.renewal(live, term=3, stamp="now", options=LeaseOptions()),
+        lease.renewal(live, term=3, stamp="now", options=LeaseOptions(), notes={}),
         lease.release(live, term=3, stamp="now"),
     ):
         assert body["metadata"] == live["metadata"]

@@ -1,0 +1,129 @@
+"""Members that come back from the past: met anew, and freed of slices whose workloads are proven to be deleted."""
+
+import asyncio
+from typing import Any
+
+from federator.api import kinds
+from federator.hub.tombs import ANNOTATION, KEPT, Tombs
+from tests.unit.hub.world import World, play, service
+
+PSVC = "PinterestService"
+EVERYWHERE = {"division": {"strategy": "Spread"}}
+
+
+async def spread(world: World, name: str) -> None:
+    """A service with two copies in each of the members a, b and c."""
+    await world.create(PSVC, "feed", name, service(6, placement=EVERYWHERE))
+
+
+async def comes_back(world: World, before: dict[str, Any], member: str, **mark: str) -> None:
+    """The slice is there again as it was, as far as the API lets a hand do that."""
+    meta = {name: before["metadata"][name] for name in ("name", "namespace", "labels")}
+    block = {**before["spec"]["slice"], **mark}
+    body = {**before, "metadata": meta, "spec": {**before["spec"], "slice": block}}
+    body.pop("status", None)
+    await world.member(member).create(kinds.KINDS[PSVC].ref("feed", meta["name"]), body)
+
+
+async def slice_in(world: World, member: str, name: str) -> dict[str, Any] | None:
+    return await world.get(PSVC, "feed", name, at=member)
+
+
+def test_a_slice_that_comes_back_is_removed_when_its_workload_is_known_to_be_deleted() -> None:
+    async def scenario(world: World) -> None:
+        await spread(world, "web")
+        await world.settle()
+        before = await slice_in(world, "b", "web")
+        assert before is not None
+        await world.delete(PSVC, "feed", "web")
+        await world.settle()
+        assert await slice_in(world, "b", "web") is None
+        await comes_back(world, before, "b")
+        await asyncio.sleep(10)
+        assert await slice_in(world, "b", "web") is None
+
+    play(scenario)
+
+
+def test_a_slice_of_which_the_host_knows_nothing_is_left_alone() -> None:
+    """The host may have been restored to a time before the workload: that it knows nothing proves nothing."""
+
+    async def scenario(world: World) -> None:
+        await spread(world, "web")
+        await world.settle()
+        before = await slice_in(world, "b", "web")
+        assert before is not None
+        await world.delete(PSVC, "feed", "web")
+        await world.settle()
+        await comes_back(world, before, "b", workloadUID="somebody-unknown")
+        await asyncio.sleep(120)
+        assert await slice_in(world, "b", "web") is not None
+
+    play(scenario)
+
+
+def test_the_slice_of_a_deleted_workload_makes_room_for_the_one_of_its_successor() -> None:
+    async def scenario(world: World) -> None:
+        await spread(world, "web")
+        await world.settle()
+        before = await slice_in(world, "b", "web")
+        assert before is not None
+        await world.delete(PSVC, "feed", "web")
+        await world.settle()
+        world.cut.add(("hub", "b"))
+        await comes_back(world, before, "b")
+        await spread(world, "web")
+        world.cut.clear()
+        await world.settle()
+        found, workload = await slice_in(world, "b", "web"), await world.get(PSVC, "feed", "web")
+        assert found is not None
+        assert workload is not None
+        assert found["spec"]["slice"]["workloadUID"] == workload["metadata"]["uid"]
+
+    play(scenario)
+
+
+def test_a_member_that_went_back_in_time_is_met_anew_and_served_on() -> None:
+    async def scenario(world: World) -> None:
+        await spread(world, "web")
+        await world.settle()
+        hub = world.federation.hub
+        before = hub.state.members["b"]
+        before.on_rewind(before)
+        assert hub.state.members["b"] is not before
+        assert not hub.state.members["b"].heard
+        await asyncio.sleep(30)
+        assert hub.state.members["b"].heard
+        written = world.count()
+        await asyncio.sleep(60)
+        assert world.count() == written
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await world.settle()
+        found = await slice_in(world, "b", "web")
+        assert found is not None
+        assert found["spec"]["replicas"] == 4
+        events = (await world.host.list("events.k8s.io/v1", "events")).items
+        assert [one["regarding"]["name"] for one in events if one["reason"] == "MemberWentBack"] == ["b"]
+
+    play(scenario)
+
+
+def test_tombs_keep_the_newest_and_what_one_leader_knew_reaches_the_next() -> None:
+    first, second = Tombs(), Tombs()
+    assert first.notes() == {}
+    for number in range(KEPT + 2):
+        first.add(f"uid-{number}")
+    second.add("own")
+    second.inherit(first.notes())
+    assert "uid-0" not in first
+    assert f"uid-{KEPT + 1}" in second
+    assert "own" in second
+    assert len(second.notes()[ANNOTATION].split(",")) == KEPT
+
+
+def test_tombs_take_no_more_from_a_lease_than_a_uid() -> None:
+    tombs = Tombs()
+    for text in ("", ",,", "x" * 65):
+        tombs.inherit({ANNOTATION: text})
+    tombs.add("a,b")
+    assert tombs.notes() == {}
