@@ -4,6 +4,7 @@ Routes a path to its handler, asks for permission, counts, and turns refusals in
 process, HTTP) only carry; whatever they share is here.
 """
 
+import email.utils
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
@@ -40,6 +41,15 @@ class Api:
         self.ctx = ctx
         self.requests: Counter[tuple[str, str]] = Counter()
         self._discovery = discovery.Discovery(ctx.registry)
+        self._second = -1
+        self._date = ""
+
+    def date(self) -> str:
+        """What every answer says in its Date header: this cluster's own clock, cut to the second."""
+        second = int(self.ctx.clock.now())
+        if second != self._second:
+            self._second, self._date = second, email.utils.formatdate(second, usegmt=True)
+        return self._date
 
     def handle(self, request: ApiRequest) -> Answer:
         """The answer to one request; refusals are answers too."""

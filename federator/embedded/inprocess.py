@@ -6,6 +6,7 @@ decorators of the transport, not part of it.
 """
 
 import asyncio
+import functools
 from collections.abc import AsyncIterator, Callable, Mapping
 
 from federator.embedded.api import Api
@@ -37,10 +38,11 @@ class InProcessTransport:
         asked = ApiRequest(request.method, request.path, query, headers, request.body, self._caller)
         answer = self._api.handle(asked)
         if answer.stream is None:
-            return InProcessResponse(answer, request.read_timeout_s, self._name)
+            return InProcessResponse(answer, self._api.date(), request.read_timeout_s, self._name)
         self._opened += 1
         number = self._opened
-        response = InProcessResponse(answer, request.read_timeout_s, self._name, lambda: self._open.pop(number, None))
+        forget = functools.partial(self._open.pop, number, None)
+        response = InProcessResponse(answer, self._api.date(), request.read_timeout_s, self._name, forget)
         self._open[number] = response
         return response
 
@@ -55,10 +57,10 @@ class InProcessResponse:
     """An answer as the client's `Response`."""
 
     def __init__(
-        self, answer: Answer, read_timeout_s: float, name: str, on_close: Callable[[], object] | None = None
+        self, answer: Answer, date: str, read_timeout_s: float, name: str, on_close: Callable[[], object] | None = None
     ) -> None:
         self.status = answer.status
-        self.headers: Mapping[str, str] = answer.headers()
+        self.headers: Mapping[str, str] = {**answer.headers(), "date": date}
         self._answer = answer
         self._read_timeout_s = read_timeout_s
         self._name = name

@@ -28,21 +28,26 @@ class Sign(StrEnum):
     HEARD = "Heard"
     SILENT = "Silent"
     GRACE_OVER = "GraceOver"
+    REJECTS = "Rejects"
+    """It does not accept our credentials, or we have none: they may be on their way (Secrets are replaced)."""
     REFUSES = "Refuses"
 
 
 MOVES: Mapping[tuple[Link, Sign], Link] = {
     (Link.NEW, Sign.HEARD): Link.LIVE,
     (Link.NEW, Sign.GRACE_OVER): Link.LOST,
+    (Link.NEW, Sign.REJECTS): Link.REFUSED,
     (Link.NEW, Sign.REFUSES): Link.REFUSED,
     (Link.LIVE, Sign.SILENT): Link.SUSPECT,
     # We were the ones asleep (a stopped process, a blocked loop): one failed probe is still only one.
     (Link.LIVE, Sign.GRACE_OVER): Link.SUSPECT,
+    (Link.LIVE, Sign.REJECTS): Link.SUSPECT,
     (Link.LIVE, Sign.REFUSES): Link.REFUSED,
     (Link.SUSPECT, Sign.HEARD): Link.LIVE,
     (Link.SUSPECT, Sign.GRACE_OVER): Link.LOST,
     (Link.SUSPECT, Sign.REFUSES): Link.REFUSED,
     (Link.LOST, Sign.HEARD): Link.LIVE,
+    (Link.LOST, Sign.REJECTS): Link.REFUSED,
     (Link.LOST, Sign.REFUSES): Link.REFUSED,
     (Link.REFUSED, Sign.HEARD): Link.LIVE,
     (Link.REFUSED, Sign.GRACE_OVER): Link.LOST,
@@ -67,14 +72,17 @@ class LinkState:
 
 
 def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) -> LinkState:
-    """The state after one probe. A silent probe past `grace_s` since the last good one counts as GRACE_OVER.
+    """The state after one probe. A silent probe past `grace_s` since the last good one counts as GRACE_OVER, one that
+    does not accept us as REFUSES.
 
     The time of first silence is kept through further failures, so the grace measures the loss and not the last attempt.
     """
-    if sign is Sign.SILENT:
-        anchor = state.heard_at_s if state.heard_at_s is not None else state.since_s
-        if now_s - anchor >= grace_s:
+    anchor = state.heard_at_s if state.heard_at_s is not None else state.since_s
+    if now_s - anchor >= grace_s:
+        if sign is Sign.SILENT:
             sign = Sign.GRACE_OVER
+        elif sign is Sign.REJECTS and state.link is not Link.LIVE:  # as with silence: one probe is only one
+            sign = Sign.REFUSES
     link = MOVES.get((state.link, sign), state.link)
     since = now_s if link is not state.link else state.since_s
     heard = now_s if sign is Sign.HEARD else state.heard_at_s

@@ -15,6 +15,7 @@ from federator.hub import claims, slices
 from federator.hub import link as links
 from federator.hub.link import Link
 from federator.hub.slices import SliceSeen
+from federator.hub.vitals import Vitals
 from federator.kube import client as clients
 from federator.kube import clock as clocks
 from federator.kube import errors
@@ -88,6 +89,9 @@ class Member:
     verified: slices.VerifiedBook = field(default_factory=slices.VerifiedBook)
     refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
     """Writes it would not take: (reason, message, permanent)."""
+    vitals: Vitals = field(default_factory=Vitals)
+    met_s: float = 0.0
+    """Monotonic time at which this process began to look for it."""
     duplicate_of: str = ""
     reported: bool = False
     probes: int = 0

@@ -13,12 +13,14 @@ from typing import Any
 
 from federator.api import raw
 from federator.hub import link as links
+from federator.hub import vitals
 from federator.hub.link import Link, Sign
 from federator.hub.members import Member
 from federator.hub.options import HubOptions
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
+from federator.kube.metrics import Metrics
 from federator.kube.transport import Transport
 from federator.model.steps import ObjectRef
 
@@ -46,6 +48,7 @@ class Line:
         rng: random.Random,
         changed: Callable[[Member], None],
         host_uid: Callable[[], str] = str,
+        metrics: Metrics | None = None,
     ) -> None:
         self.member = member
         self.host = host
@@ -57,18 +60,23 @@ class Line:
         """Called after anything that placing, folding or the report may care about has changed."""
         self.host_uid = host_uid
         """The host's own identity, as far as it is known yet: the host cannot be its own member."""
+        self.metrics = metrics
         self._identity_checked_s = float("-inf")
+        self._secret: object = None
+        """The data of the Secret that the present connection was made from."""
 
     async def run(self) -> None:
         """Connects, then probes for ever; reflectors live in a task group beside the probes."""
         member = self.member
         member.link = links.LinkState(since_s=self.clock.monotonic())
+        member.met_s = self.clock.monotonic()
+        member.vitals.clock.limit_s = self.options.clock_skew_max_s
         await asyncio.sleep(self.rng.uniform(0, min(0.05, self.options.probe_interval_s)))
         while True:
             try:
                 transport = await self._open()
             except (errors.ApiError, ValueError) as trouble:
-                self._judge(Sign.REFUSES if isinstance(trouble, ValueError) else Sign.SILENT, str(trouble))
+                self._judge(Sign.REJECTS if isinstance(trouble, ValueError) else Sign.SILENT, str(trouble))
                 await self._pause()
                 continue
             try:
@@ -91,7 +99,7 @@ class Line:
             raise errors.Unreachable(f"no connection to {self.member.name} within {within_s:g} s") from None
 
     async def _open_unbounded(self) -> Transport:
-        name = ((self.member.obj.get("spec") or {}).get("credentials") or {}).get("secretRef", {}).get("name", "")
+        name = _secret_name(self.member)
         namespace = self.options.credentials_namespace
         secret: Mapping[str, Any] = {}
         if name:
@@ -101,7 +109,21 @@ class Line:
                 raise ValueError(
                     f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist"
                 ) from None
+        self._secret = secret.get("data")
         return await self.connect(self.member.obj, secret)
+
+    async def _renewed(self) -> bool:
+        """Whether the Secret says something else than the connection was made from."""
+        name = _secret_name(self.member)
+        if not name:
+            return False
+        try:
+            ref = ObjectRef("v1", "secrets", self.options.credentials_namespace, name, "Secret")
+            secret = await self.host.get(ref, timeout_s=self.options.probe_timeout_s)
+        except errors.ApiError as trouble:
+            log.debug("the credentials of %s cannot be read: %s", self.member.name, trouble)
+            return False
+        return secret.get("data") != self._secret
 
     async def _serve(self, transport: Transport) -> None:
         """Probes until the credentials are refused for longer than a blip or the MemberCluster names other ones."""
@@ -123,7 +145,7 @@ class Line:
                             group.create_task(reflecting, name=f"reflect {member.name}"),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
                         ]
-                    if member.link.link is Link.REFUSED:
+                    if member.link.link is Link.REFUSED or (member.vitals.auth_trouble and await self._renewed()):
                         break
                     await self._pause()
                 for task in tasks:
@@ -143,7 +165,8 @@ class Line:
         member, now = self.member, self.clock.monotonic()
         try:
             async with asyncio.timeout(self.options.probe_timeout_s):
-                await client.ready()
+                asked_s = self.clock.now()
+                self._note_clock(vitals.skew_s(await client.ready(), asked_s, self.clock.now()))
                 if now - self._identity_checked_s >= self.options.identity_check_interval_s:
                     uid = await client.kube_system_uid()
                     if trouble := member.identity_trouble(uid, self.host_uid()):
@@ -155,24 +178,41 @@ class Line:
                     self._identity_checked_s = now
                 await member.hear_expander(client, self.options.system_namespace, self.clock)
         except (errors.Unauthenticated, errors.Denied) as refusal:
-            self._judge(Sign.REFUSES, f"the member does not accept our credentials: {refusal}", reason="AuthFailed")
+            self._judge(Sign.REJECTS, f"the member does not accept our credentials: {refusal}")
         except (errors.ApiError, TimeoutError) as trouble:
             self._judge(Sign.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
         else:
             self._judge(Sign.HEARD, "answers", reason="Ready")
+            failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
+            if member.vitals.note_watches(failing):
+                self.changed(member)
+
+    def _note_clock(self, skew_s: float | None) -> None:
+        """Takes one measurement of how far the member's clock is off ours."""
+        if skew_s is None:
+            return
+        if self.metrics is not None:
+            self.metrics.child("federator_member_clock_skew_seconds", self.member.name).set(skew_s)
+        if self.member.vitals.clock.note(skew_s):
+            self.changed(self.member)
 
     def _judge(self, sign: Sign, why: str, reason: str = "") -> None:
         member = self.member
         before = member.link
         member.probes += 1
         member.link = links.after(before, sign, why, self.clock.monotonic(), self.options.unready_after_s)
-        member.link_reason = reason or {Sign.REFUSES: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
+        member.link_reason = reason or {Sign.REJECTS: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
+        news = sign is not Sign.SILENT and member.vitals.note_auth(why if sign is Sign.REJECTS else "")
         if member.link.link is not before.link:
             log.info("member %s: %s -> %s (%s)", member.name, before.link.value, member.link.link.value, why)
             self.changed(member)
-        elif sign is Sign.HEARD and not member.reported:
+        elif news or (sign is Sign.HEARD and not member.reported):
             self.changed(member)
 
     async def _pause(self) -> None:
         interval = self.options.probe_interval_s
         await asyncio.sleep(interval * self.rng.uniform(0.9, 1.1))
+
+
+def _secret_name(member: Member) -> str:
+    return raw.text(member.obj, "spec", "credentials", "secretRef", "name")

@@ -39,6 +39,8 @@ class HubOptions:
     """An unheard capacity report older than this takes no new copies."""
     identity_check_interval_s: float = 60.0
     """How often the kube-system uid and the served kinds are read again beside the probe."""
+    clock_skew_max_s: float = 5.0
+    """A member's clock that is further off the hub's than this is told as ClockSkew."""
     capacity_copy_interval_s: float = 30.0
     """Least time between two copies of one member's figures to the host: they serve people, not decisions."""
     capacity_copy_permille: int = 10

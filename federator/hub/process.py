@@ -264,6 +264,7 @@ class HubProcess:
             rng=self.rng,
             changed=self._link_changed,
             host_uid=lambda: self.host_uid,
+            metrics=self.state.metrics,
         )
         self.dispatching.queue_of(member)
         self._lines[member.name] = [self._group.create_task(line.run(), name=f"line {member.name}")]

@@ -5,13 +5,14 @@ Written on change only; figures of capacity when they moved by more than a perce
 heartbeat lives in any status.
 """
 
+import asyncio
 import logging
 import random
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from federator.api import clustercapacity, federatedquota, kinds, membercluster
-from federator.hub import claims
+from federator.api import clustercapacity, federatedquota, kinds, membercluster, raw
+from federator.hub import claims, restored, vitals
 from federator.hub.link import Link
 from federator.hub.members import Member
 from federator.hub.state import HubState
@@ -31,6 +32,11 @@ log = logging.getLogger(__name__)
 
 ACCOUNT_S = 3.0
 """What accounts use is written at most this often: it serves people, decisions read the books."""
+LOOK_S = 60.0
+"""How often slices of nobody are looked for; two looks in a row make a finding."""
+LOOK_BATCH = 2000
+"""Slices looked at before other work gets its turn."""
+OWNED = ("Ready", *vitals.OWNED)
 SETTLE_S = 0.5
 """Shapes and figures that arrive together are written together."""
 
@@ -45,6 +51,7 @@ class Reporting:
         self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng, metrics=state.metrics)
         self.accounts: WorkQueue[str] = WorkQueue("accounts", rng=rng, metrics=state.metrics)
         self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
+        self._look_due: dict[str, float] = {}
         self.claimed: Callable[[Member], None] = self.changed
         """Told when a member was given to this host."""
         self._figures_due: dict[str, float] = {}
@@ -92,6 +99,9 @@ class Reporting:
         if member is None or not member.known_or_unknown:
             return None
         live = member.obj.get("status") or {}
+        if (patience_s := self._patience(member, live)) > 0:
+            return Revisit(name, patience_s, "it was not heard since this process began: that is no loss yet")
+        await self._look_for_strangers(member)
         want = self._verdict(member, live)
         wait_s = 0.0
         figures = self._figures(member, live)
@@ -110,7 +120,33 @@ class Reporting:
                 return None
         if figures and not wait_s:
             self._figures_due[name] = self.clock.monotonic() + self.state.options.capacity_copy_interval_s
-        return Revisit(name, wait_s, "figures are copied at most twice a minute") if wait_s else None
+        if wait_s:
+            return Revisit(name, min(wait_s, LOOK_S), "figures are copied at most twice a minute")
+        return Revisit(name, LOOK_S, "slices of nobody are looked for")
+
+    def _patience(self, member: Member, live: Mapping[str, Any]) -> float:
+        """Seconds for which a member that was Ready before this process began is still not called lost (F22, F27)."""
+        if member.link.heard_at_s is not None or member.link_reason not in ("Unreachable", "AuthFailed"):
+            return 0.0
+        if not conditions.is_true(live.get("conditions"), "Ready"):
+            return 0.0
+        return member.met_s + self.state.options.unready_after_s - self.clock.monotonic()
+
+    async def _look_for_strangers(self, member: Member) -> None:
+        """Counts, once in a while, the slices that nothing on the host accounts for (F51)."""
+        now = self.clock.monotonic()
+        if not (self.state.ready and member.heard) or now < self._look_due.get(member.name, now):
+            return
+        self._look_due[member.name] = now + LOOK_S - SETTLE_S
+        known = {raw.text(entry, "workloadUID") for entry in raw.objects(member.obj, "status", "forgotten")}
+        found = []
+        for number, key in enumerate(member.slice_keys()):
+            if number % LOOK_BATCH == LOOK_BATCH - 1:
+                await asyncio.sleep(0)
+            seen = member.slice_of(key)
+            if seen is not None and seen.mark is not None and seen.mark.workload_uid not in known:
+                found += [key] if restored.is_stranger(self.state, member, key) else []
+        member.vitals.note_strangers(found)
 
     def _figures(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """What people read of its room, if that is news; empty otherwise. Copied at intervals, never at once."""
@@ -131,9 +167,11 @@ class Reporting:
         state = conditions.TRUE if ready else conditions.UNKNOWN if member.link.link is Link.LOST else conditions.FALSE
         reason = "Ready" if ready else member.unready_reason
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
+        shown = (condition, *member.vitals.conditions())
         return {
             "observedGeneration": member.obj["metadata"].get("generation", 0),
-            "conditions": conditions.merge(live.get("conditions"), (condition,), self.clock.rfc3339(), ("Ready",)),
+            "conditions": conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), OWNED),
+            "unknownSlices": len(member.vitals.strangers),
             "clusterUID": member.uid or live.get("clusterUID", ""),
             "hostUID": member.other_host,
             "version": member.version or live.get("version", ""),

@@ -47,6 +47,12 @@ TABLE: tuple[Row, ...] = (
     Row("federator_leading", Gauge, "1 while this process leads, 0 while it stands by."),
     Row("federator_lease_tries_total", Counter, "Tries to take or renew the lease, by what came of them.", ("result",)),
     Row("federator_loop_lag_seconds", Histogram, "How late the event loop wakes a sleeper."),
+    Row(
+        "federator_member_clock_skew_seconds",
+        Gauge,
+        "How far a member's clock is ahead of the hub's, by the Date header of its answers.",
+        ("cluster",),
+    ),
     Row("federator_deletions_waiting", Gauge, "Deletions that the budget of slices deleted in a minute holds back."),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
     Row("workqueue_adds_total", Counter, "Keys that were queued (collapsed signals count once).", ("name",)),

@@ -3,7 +3,7 @@ it."""
 
 import random
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from federator.api import kinds
@@ -18,6 +18,7 @@ from federator.kube.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
 
 EPOCH_S = 1_790_000_000.0
+UNAUTHORIZED = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}'
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -33,6 +34,11 @@ class Tap:
     async def request(self, request: Request) -> Response:
         if (self.process, self.cluster) in self.world.cut:
             raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
+        if (self.process, self.cluster) in self.world.denied:
+            return Canned(401, UNAUTHORIZED)
+        if (self.process, self.cluster) in self.world.short_watches and ("watch", "true") in request.query:
+            self.world.watches[self.process, self.cluster] += 1
+            return Canned(200, b"")
         if request.method in WRITES and "/leases" not in request.path:
             self.world.writes[self.process, self.cluster, request.method, resource_of(request.path)] += 1
         response = await self.inner.request(request)
@@ -45,6 +51,25 @@ class Tap:
 
     async def close(self) -> None:
         await self.inner.close()
+
+
+class Canned:
+    """An answer that no API server gave."""
+
+    def __init__(self, status: int, body: bytes) -> None:
+        self.status = status
+        self.headers: Mapping[str, str] = {"content-type": "application/json"}
+        self._body = body
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        if self._body:
+            yield self._body
+
+    async def read(self, limit: int) -> bytes:
+        return self._body
+
+    async def close(self) -> None:
+        """There is no connection."""
 
 
 def resource_of(path: str) -> str:
@@ -62,6 +87,11 @@ class World:
     def __init__(self, fleet: FleetSpec, options: HubOptions, seed: int) -> None:
         self.writes: Counter[tuple[str, str, str, str]] = Counter()
         self.cut: set[tuple[str, str]] = set()
+        self.denied: set[tuple[str, str]] = set()
+        """(process, cluster) where credentials are not accepted."""
+        self.short_watches: set[tuple[str, str]] = set()
+        """(process, cluster) where watches end as soon as they begin."""
+        self.watches: Counter[tuple[str, str]] = Counter()
         self.lose_reply: set[tuple[str, str, str, str]] = set()
         """(process, cluster, method, resource) of writes that take effect but are not answered, once each."""
         self.federation = Federation(

@@ -1,0 +1,123 @@
+"""How well a member is, beyond whether it answers: its clock, our watches, our credentials, slices of nobody.
+
+Kept per member, fed by its line and by reporting, shown as conditions of the MemberCluster. None of them makes a member
+NotReady by itself. Every judgement needs more than one look, so that nothing flaps. Pure.
+"""
+
+import email.utils
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from federator.model.names import WorkloadKey
+from federator.status.conditions import FALSE, TRUE, Condition
+
+OWNED = ("ClockSynced", "Watching", "Authenticated", "SlicesKnown")
+"""Condition types made here; all of them are True when all is well."""
+LOOKS = 3
+"""So many measurements in a row change the verdict on a clock."""
+RESOLUTION_S = 0.5
+"""A Date header is cut to the second: on average it is half a second behind."""
+SLOWEST_S = 2.0
+"""An answer that took longer says too little about the other clock."""
+
+
+def skew_s(date: str, asked_s: float, answered_s: float) -> float | None:
+    """By how many seconds a server's clock is ahead of ours, by its Date header and when we asked and were answered.
+    None where it cannot be told."""
+    if not date or not 0 <= answered_s - asked_s <= SLOWEST_S:
+        return None
+    try:
+        theirs = email.utils.parsedate_to_datetime(date).timestamp()
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return theirs + RESOLUTION_S - (asked_s + answered_s) / 2
+
+
+@dataclass(slots=True)
+class ClockWatch:
+    """Whether a member's clock is within the limit of ours, with hysteresis: it must be back well within it."""
+
+    limit_s: float = 5.0
+    skewed: bool = False
+    shown_s: int | None = None
+    """What is told of it, in whole seconds; None before the first measurement."""
+    _against: int = 0
+
+    def note(self, measured_s: float) -> bool:
+        """Takes one measurement; tells whether there is something new to show."""
+        off = abs(measured_s)
+        against = off < 0.8 * self.limit_s if self.skewed else off > self.limit_s
+        self._against = self._against + 1 if against else 0
+        if self._against >= LOOKS:
+            self.skewed, self._against = not self.skewed, 0
+        elif self.shown_s is None:
+            if against:
+                return False  # the first word on a clock is not said before it is sure
+        elif not self.skewed or off <= self.limit_s or abs(measured_s - self.shown_s) <= self.limit_s:
+            return False
+        before, self.shown_s = self.shown_s, round(measured_s) if self.skewed else 0
+        return before != self.shown_s
+
+    def condition(self) -> Condition | None:
+        if self.shown_s is None:
+            return None
+        if not self.skewed:
+            return Condition("ClockSynced", TRUE, "Synced", f"Its clock is within {self.limit_s:g} s of the hub's.")
+        way = "ahead of" if self.shown_s > 0 else "behind"
+        message = f"Its clock is {abs(self.shown_s)} s {way} the hub's, more than {self.limit_s:g} s."
+        return Condition("ClockSynced", FALSE, "ClockSkew", message)
+
+
+@dataclass(slots=True)
+class Vitals:
+    """Everything of one member that is shown besides Ready."""
+
+    clock: ClockWatch = field(default_factory=ClockWatch)
+    auth_trouble: str = ""
+    """Why it does not accept us; "" when it does."""
+    watch_trouble: str = ""
+    """Which watches do not stand; "" when all do."""
+    strangers: tuple[WorkloadKey, ...] = ()
+    """Slices of this fleet that nothing on the host accounts for."""
+    _failing: frozenset[str] = frozenset()
+    _met: frozenset[WorkloadKey] = frozenset()
+
+    def note_auth(self, trouble: str) -> bool:
+        """Takes what a probe said of our credentials; tells whether that is news."""
+        news = bool(trouble) != bool(self.auth_trouble)
+        if news:
+            self.auth_trouble = trouble
+        return news
+
+    def note_watches(self, failing: Sequence[str]) -> bool:
+        """Takes the collections whose watches do not stand now; those of two looks in a row count."""
+        lasting, self._failing = self._failing & set(failing), frozenset(failing)
+        trouble = ", ".join(sorted(lasting)) if failing else ""
+        news, self.watch_trouble = trouble != self.watch_trouble, trouble
+        return news
+
+    def note_strangers(self, found: Sequence[WorkloadKey]) -> None:
+        """Takes the slices of nobody that are there now; those of two looks in a row count."""
+        self.strangers = tuple(key for key in found if key in self._met)
+        self._met = frozenset(found)
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """What there is to say; an aspect of which nothing is known, or nothing is wrong, is left out."""
+        found = [self.clock.condition()]
+        if self.auth_trouble:
+            found.append(Condition("Authenticated", FALSE, "AuthFailed", _sentence(self.auth_trouble)))
+        if self.watch_trouble:
+            message = (
+                f"Watches of {self.watch_trouble} end as soon as they begin; what is known of it comes from lists."
+            )
+            found.append(Condition("Watching", FALSE, "WatchFailing", message))
+        if self.strangers:
+            shown = ", ".join(str(key) for key in self.strangers[:3])
+            more = f" and {len(self.strangers) - 3} more" if len(self.strangers) > 3 else ""
+            message = f"No workload and no decision of this host accounts for {shown}{more}; they are left as they are."
+            found.append(Condition("SlicesKnown", FALSE, "UnknownSlices", message))
+        return tuple(one for one in found if one is not None)
+
+
+def _sentence(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}" + ("" if text.endswith(".") else ".")

@@ -1,0 +1,238 @@
+"""What is told of a member beyond Ready: its clock, our watches, our credentials, slices of nobody. Nothing flaps, and
+nothing moves for it."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from federator.hub import vitals
+from federator.hub.link import Link, LinkState, Sign, after
+from federator.hub.vitals import ClockWatch, Vitals
+from federator.kube.clock import Clock
+from federator.kube.transport import Transport
+from federator.model.names import WorkloadKey
+from federator.model.steps import ObjectRef
+from tests.unit.hub.world import EPOCH_S, World, play, service
+
+PSVC = "PinterestService"
+SECRET = ObjectRef("v1", "secrets", "federator-clusters", "b", "Secret")
+
+
+async def told(world: World, member: str, kind: str) -> dict[str, Any]:
+    """One condition of a MemberCluster; empty when it is not there."""
+    found = await world.get("MemberCluster", "", member)
+    assert found is not None
+    return next((one for one in found["status"].get("conditions") or () if one["type"] == kind), {})
+
+
+@pytest.mark.parametrize(
+    ("date", "expected"),
+    [("Thu, 01 Jan 1970 00:16:40 GMT", 0.4), ("", None), ("yesterday", None), ("Thu, 01 Jan 99999 00:00:00 GMT", None)],
+)
+def test_a_skew_is_read_from_a_date_header_or_not_at_all(date: str, expected: float | None) -> None:
+    found = vitals.skew_s(date, 1000.0, 1000.2)
+
+    assert found == (pytest.approx(expected) if expected is not None else None)
+    assert vitals.skew_s(date, 1000.0, 1009.0) is None
+
+
+def test_a_clock_is_judged_by_several_measurements_and_back_only_when_well_within() -> None:
+    watch = ClockWatch(limit_s=5.0)
+    said = [watch.note(measured) for measured in (0.3, 9.0, 9.0, 0.3, 9.0, 9.0, 9.0, 9.4, 4.9, 4.9, 4.9, 3.0, 3.0, 3.0)]
+
+    assert said == [True, *[False] * 5, True, *[False] * 6, True]
+    assert watch.condition() is not None
+    assert not watch.skewed
+
+
+def test_a_skew_is_shown_anew_only_when_it_moved_by_more_than_the_limit() -> None:
+    watch = ClockWatch(limit_s=5.0)
+    said = [watch.note(measured) for measured in (-20.0, -20.0, -20.0, -22.0, -24.0, -31.0)]
+
+    assert said == [False, False, True, False, False, True]
+    condition = watch.condition()
+    assert condition is not None
+    assert (condition.status, condition.reason) == ("False", "ClockSkew")
+    assert condition.message == "Its clock is 31 s behind the hub's, more than 5 s."
+
+
+def test_one_look_makes_no_stranger_and_no_failing_watch() -> None:
+    state = Vitals()
+    state.note_strangers([WorkloadKey(PSVC, "feed", "web")])
+    assert not state.note_watches(["pinterestservices"])
+    assert state.conditions() == ()
+
+    state.note_strangers([WorkloadKey(PSVC, "feed", "web")])
+    assert state.note_watches(["pinterestservices", "deployments"])
+    assert [one.reason for one in state.conditions()] == ["WatchFailing", "UnknownSlices"]
+    assert state.note_watches([])
+
+
+def test_a_rejection_is_silence_until_the_grace_is_over() -> None:
+    live = LinkState(Link.LIVE, 0.0, 0.0)
+    suspect = after(live, Sign.REJECTS, "401", 10.0, 40.0)
+    assert suspect.link is Link.SUSPECT
+    assert after(suspect, Sign.REJECTS, "401", 39.0, 40.0).link is Link.SUSPECT
+    assert after(suspect, Sign.REJECTS, "401", 40.0, 40.0).link is Link.REFUSED
+    assert after(live, Sign.REJECTS, "401", 300.0, 40.0).link is Link.SUSPECT
+
+
+def test_a_member_whose_clock_is_off_is_told_and_keeps_its_work() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        before = await world.shares("feed", "web")
+        assert (await told(world, "b", "ClockSynced"))["status"] == "True"
+        world.federation.members["b"].context.clock = Clock(EPOCH_S + 90)
+        await asyncio.sleep(60)
+        skew = await told(world, "b", "ClockSynced")
+
+        assert (skew["status"], skew["reason"]) == ("False", "ClockSkew")
+        assert "90 s ahead of the hub's" in skew["message"]
+        assert (await told(world, "b", "Ready"))["status"] == "True"
+        assert await world.shares("feed", "web") == before
+        world.writes.clear()
+        await asyncio.sleep(300)
+        assert not world.writes["hub", "host", "PATCH", "memberclusters/status"]
+
+        world.federation.members["b"].context.clock = Clock(EPOCH_S)
+        await asyncio.sleep(60)
+        assert (await told(world, "b", "ClockSynced"))["reason"] == "Synced"
+
+    play(scenario)
+
+
+def test_watches_that_end_at_once_are_told_and_cost_little() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        world.short_watches.add(("hub", "b"))
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(120)
+        failing = await told(world, "b", "Watching")
+        assert (failing["status"], failing["reason"]) == ("False", "WatchFailing")
+        assert "pinterestservices" in failing["message"]
+        assert (await told(world, "b", "Ready"))["status"] == "True"
+        world.watches.clear()
+        await asyncio.sleep(600)
+        assert world.watches["hub", "b"] < 4 * 80  # four collections, each at most every 30 s or so
+
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await asyncio.sleep(150)
+        await world.settle()
+        world.short_watches.clear()
+        await asyncio.sleep(120)
+        assert await told(world, "b", "Watching") == {}
+
+    play(scenario)
+
+
+def test_credentials_that_are_not_accepted_for_a_while_move_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        before = await world.shares("feed", "web")
+        world.denied.add(("hub", "b"))
+        await asyncio.sleep(25)
+        auth = await told(world, "b", "Authenticated")
+        assert (auth["status"], auth["reason"]) == ("False", "AuthFailed")
+        assert (await told(world, "b", "Ready"))["status"] == "True"
+        assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
+
+        world.denied.clear()
+        await asyncio.sleep(15)
+        assert await told(world, "b", "Authenticated") == {}
+
+        world.denied.add(("hub", "b"))
+        await asyncio.sleep(90)
+        ready = await told(world, "b", "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "AuthFailed")
+        assert await world.shares("feed", "web") == before
+        world.denied.clear()
+        await asyncio.sleep(30)
+        assert (await told(world, "b", "Ready"))["status"] == "True"
+
+    play(scenario)
+
+
+def test_a_secret_that_is_replaced_is_read_again_while_the_old_one_is_refused() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        hub = world.federation.hub
+
+        async def connect(obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
+            renewed = "kubeconfig" in (secret.get("data") or {})
+            return world.federation._transport("renewed" if renewed else "hub", obj["metadata"]["name"])
+
+        hub._members_connect = connect
+        world.denied.add(("hub", "b"))
+        found = await world.host.get(SECRET)
+        await world.host.delete(SECRET, uid=found["metadata"]["uid"])
+        await asyncio.sleep(20)
+        assert (await told(world, "b", "Authenticated"))["status"] == "False"
+        body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "b", "namespace": SECRET.namespace}}
+        await world.host.create(SECRET, {**body, "stringData": {"kubeconfig": "new"}})
+        await asyncio.sleep(19)
+
+        assert await told(world, "b", "Authenticated") == {}
+        assert (await told(world, "b", "Ready"))["status"] == "True"
+        assert hub.state.members["b"].link.link is Link.LIVE
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await world.settle()
+        assert world.writes["renewed", "b", "PATCH", "pinterestservices"] == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("how", ["unreachable", "no Secret"])
+def test_a_hub_that_starts_while_a_member_cannot_be_reached_flips_nothing_before_the_grace_is_over(how: str) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        await asyncio.sleep(60)
+        await world.federation.kill("hub")
+        if how == "unreachable":
+            world.cut.add(("hub", "b"))
+        else:
+            found = await world.host.get(SECRET)
+            await world.host.delete(SECRET, uid=found["metadata"]["uid"])
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        assert (await told(world, "b", "Ready"))["status"] == "True"
+        await asyncio.sleep(40)
+        assert (await told(world, "b", "Ready"))["status"] != "True"
+
+    play(scenario)
+
+
+def test_slices_of_nobody_are_counted_and_left_alone() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        found = await world.get(PSVC, "feed", "web", at="a")
+        assert found is not None
+        spec = found["spec"] | {"slice": found["spec"]["slice"] | {"workloadUID": "of-a-host-that-was"}}
+        meta = {"name": "old", "namespace": "feed", "labels": found["metadata"]["labels"]}
+        body = {"apiVersion": found["apiVersion"], "kind": PSVC, "metadata": meta, "spec": spec}
+        ref = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "old", PSVC)
+        await world.member("a").create(ref, body)
+        await asyncio.sleep(200)
+        known = await told(world, "a", "SlicesKnown")
+        cluster = await world.get("MemberCluster", "", "a")
+
+        assert (known["status"], known["reason"]) == ("False", "UnknownSlices")
+        assert f"{PSVC}/feed/old" in known["message"]
+        assert cluster is not None
+        assert cluster["status"]["unknownSlices"] == 1
+        assert await world.get(PSVC, "feed", "old", at="a") is not None
+
+        made = await world.member("a").get(ref)
+        await world.member("a").delete(ref, uid=made["metadata"]["uid"])
+        await asyncio.sleep(120)
+        assert await told(world, "a", "SlicesKnown") == {}
+
+    play(scenario)
