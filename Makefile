@@ -26,14 +26,16 @@ unit: $(STAMP)
 
 SEEDS ?= 0-999
 SEQUENCES ?= 0-4999
+PLACEMENTS ?= 500
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then failures of real processes on real servers
 soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs 2 --seeds $(SEEDS)
 	$(BIN)/python -m tests.simulation.crashes --jobs 2 --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.controls
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
+	$(BIN)/python -m tests.e2e.failures --placements $(PLACEMENTS)
 
 ## replay: the story of one seed, the same bytes every time; ARGS=--all tells of every request
 replay: $(STAMP)

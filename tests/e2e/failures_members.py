@@ -14,6 +14,8 @@ from tests.e2e.failures_compare import PATHS, Asked
 from tests.e2e.failures_fleet import HUBS, UNREADY_S, FailureFleet
 from tests.e2e.federations import until
 
+RENEWAL_S = 3.0
+"""By then a leader has written on the Lease what it buried; its heir knows it from there."""
 SPREAD = {"division": {"strategy": "Spread"}}
 """Every workload has a part in every member."""
 TAINT = {"key": "example.com/broken", "effect": "NoSchedule"}
@@ -94,6 +96,7 @@ def server_restored(
     asked.comes_about()
     _no_seq_fell(ground, begun)
     if restart_hub:
+        time.sleep(RENEWAL_S)
         ground.kill(ground.leader())
     begun = time.time()
     ground.outage.restore(home / "etcd-earlier")
