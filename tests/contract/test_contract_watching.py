@@ -78,6 +78,15 @@ async def test_a_held_deletion_is_a_modification_first(api: Speaker) -> None:
         assert await watch.events(3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
 
 
+async def test_a_watch_from_a_version_that_is_yet_to_come_is_taken_and_told_nothing(api: Speaker) -> None:
+    """So does a restored server with everybody who was there before: who watches must look at its version."""
+    ahead = int(await version(api)) + 100_000
+    async with api.watching(api.url("configmaps"), resourceVersion=ahead, timeoutSeconds=2) as watch:
+        assert watch.status == 200
+        await api.configmap("a")
+        assert await watch.next() is None
+
+
 async def test_the_server_ends_a_watch_after_its_time(api: Speaker) -> None:
     since = await version(api)
     async with api.watching(api.url("secrets"), resourceVersion=since, timeoutSeconds=1) as watch:

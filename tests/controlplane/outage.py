@@ -35,6 +35,12 @@ class Outage:
             what = f"The API server {self._cluster.name}"
             self._plane.family.wait_until(lambda: is_ready(self._cluster), what, READY_S)
 
+    def end(self) -> None:
+        """Starts everything that is stopped."""
+        for name in ("etcd", "apiserver", *CONTROLLERS):
+            if name in self._stopped:
+                self.start(name)
+
     def snapshot(self, into: Path) -> None:
         """Copies etcd's data while it is stopped; the API server waits for it meanwhile, as in any backup by copy."""
         self.stop("etcd")
@@ -48,8 +54,7 @@ class Outage:
             self.stop(name)
         shutil.rmtree(self._data)
         shutil.copytree(snapshot, self._data)
-        for name in ("etcd", "apiserver", *CONTROLLERS):
-            self.start(name)
+        self.end()
 
     @property
     def _data(self) -> Path:

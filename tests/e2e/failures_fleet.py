@@ -118,7 +118,15 @@ class FailureFleet:
         return child.process.returncode
 
     def all_run(self) -> None:
-        """Starts what does not run, and waits until one hub leads and both members are ready."""
+        """Starts what does not run, and waits until one hub leads and both members are ready. Whatever a story that
+        failed has left, stopped processes and servers, is put right."""
+        self.outage.end()
+        for name, child in list(self.running.items()):
+            if child.process.poll() is not None:
+                self.running.pop(name)
+                self.deployed.programs.drop(child)
+            else:
+                self.go_on(name)
         self.start(*(name for name in (*HUBS, *MEMBERS) if name not in self.running))
         until(lambda: self.leader() in self.running, lambda: f"the lease names {self.leader()!r}")
         self.deployed.ready("a", "b")
