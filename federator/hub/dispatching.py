@@ -18,6 +18,7 @@ from federator.hub.stepping import Action, Do, Held
 from federator.hub.workloads import Workload
 from federator.hub.writing import SliceWriter
 from federator.kube import errors
+from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.model import shards
 from federator.model.ask import Unit
@@ -30,6 +31,13 @@ log = logging.getLogger(__name__)
 HOLD_RECHECK_S = 15.0
 """A held step is planned again when something about the workload changes, and at least this often."""
 
+NO_EFFECT_S = 5.0
+"""A slice that is not as it was written is written again after so long."""
+FUTILE = (
+    "it has drifted: {} writes in a row were changed back by somebody else, or were not kept by the API server;"
+    " it is left alone for a while"
+)
+ENDING = "the namespace {} is being deleted there; the slice is made when that is over"
 CLAIM_RECHECK_S = 0.5
 """A member that does not know yet which host it belongs to is looked at again after so long."""
 
@@ -37,8 +45,9 @@ CLAIM_RECHECK_S = 0.5
 class Dispatching:
     """Writes slices. One queue with its workers per member."""
 
-    def __init__(self, state: HubState, writer: SliceWriter, *, rng: random.Random) -> None:
+    def __init__(self, state: HubState, writer: SliceWriter, *, clock: Clock, rng: random.Random) -> None:
         self.state = state
+        self.clock = clock
         self.writer = writer
         self.rng = rng
         self.queues: dict[str, WorkQueue[WorkloadKey]] = {}
@@ -113,7 +122,8 @@ class Dispatching:
         if not held:
             self.holding.pop(key, None)
         if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
-            await self._do(member, workload, record, action)
+            if again := await self._do(member, workload, record, action):
+                return again
         else:
             self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
@@ -174,19 +184,35 @@ class Dispatching:
             observed.failed, shards.union(recorded.failed, recorded.completed)
         )
 
-    async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> None:
+    async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> Revisit | None:
         """Carries an action out; what the member would not take is remembered for the fold."""
         key = workload.key
+        want, now = self.writer.wish(workload, record, action), self.clock.monotonic()
+        if action.do is not Do.DELETE and (until_s := member.futile.paused_until_s(key, want, now)):
+            self._refused(member, key, ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True))
+            return Revisit(key, until_s - now, "what is written there does not last")
         try:
-            await self.writer.carry_out(member, workload, record, action)
-        except (errors.Invalid, errors.Denied, errors.AlreadyExists) as refusal:
+            wrote = await self.writer.carry_out(member, workload, record, action)
+        except errors.Denied as refusal:
+            ending = errors.ends_namespace(refusal)
+            why = ("NamespaceTerminating", ENDING.format(key.namespace)) if ending else ("Denied", str(refusal))
+            self._refused(member, key, (*why, not ending))
+            raise
+        except (errors.Invalid, errors.AlreadyExists) as refusal:
             self._refused(member, key, (type(refusal).__name__, str(refusal), True))
             raise
         except errors.ApiError as trouble:
             if trouble.transient and not isinstance(trouble, errors.Conflict):
                 self._refused(member, key, (type(trouble).__name__, str(trouble), False))
             raise
+        if wrote:
+            member.futile.written(key, want, now)
+        seen, share = member.slice_of(key), record.share_of(member.name)
+        standing = self.writer.standing(member, workload, share, seen) if seen is not None else None
+        if wrote and standing is not None and standing.known and not standing.current and _is_final(action, share):
+            return Revisit(key, NO_EFFECT_S, "the member did not keep what was written")
         self._accepted(member, key)
+        return None
 
     def _refused(self, member: Member, key: WorkloadKey, why: tuple[str, str, bool]) -> None:
         """Remembers a refusal. Only news is told: a fold lets everybody of this workload plan again, who would be

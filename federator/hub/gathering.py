@@ -156,6 +156,7 @@ class Gathering:
                         True,
                     )
                 )
+                observations.append(SliceObservation(cluster, known=member.heard))  # nothing of ours is there
                 continue
             observations.append(self._observed(workload, record, cluster, slice_seen))
             if (refused := member.refused.get(workload.key)) is not None:

@@ -21,6 +21,7 @@ from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
+from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store, own_version, version_number
@@ -92,6 +93,8 @@ class Member:
     vitals: Vitals = field(default_factory=Vitals)
     met_s: float = 0.0
     """Monotonic time at which this process began to look for it."""
+    futile: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=3, window_s=120.0, pause_s=300.0))
+    """Writes of slices that did not last."""
     duplicate_of: str = ""
     reported: bool = False
     probes: int = 0

@@ -63,6 +63,12 @@ class HubOptions:
     """A member that could not schedule copies for this long is capped at what it scheduled."""
     unschedulable_decay_s: float = 600.0
     """How long such a cap holds before the cluster is tried again."""
+    futile_writes: int = 3
+    """After so many writes of the same slice that did not last, it is left alone for a while."""
+    futile_window_s: float = 120.0
+    """Writes of the same slice that are further apart than this are drift repaired, not a fight."""
+    futile_pause_s: float = 300.0
+    """How long such a slice is left alone."""
     document_cache: int = 2048
     """Full workload objects kept for rendering; the rest are read again when they are dispatched."""
     shapes_max: int = 256

@@ -33,6 +33,7 @@ from federator.kube import errors, guard
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.elector import Elector, LeaseLost
+from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.metrics import Metrics
 from federator.kube.transport import Transport
@@ -77,7 +78,7 @@ class HubProcess:
         self.events = Events(applier)
         self.feedback = Feedback(self.state, clock=clock)
         self.placing = Placing(self.state, applier, self.events, self.feedback, clock=clock, rng=rng)
-        self.dispatching = Dispatching(self.state, SliceWriter(self.state, self.documents), rng=rng)
+        self.dispatching = Dispatching(self.state, SliceWriter(self.state, self.documents), clock=clock, rng=rng)
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
@@ -239,6 +240,11 @@ class HubProcess:
             ),
             fleet=self.options.fleet,
             host_uid=self.host_uid,
+            futile=Futility(
+                writes=self.options.futile_writes,
+                window_s=self.options.futile_window_s,
+                pause_s=self.options.futile_pause_s,
+            ),
         )
         self.state.members[name] = member
         self._open_line(member)

@@ -73,14 +73,14 @@ class SliceWriter:
         share = record.share_of(member.name) or Share(member.name, seen.observation.desired, 0, record.seq)
         self._compare(member, workload, obj, live, share)
 
-    async def carry_out(self, member: Member, workload: Workload, record: Record, action: Action) -> None:
-        """Creates, updates or deletes one slice. Raises ApiErrors."""
+    async def carry_out(self, member: Member, workload: Workload, record: Record, action: Action) -> bool:
+        """Creates, updates or deletes one slice; tells whether something was written into it. Raises ApiErrors."""
         if action.do is Do.DELETE:
             await self._delete(member, workload.key)
-            return
+            return False
         obj = await self.documents.fetch(workload)
         if obj is None:
-            return
+            return False
         share = record.share_of(member.name) or Share(member.name, action.count, 0, record.seq)
         if not share.ranges and action.count != share.count:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
@@ -90,11 +90,19 @@ class SliceWriter:
         else:
             found = await self._update(member, workload, obj, share, keep_template=action.keep_template)
             if found is None:
-                return
+                return False
             live = found
         self._compare(member, workload, obj, live, share)
         member.note(slices.summarise(workload.key.kind, member.name, live))
         log.info("%s: %s slice of %s, share %d", member.name, action.do.value.lower(), workload.key, share.count)
+        return True
+
+    def wish(self, workload: Workload, record: Record, action: Action) -> str:
+        """What an action wants a slice to be, in one text: the same again is the same wish."""
+        share = record.share_of(action.cluster)
+        given = f"{share.slots}/{share.seq}/{share.ranges}" if share is not None else str(record.seq)
+        content = f"{workload.content.hex()}/{'-'.join(self.profile_of(workload))}"
+        return f"{content}/{given}/{action.count}/{action.keep_template}"
 
     def _rendered(
         self, workload: Workload, obj: Mapping[str, Any], share: Share, origin: int | None = None

@@ -101,5 +101,11 @@ class Denied(ApiError):
     """403: not allowed."""
 
 
+def ends_namespace(error: ApiError | None) -> bool:
+    """Whether the object was refused because its namespace is being deleted: waiting helps, insisting does not."""
+    causes = error.causes if isinstance(error, Denied) else ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
+
+
 class Unauthenticated(ApiError):
     """401: who we say we are is not accepted."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from federator.kube.futility import Futility
 from federator.member import jobs, rows
 from federator.member.caches import native_ref
 from federator.member.options import MemberOptions
@@ -68,23 +69,14 @@ class _Verdict:
     want: str
 
 
-@dataclass(slots=True)
-class _Tries:
-    """How often the same wish was written in a row."""
-
-    want: str
-    count: int
-    last_s: float
-    paused_until_s: float = 0.0
-
-
 class Verdicts:
     """What was compared and written so far. Forgotten with the process, and with the object."""
 
     def __init__(self, options: MemberOptions) -> None:
-        self._options = options
         self._verdicts: dict[NativeKey, _Verdict] = {}
-        self._tries: dict[NativeKey, _Tries] = {}
+        self._tries: Futility[NativeKey] = Futility(
+            writes=options.futile_writes, window_s=options.futile_window_s, pause_s=options.futile_pause_s
+        )
 
     def holds(self, row: NativeRow, want: str) -> bool:
         """Whether this very state was found good for this very wish."""
@@ -108,31 +100,21 @@ class Verdicts:
 
     def forget(self, key: NativeKey) -> None:
         self._verdicts.pop(key, None)
-        self._tries.pop(key, None)
+        self._tries.forget(key)
 
     def written(self, key: NativeKey, want: str, now_s: float) -> None:
         """Counts a write; the same wish again and again, soon after one another, is a fight."""
-        tries = self._tries.get(key)
-        if tries is None or tries.want != want or now_s - tries.last_s > self._options.futile_window_s:
-            self._tries[key] = _Tries(want, 1, now_s)
-            return
-        tries.count += 1
-        tries.last_s = now_s
-        if tries.count >= self._options.futile_writes:
-            tries.paused_until_s = now_s + self._options.futile_pause_s
+        self._tries.written(key, want, now_s)
 
     def paused_until_s(self, key: NativeKey, want: str, now_s: float) -> float:
         """Until when the object is left alone, 0.0 when it is not."""
-        tries = self._tries.get(key)
-        if tries is None or tries.want != want or tries.paused_until_s <= now_s:
-            return 0.0
-        return tries.paused_until_s
+        return self._tries.paused_until_s(key, want, now_s)
 
     def remake_wait_s(self, key: NativeKey, want: str, now_s: float) -> float:
         """Seconds until an object that is gone may be made again: none at first, then longer each time. Somebody takes
         it away as fast as we make it: the garbage collector, when its slice went and we have not heard of that."""
-        tries = self._tries.get(key)
-        if tries is None or tries.want != want or tries.count < 2:
+        tries = self._tries.of(key, want)
+        if tries is None or tries.count < 2:
             return 0.0
         return tries.last_s + min(REMAKE_CAP_S, REMAKE_BASE_S * 2.0 ** min(tries.count - 2, 16)) - now_s
 

@@ -16,6 +16,7 @@ CONFLICT: Final = "Conflict"
 MISSING: Final = "MissingDependency"
 FAILED: Final = "ExpansionFailed"
 STUBBORN: Final = "CannotConverge"
+ENDING: Final = "NamespaceTerminating"
 
 OWNED: Final = ("Ready", "Expanded", CONFLICT, MISSING)
 """Condition types that a member process sets on a slice."""
@@ -53,11 +54,13 @@ def judge(
 ) -> Judgement:
     """The most serious finding first: somebody else's object, a refusal, a fight, a missing reference."""
     conflicts = list(plan.conflicts)
-    refusal, failure = "", None
+    refusal, ending, failure = "", "", None
     for key, error in outcomes:
         if isinstance(error, errors.AlreadyExists):
             conflicts.append(key)
-        if isinstance(error, errors.Invalid | errors.Denied):
+        if errors.ends_namespace(error):
+            ending = f"The namespace {key[1]} is being deleted; {named(key)} is made when it is there anew."
+        elif isinstance(error, errors.Invalid | errors.Denied):
             refusal = refusal or f"{named(key)} was refused: {error}"
         failure = failure or error
     conflict = f"{named(conflicts[0])} exists and belongs to somebody else; it is left as it is." if conflicts else ""
@@ -67,6 +70,8 @@ def judge(
         reason, message = CONFLICT, conflict
     elif refusal:
         reason, message = FAILED, refusal
+    elif ending:
+        reason, message = ENDING, ending
     elif plan.stubborn:
         reason, message = STUBBORN, f"{named(plan.stubborn[0])} does not keep what is written into it."
     elif absent:

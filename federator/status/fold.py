@@ -75,7 +75,8 @@ def fold(
         seen.setdefault(cluster, SliceObservation(cluster, known=False, desired=share.count))
     held = [seen[cluster] for cluster in sorted(seen) if cluster in shares or seen[cluster].exists]
     tally = _shards(wanted, shares, held) if wanted.unit is Unit.SHARDS else _replicas(wanted, shares, held)
-    rows = tuple(_row(wanted, shares.get(o.cluster), o, tally) for o in held)
+    refused = {refusal.cluster: refusal for refusal in reversed(refusals)}
+    rows = tuple(_row(wanted, shares.get(o.cluster), o, tally, refused.get(o.cluster)) for o in held)
     placed = sum(share.count for share in shares.values())
     claimed = _claimed(wanted, placing, [row for row in rows if row.cluster in shares])
     observed = wanted.generation if claimed else min(wanted.previous_observed_generation, wanted.generation)
@@ -183,7 +184,10 @@ def _unhealthy(held: Sequence[SliceObservation]) -> tuple[SliceObservation, ...]
     return tuple(seen for seen in held if seen.known and (seen.healthy is False or seen.reason))
 
 
-def _row(wanted: Wanted, share: Share | None, seen: SliceObservation, tally: Tally) -> Row:
+def _row(
+    wanted: Wanted, share: Share | None, seen: SliceObservation, tally: Tally, refusal: Refusal | None = None
+) -> Row:
+    """One cluster's line. A refusal is the more useful reason: what is there is not what was asked for."""
     ranges = share.ranges if share else ()
     applied = (
         share is not None
@@ -192,6 +196,11 @@ def _row(wanted: Wanted, share: Share | None, seen: SliceObservation, tally: Tal
         and seen.seq >= share.seq
         and seen.origin_generation >= wanted.generation
     )
+    reason, message = seen.reason, seen.message
+    if not seen.known:
+        reason, message = "ClusterUnknown", "The cluster is not heard; the figures are the last ones seen."
+    elif refusal is not None:
+        reason, message = refusal.reason, refusal.message
     return Row(
         cluster=seen.cluster,
         share=share.count if share else 0,
@@ -206,6 +215,6 @@ def _row(wanted: Wanted, share: Share | None, seen: SliceObservation, tally: Tal
         active=seen.active,
         completed=shards.size(shards.intersect(ranges, tally.completed)),
         failed=shards.size(shards.intersect(ranges, tally.failed)),
-        reason=seen.reason if seen.known else "ClusterUnknown",
-        message=seen.message if seen.known else "The cluster is not heard; the figures are the last ones seen.",
+        reason=reason,
+        message=message,
     )

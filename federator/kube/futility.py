@@ -1,0 +1,55 @@
+"""Counts writes that do not last, so that nobody fights over an object for ever (FAULTS.md F45, F47). Pure.
+
+The same wish written again and again within a short time is a fight with somebody who changes it back, or with a server
+that does not keep it; drift that is repaired now and then is none. Used for slices by the hub, for natives by members.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+
+@dataclass(slots=True)
+class Tries:
+    """How often the same wish was written in a row."""
+
+    want: str
+    count: int
+    last_s: float
+    paused_until_s: float = 0.0
+
+
+class Futility(Generic[K]):
+    """The tries of every object that was written lately. `want` is a digest of what was wished for."""
+
+    def __init__(self, *, writes: int, window_s: float, pause_s: float) -> None:
+        self._writes = writes
+        self._window_s = window_s
+        self._pause_s = pause_s
+        self._tries: dict[K, Tries] = {}
+
+    def written(self, key: K, want: str, now_s: float) -> None:
+        """Counts a write."""
+        tries = self._tries.get(key)
+        if tries is None or tries.want != want or now_s - tries.last_s > self._window_s:
+            self._tries[key] = Tries(want, 1, now_s)
+            return
+        tries.count += 1
+        tries.last_s = now_s
+        if tries.count >= self._writes:
+            tries.paused_until_s = now_s + self._pause_s
+
+    def of(self, key: K, want: str) -> Tries | None:
+        """The tries of this very wish."""
+        tries = self._tries.get(key)
+        return tries if tries is not None and tries.want == want else None
+
+    def paused_until_s(self, key: K, want: str, now_s: float) -> float:
+        """Until when the object is left alone, 0.0 when it is not."""
+        tries = self.of(key, want)
+        return tries.paused_until_s if tries is not None and tries.paused_until_s > now_s else 0.0
+
+    def forget(self, key: K) -> None:
+        self._tries.pop(key, None)
