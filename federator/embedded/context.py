@@ -35,9 +35,9 @@ class ServiceAddresses:
         self._next_port = 0
         store.subscribe(builtins.info("", "services"), self._on_service)
 
-    def give(self, service: JsonObject, old: JsonObject | None) -> None:
+    def give(self, service: JsonObject, old: JsonObject | None, *, dry_run: bool = False) -> None:
         """Fills in what a new Service, or a changed one, lacks. Raises `Refusal` 422 for what it asks for and others
-        have, or nobody can have."""
+        have, or nobody can have; a trial is not told the latter of ports, by a real server either."""
         spec, before = service["spec"], (old or {}).get("spec") or {}
         wanted = spec.get("clusterIP")
         is_new = old is None or before.get("type") == "ExternalName"
@@ -47,14 +47,14 @@ class ServiceAddresses:
         if spec.get("type") in ("NodePort", "LoadBalancer"):
             known = _node_ports(before)
             for index, item in enumerate(spec.get("ports") or ()):
-                self._check_port(service, index, item.get("nodePort", 0), known)
+                self._check_port(service, index, item.get("nodePort", 0), known, dry_run=dry_run)
         service_addresses.allocate(service, self.pick, self.pick_port)
 
-    def _check_port(self, service: JsonObject, index: int, port: int, known: set[int]) -> None:
+    def _check_port(self, service: JsonObject, index: int, port: int, known: set[int], *, dry_run: bool) -> None:
         if not port or port in known:
             return
         why = "already allocated" if port in self._used_ports else ""
-        if not self._FIRST_PORT <= port < self._FIRST_PORT + self._PORTS:
+        if not dry_run and not self._FIRST_PORT <= port < self._FIRST_PORT + self._PORTS:
             last = self._FIRST_PORT + self._PORTS - 1
             why = f"not in the valid range. The range of valid ports is {self._FIRST_PORT}-{last}"
         if why:

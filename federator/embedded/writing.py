@@ -109,7 +109,7 @@ def create_object(
     _name(ctx, metadata)
     natives.prepare_create(fresh, info, uid=metadata["uid"])
     if info.key == _SERVICES:
-        ctx.addresses.give(fresh, None)
+        ctx.addresses.give(fresh, None, dry_run=opts.dry_run)
     _refuse_errors(info, metadata["name"], validation.check(fresh, None, info), fresh["kind"])
     with warning(tuple(validation.warnings(fresh, None, info))):
         # A trial does not come as far as the storage, which is what minds.
@@ -200,7 +200,7 @@ def update_object(
     else:
         natives.prepare_update(fresh, old.obj, info)
         if info.key == _SERVICES:
-            ctx.addresses.give(fresh, old.obj)
+            ctx.addresses.give(fresh, old.obj, dry_run=opts.dry_run)
     _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource), fresh["kind"])
     if info.key == ctx.registry.crd.key and not status:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
