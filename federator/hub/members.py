@@ -179,7 +179,8 @@ class Member:
             return "it is the host itself, which cannot be its own member"
         if self.duplicate_of:
             return f"it is the same cluster as {self.duplicate_of}"
-        pinned = (self.obj.get("spec") or {}).get("clusterUID") or self.uid
+        recorded = raw.text(self.obj, "status", "clusterUID")
+        pinned = raw.text(self.obj, "spec", "clusterUID") or self.uid or recorded
         if pinned and uid != pinned:
             return f"the cluster answers as {uid}, but {pinned} was joined (kube-system uid)"
         return ""

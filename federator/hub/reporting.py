@@ -193,6 +193,8 @@ class Reporting:
             return
         kind = kinds.KINDS["ClusterCapacity"]
         ref = kind.ref("", clustercapacity.NAME)
+        if not member.claimed and (trouble := await self._identity_trouble(member)):
+            raise errors.Conflict(f"{name} is not claimed: {trouble}")
         claim = {"annotations": {claims.annotation(member.fleet): member.host_uid}}
         before = member.report
         if before is None:
@@ -206,6 +208,13 @@ class Reporting:
             member.note_capacity(await member.client.patch(ref, {"metadata": meta, **news}))
             log.info("%s belongs to this host from now on (before: %s)", name, before.host or "nobody")
             self.claimed(member)
+
+    async def _identity_trouble(self, member: Member) -> str:
+        """Looks again who it is before it is claimed: a cluster that was made anew at the same address has forgotten
+        its host (F35), and the next probe that asks may be a minute away. Raises ApiErrors."""
+        if member.client is None:
+            raise errors.Unreachable(f"{member.name}: there is no connection")
+        return member.identity_trouble(await member.client.kube_system_uid(), member.host_uid)
 
 
 def sum_of(parts: Iterable[Resources]) -> Resources:

@@ -30,10 +30,13 @@ class Tap:
         self.process = process
         self.cluster = cluster
         self.inner = inner
+        world.taps.append(self)
 
     async def request(self, request: Request) -> Response:
         if (self.process, self.cluster) in self.world.cut:
             raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
+        if (self.process, self.cluster) in self.world.strange:
+            return Canned(200, b"<html>Please sign in</html>")
         if (self.process, self.cluster) in self.world.denied:
             return Canned(401, UNAUTHORIZED)
         if (self.process, self.cluster) in self.world.short_watches and ("watch", "true") in request.query:
@@ -87,6 +90,9 @@ class World:
     def __init__(self, fleet: FleetSpec, options: HubOptions, seed: int) -> None:
         self.writes: Counter[tuple[str, str, str, str]] = Counter()
         self.cut: set[tuple[str, str]] = set()
+        self.taps: list[Tap] = []
+        self.strange: set[tuple[str, str]] = set()
+        """(process, cluster) where something answers that is no API server."""
         self.denied: set[tuple[str, str]] = set()
         """(process, cluster) where credentials are not accepted."""
         self.short_watches: set[tuple[str, str]] = set()

@@ -1,0 +1,119 @@
+"""Something else answers where a member was: nothing is written there, and nothing is taken for lost."""
+
+import asyncio
+import random
+
+import pytest
+
+from federator.embedded import fleetfile
+from federator.embedded.federation import install_crds
+from federator.embedded.server import EmbeddedCluster
+from federator.kube.client import Client
+from federator.model.steps import ObjectRef
+from tests.unit.hub.world import World, play, service
+
+PSVC = "PinterestService"
+
+
+async def made_anew(world: World, name: str, *, writes: int) -> EmbeddedCluster:
+    """Another, empty cluster at the address of a member; `writes` raises its versions."""
+    (spec,) = [member for member in world.federation.fleet.members if member.name == name]
+    clock = world.federation.clock
+    cluster = EmbeddedCluster(name, clock=clock, rng=random.Random(99), nodes=fleetfile.pools(spec))
+    client = Client(cluster.transport(), name)
+    await install_crds(client)
+    ref = ObjectRef("v1", "configmaps", "default", "noise", "ConfigMap")
+    meta = {"name": "noise", "namespace": "default"}
+    await client.create(ref, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+    for number in range(writes):
+        await client.patch(ref, {"data": {"n": str(number)}})
+    await world.federation.kill(f"controllers {name}")
+    world.federation.members[name] = cluster
+    assert cluster.controllers is not None
+    world.federation._start(f"controllers {name}", cluster.controllers.run())
+    for tap in world.taps:
+        if tap.cluster == name:
+            old, tap.inner = tap.inner, cluster.transport()
+            await old.close()
+    return cluster
+
+
+@pytest.mark.parametrize("writes", [0, 3000], ids=["older versions", "newer versions"])
+def test_a_cluster_made_anew_at_the_same_address_gets_nothing_and_is_not_taken_for_empty(writes: int) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        await asyncio.sleep(45)
+        before = await world.shares("feed", "web")
+        world.writes.clear()
+        await made_anew(world, "b", writes=writes)
+        await asyncio.sleep(200)
+
+        assert await world.shares("feed", "web") == before
+        assert [key for key in world.writes if key[:2] == ("hub", "b")] == []
+        found = await world.get("MemberCluster", "", "b")
+        assert found is not None
+        ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "IdentityChanged")
+
+    play(scenario)
+
+
+def test_a_hub_that_starts_afterwards_knows_the_cluster_that_had_joined() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        await world.federation.kill("hub")
+        await made_anew(world, "b", writes=0)
+        world.writes.clear()
+        world.federation.start_hub()
+        await asyncio.sleep(120)
+
+        assert [key for key in world.writes if key[:2] == ("hub", "b")] == []
+        found = await world.get("MemberCluster", "", "b")
+        assert found is not None
+        ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+        assert ready["reason"] == "IdentityChanged"
+        assert found["status"]["clusterUID"] in ready["message"]
+
+    play(scenario)
+
+
+def test_a_sign_in_page_in_the_way_is_silence() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        before = await world.shares("feed", "web")
+        world.strange.add(("hub", "b"))
+        await asyncio.sleep(30)
+        assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
+        await asyncio.sleep(60)
+        assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "Unknown"
+        assert await world.shares("feed", "web") == before
+
+        world.strange.clear()
+        await asyncio.sleep(60)
+        await world.settle()
+        assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
+        assert await world.shares("feed", "web") == before
+
+    play(scenario)
+
+
+def test_two_names_of_one_cluster_give_work_to_the_first_only() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        world.federation.members["z"] = world.federation.members["a"]
+        spec = {"credentials": {"secretRef": {"name": "a"}}}
+        await world.create("MemberCluster", "", "z", spec)
+        await asyncio.sleep(90)
+        found = await world.get("MemberCluster", "", "z")
+
+        assert found is not None
+        ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+        assert (ready["status"], "same cluster as a" in ready["message"]) == ("False", True)
+        assert "z" not in await world.shares("feed", "web")
+        assert [key for key in world.writes if key[:2] == ("hub", "z")] == []
+
+    play(scenario)
