@@ -6,7 +6,7 @@ and conversions from and to the core's Decision; how verdicts are made small is 
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
@@ -274,7 +274,7 @@ def decision_facts(obj: Obj) -> DecisionFacts:
     policy = raw.mapping(spec, "policy")
     charge = raw.mapping(spec, "charge")
     reason = raw.text(spec, "reason")
-    shared = sharing.text
+    shared, seq = sharing.text, raw.integer(spec, "seq")
     quotas = raw.mapping(spec, "quotaGenerations")
     return DecisionFacts(
         name=raw.text(metadata, "name"),
@@ -284,13 +284,13 @@ def decision_facts(obj: Obj) -> DecisionFacts:
             raw.text(spec, "workload", "kind"), raw.text(metadata, "namespace"), raw.text(spec, "workload", "name")
         ),
         workload_uid=shared(raw.text(spec, "workload", "uid")),
-        seq=raw.integer(spec, "seq"),
+        seq=seq,
         unit=Unit.SHARDS if raw.text(spec, "unit") == Unit.SHARDS else Unit.REPLICAS,
         wanted=raw.integer(spec, "wanted"),
         shortfall=raw.integer(spec, "shortfall"),
         reason=_REASONS.get(reason, Reason.PENDING_EVALUATION),
         message=shared(raw.text(spec, "message")),
-        shares=shares(obj),
+        shares=tuple(replace(share, seq=seq) if share.seq == seq else share for share in shares(obj)),
         leaving=raw.texts(spec, "leaving"),
         max_clusters_at_once=raw.integer(spec, "maxClustersAtOnce") or None,
         inputs_hash=raw.text(spec, "inputsHash"),

@@ -160,6 +160,7 @@ class Hosting:
             self.state.former.pop(key, None)
         else:
             self.state.workloads[key] = new
+            self.state.use_of(key.kind).set()
             if old is not None and old.content != new.content:
                 self.state.former[key] = old.content
             if old is not None and old.uid == new.uid and _asks_the_same(old, new):

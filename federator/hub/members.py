@@ -206,8 +206,17 @@ class Member:
             self._lease_seen = seen
             self.expander_heard_s = clock.monotonic()
 
-    async def reflect(self, client: clients.Client, clock: Clock, rng: random.Random) -> None:
-        """Keeps slices and the capacity report in memory until cancelled."""
+    async def reflect(
+        self,
+        client: clients.Client,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        lists: asyncio.Semaphore,
+        use_of: Callable[[str], asyncio.Event],
+    ) -> None:
+        """Keeps slices and the capacity report in memory until cancelled. `lists` bounds how many lists all members
+        read at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
         async with asyncio.TaskGroup() as group:
             for kind in kinds.WORKLOADS.values():
                 if f"{kind.kind}.{kind.group}" not in self.apis:
@@ -222,6 +231,8 @@ class Member:
                     label_selector="" if kind.model is not None else slices.fleet_selector(self.fleet),
                     on_change=self._slice_changed,
                     on_rewind=lambda: self.on_rewind(self),
+                    gate=lists,
+                    wanted=use_of(kind.kind),
                     clock=clock,
                     rng=rng,
                 )

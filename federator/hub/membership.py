@@ -20,6 +20,7 @@ from federator.hub.options import HubOptions
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
+from federator.kube.gates import place_in
 from federator.kube.metrics import Metrics
 from federator.kube.transport import Transport
 from federator.model.steps import ObjectRef
@@ -32,6 +33,20 @@ log = logging.getLogger(__name__)
 
 VERSION_MAX = 64
 """Characters of a server's version that are shown."""
+
+
+OPENINGS_MAX = 32
+"""Members that are connected to for the first time at once."""
+LISTS_MAX = 16
+"""Lists that are read from all members at once (F37)."""
+
+
+class Gates:
+    """Bounds on what all lines do at once, so that a thousand members that answer in one second are met in turn."""
+
+    def __init__(self) -> None:
+        self.openings = asyncio.Semaphore(OPENINGS_MAX)
+        self.lists = asyncio.Semaphore(LISTS_MAX)
 
 
 class Line:
@@ -47,6 +62,8 @@ class Line:
         clock: Clock,
         rng: random.Random,
         changed: Callable[[Member], None],
+        gates: "Gates",
+        use_of: Callable[[str], asyncio.Event],
         host_uid: Callable[[], str] = str,
         metrics: Metrics | None = None,
     ) -> None:
@@ -58,6 +75,9 @@ class Line:
         self.rng = rng
         self.changed = changed
         """Called after anything that placing, folding or the report may care about has changed."""
+        self.gates = gates
+        self.use_of = use_of
+        """Which kinds' slices are worth a watch."""
         self.host_uid = host_uid
         """The host's own identity, as far as it is known yet: the host cannot be its own member."""
         self.metrics = metrics
@@ -74,7 +94,8 @@ class Line:
         await asyncio.sleep(self.rng.uniform(0, min(0.05, self.options.probe_interval_s)))
         while True:
             try:
-                transport = await self._open()
+                async with place_in(self.gates.openings):
+                    transport = await self._open()
             except (errors.ApiError, ValueError) as trouble:
                 self._judge(Sign.REJECTS if isinstance(trouble, ValueError) else Sign.SILENT, str(trouble))
                 await self._pause()
@@ -134,13 +155,18 @@ class Line:
             async with asyncio.TaskGroup() as group:
                 tasks: list[asyncio.Task[None]] = []
                 while not wanted or member.connection_facts() == wanted:
-                    await self._probe(client)
+                    # A first probe makes connections: many at once would be late because of each other, and a probe
+                    # that comes late is taken for silence.
+                    async with place_in(None if wanted else self.gates.openings):
+                        await self._probe(client)
                     wanted = wanted or (member.connection_facts() if member.link.link is Link.LIVE else ())
                     if member.duplicate_of:
                         break
                     if not tasks and member.link.link is Link.LIVE:
                         member.attach(client, self.clock)
-                        reflecting = member.reflect(client, self.clock, self.rng)
+                        reflecting = member.reflect(
+                            client, self.clock, self.rng, lists=self.gates.lists, use_of=self.use_of
+                        )
                         tasks = [
                             group.create_task(reflecting, name=f"reflect {member.name}"),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),

@@ -14,37 +14,38 @@ _WINDOW_BITS = -12
 """A window of 4 KiB without header and checksum: setting up a larger one takes longer than the work itself."""
 _MEMORY_LEVEL = 5
 _CONDITIONS = (
-    ("Scheduled", "Chosen", "All 12 copies are placed on 2 clusters."),
-    ("QuotaReserved", "Unlimited", "No FederatedQuota speaks for the project, nothing limits it."),
-    ("Reconciling", "Settled", ""),
-    ("Stalled", "Progressing", ""),
-    ("Available", "MinimumReplicasAvailable", "Deployment has minimum availability."),
-    ("Progressing", "NewReplicaSetAvailable", "The new template runs everywhere."),
-    ("Ready", "AllReady", "All 12 copies are ready on 2 clusters."),
+    ("Ready", "True", "Ready", "12/12 ready in 2 clusters."),
+    ("Placed", "True", "Placed", "All 12 replicas have a place, in 2 clusters."),
+    ("Applied", "True", "Applied", "2 clusters have the present generation and share."),
+    ("Healthy", "True", "Healthy", "12/12 ready in 2 clusters."),
+    ("Reconciling", "False", "Settled", ""),
+    ("Stalled", "False", "NotStalled", ""),
+    ("QuotaUnlimited", "True", "NoQuota", "No FederatedQuota speaks for the project '': nothing limits what it takes."),
+    ("Available", "True", "MinimumReplicasAvailable", "Deployment has minimum availability."),
+    ("Progressing", "True", "NewReplicaSetAvailable", "12 of 12 replicas are ready over all clusters."),
 )
+_MOMENT = "2026-01-01T00:00:00Z"
 
 
 def _sample() -> bytes:
     """What statuses have in common; the likeliest stands last. Only the ratio depends on it."""
-    conditions = [
-        {
-            "type": name,
-            "status": status,
-            "observedGeneration": 1,
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
-            "lastUpdateTime": "2026-01-01T00:00:00Z",
-            "reason": reason,
-            "message": message,
-        }
-        for status in ("Unknown", "False", "True")
-        for name, reason, message in _CONDITIONS
-    ]
+    ours: list[dict[str, Any]] = []
+    native: list[dict[str, Any]] = []
+    for name, state, reason, message in _CONDITIONS:
+        shown = {"message": message} if message else {}
+        head = {"type": name, "status": state, "reason": reason, **shown, "lastTransitionTime": _MOMENT}
+        ours.append({**head, "observedGeneration": 1})
+        native.append({**head, "lastUpdateTime": None})
     row = {"cluster": "m", "replicas": 1, "ready": 1, "updated": 1, "actual": 1, "known": True}
-    counters = ("desired", "replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
     shards = {"completedIndexes": "0-9", "failedIndexes": "", "shards": 1, "running": 1, "done": 1, "failed": 0}
-    head = {"observedGeneration": 1, "clusters": 2, "placed": 12, "ready": 12, "summary": "12/12 ready on 2 clusters"}
-    status = {**shards, **head, **dict.fromkeys(counters, 1), "policy": "default", "clusterStatuses": [row, row]}
-    return msgspec.json.encode({"conditions": conditions, **status})
+    figures = {"observedGeneration": 1, "clusters": 2, "placed": 1, "ready": 1, "summary": "1/1 ready in 2 clusters"}
+    counters = {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
+    samples: tuple[dict[str, Any], ...] = (
+        {**shards, "desired": 1, "unavailableReplicas": 1, "unknownReplicas": 1, "policy": "default"},
+        {**figures, "conditions": ours[:7], "clusterStatuses": [row, row]},
+        {"observedGeneration": 1, **counters, "conditions": native},
+    )
+    return b"".join(map(msgspec.json.encode, samples))
 
 
 _SAMPLE = _sample()

@@ -148,10 +148,11 @@ class Placing:
         if not ask.shape.plain and self.state.want_shape(ask.shape):
             self.state.signals.ask_members()
         found = inputs.inputs_hash(ask, snapshot)
-        if self.state.evaluated.get(key) != found:
-            self.state.evaluated[key] = found
-            self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
         record = self.state.record_of(workload)
+        if self.state.evaluated.get(key) != found:
+            same = record is not None and record.facts.inputs_hash == found
+            self.state.evaluated[key] = record.facts.inputs_hash if record is not None and same else found
+            self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         complete = record is not None and record.facts.reason is Reason.CHOSEN
         settled = valid and complete and not self.overtaken(key)

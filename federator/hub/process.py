@@ -19,11 +19,11 @@ from federator.hub.forgetting import Forgetting
 from federator.hub.gathering import Gathering
 from federator.hub.hosting import Hosting
 from federator.hub.members import Member
-from federator.hub.membership import Connect, Line
+from federator.hub.membership import Connect, Gates, Line
 from federator.hub.options import HubOptions
 from federator.hub.orphans import Orphans
 from federator.hub.placing import Placing
-from federator.hub.reporting import Reporting
+from federator.hub.reporting import SETTLE_S, Reporting
 from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
 from federator.hub.workloads import Documents
@@ -41,6 +41,9 @@ from federator.model.names import WorkloadKey
 from federator.placement.waking import Change, News
 
 log = logging.getLogger(__name__)
+
+AT_ONCE = 1000
+"""Workloads of a first evaluation that wait for a turn at once."""
 
 
 class HubProcess:
@@ -93,6 +96,9 @@ class HubProcess:
         self._writers: asyncio.TaskGroup | None = None
         """Owner of what writes, while this hub leads."""
         self._lines: dict[str, list[asyncio.Task[None]]] = {}
+        self._gates = Gates()
+        self._identities: dict[str, tuple[str, tuple[str, str]]] = {}
+        """By member: what duplicates were last judged by."""
         self.reporting.claimed = self._link_changed
         self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
 
@@ -164,12 +170,12 @@ class HubProcess:
             term = self.state.begin_term(transitions)
             if self.elector is not None:
                 self.elector.raise_term(term)
-            self.state.ready = True
+            self.state.ready = self.state.signals.heeded = True
             self._writers = group
             try:
                 for member in self.state.members.values():
                     self._serve(member)
-                self._evaluate_everything()
+                group.create_task(self._evaluate_everything(), name="first evaluation")
                 group.create_task(self.placing.run(), name="placing")
                 group.create_task(self.gathering.run(), name="gathering")
                 group.create_task(self.burying.run(), name="burying")
@@ -179,7 +185,7 @@ class HubProcess:
                 await asyncio.Event().wait()
             finally:
                 self._writers = None
-                self.state.ready = False
+                self.state.ready = self.state.signals.heeded = False
 
     async def _catch_up(self) -> None:
         """Decisions as they are now, after the leader before us: read until they could be read."""
@@ -192,17 +198,21 @@ class HubProcess:
             else:
                 return
 
-    def _evaluate_everything(self) -> None:
+    async def _evaluate_everything(self) -> None:
+        """Gives every workload a turn of everything. Not all at once: what somebody changes meanwhile would wait behind
+        a hundred thousand turns that find nothing to do."""
         for member in self.state.members.values():
             self.reporting.changed(member)
             self.orphans.look(member)
         self.reporting.count_all()
-        self.hosting.place_all()
-        for key in sorted(self.state.workloads):
-            self.state.signals.dispatch(key)
-            self.state.signals.fold(key)
-        for namespace, name in sorted(self.state.records):
-            self.state.signals.bury(namespace, name)
+        for number, key in enumerate(sorted(self.state.workloads.keys() | self.state.by_workload.keys())):
+            self.state.signals.place(key)
+            self._touch(key)
+            for record in self.state.records_of(key):
+                self.state.signals.bury(key.namespace, record.name)
+            if number % AT_ONCE == AT_ONCE - 1:
+                while len(self.placing.queue) + len(self.gathering.queue) > AT_ONCE:  # noqa: ASYNC110 - hardly ever
+                    await asyncio.sleep(0.01)
 
     def _member_changed(self, name: str, obj: Mapping[str, Any] | None) -> None:
         """A MemberCluster appeared, changed or went away."""
@@ -225,6 +235,7 @@ class HubProcess:
     def _begin(self, name: str, obj: Mapping[str, Any]) -> None:
         """A member of which nothing is known yet."""
         self._close_line(name)
+        self._identities.pop(name, None)
         member = Member(
             name=name,
             obj=obj,
@@ -269,6 +280,8 @@ class HubProcess:
             clock=self.clock,
             rng=self.rng,
             changed=self._link_changed,
+            gates=self._gates,
+            use_of=self.state.use_of,
             host_uid=lambda: self.host_uid,
             metrics=self.state.metrics,
         )
@@ -290,18 +303,21 @@ class HubProcess:
 
     def _link_changed(self, member: Member) -> None:
         """A line came up, fell silent or was judged: placing, folding and the report may all care."""
-        self._mark_duplicates()
+        facts = (member.identity, member.seniority)
+        if self._identities.get(member.name) != facts or len(self._identities) != len(self.state.members):
+            self._mark_duplicates()
+        self.reporting.changed(member)
+        self.reporting.questions.add_after(member.name, SETTLE_S)
+        self.forgetting.queue.add(member.name)
+        self.orphans.look(member)
+        if not self.state.ready:
+            return  # everything is looked at when this hub begins to lead
         if self._apis.get(member.name) != member.apis:
             self._apis[member.name] = member.apis
             self.hosting.place_all()
-        self.reporting.changed(member)
-        self.forgetting.queue.add(member.name)
-        self.orphans.look(member)
-        self.reporting.ask_all()
         self.placing.wake(Change(News.CLUSTER, member.name))
-        for key, holders in sorted(self.state.holders.items()):
-            if member.name in holders:
-                self._touch(key)
+        for key in sorted({*member.slice_keys(), *member.own_writes}):
+            self._touch(key)
         for record in list(self.state.records.values()):
             if member.name in record.clusters:
                 self._touch(record.key)
@@ -315,6 +331,7 @@ class HubProcess:
     def _mark_duplicates(self) -> None:
         """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
         first: dict[str, str] = {}
+        self._identities = {name: (one.identity, one.seniority) for name, one in self.state.members.items()}
         for member in sorted(self.state.members.values(), key=lambda member: member.seniority):
             before = member.duplicate_of
             identity = member.identity

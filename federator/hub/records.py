@@ -16,6 +16,8 @@ from federator.model.fleet import Holding
 from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, WorkloadKey
 from federator.placement.books import Commitment
 
+NOBODY: frozenset[str] = frozenset()
+
 
 @dataclass(frozen=True, slots=True)
 class Record:
@@ -24,7 +26,7 @@ class Record:
     facts: DecisionFacts
     finalizing: bool
     """Still carries our finalizer."""
-    given_up: frozenset[str] = frozenset()
+    given_up: frozenset[str] = NOBODY
     """Clusters that its deletion shall not wait for, as an operator said."""
 
     @property
@@ -91,5 +93,5 @@ def summarise(obj: Mapping[str, Any]) -> Record:
     """Reads a PlacementDecision; total on whatever the host may hold."""
     finalizers = obj["metadata"].get("finalizers") or ()
     named = raw.text_map(obj["metadata"], "annotations").get(FORCE_FORGET_ANNOTATION, "")
-    given_up = frozenset(part for text in named.split(",") if (part := text.strip()))
+    given_up = frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
     return Record(placementdecision.decision_facts(obj), DECISION_FINALIZER in finalizers, given_up)

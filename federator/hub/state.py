@@ -4,6 +4,7 @@ One instance per hub process, written on the event loop only. Controllers subscr
 takes note (adds keys to a queue) and returns.
 """
 
+import asyncio
 import dataclasses
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -49,17 +50,19 @@ class Signals:
     on_freed: list[Callable[[], None]] = field(default_factory=list)
     to_bury: list[Callable[[str, str], None]] = field(default_factory=list)
     """(namespace, name) of a decision whose workload may be gone."""
+    heeded: bool = False
+    """While this hub does not lead, nobody works: whoever begins to lead looks at everything."""
 
     def place(self, key: WorkloadKey) -> None:
-        for listener in self.to_place:
+        for listener in self.to_place if self.heeded else ():
             listener(key)
 
     def dispatch(self, key: WorkloadKey) -> None:
-        for listener in self.to_dispatch:
+        for listener in self.to_dispatch if self.heeded else ():
             listener(key)
 
     def fold(self, key: WorkloadKey) -> None:
-        for listener in self.to_fold:
+        for listener in self.to_fold if self.heeded else ():
             listener(key)
 
     def claim(self, cluster: str) -> None:
@@ -82,7 +85,7 @@ class Signals:
             listener()
 
     def bury(self, namespace: str, name: str) -> None:
-        for listener in self.to_bury:
+        for listener in self.to_bury if self.heeded else ():
             listener(namespace, name)
 
 
@@ -113,6 +116,8 @@ class HubState:
     """What a cluster could really schedule of a workload, and (monotonic seconds) until when that counts."""
     tombs: Tombs = field(default_factory=Tombs)
     """Workloads that are proven to be deleted."""
+    in_use: dict[str, asyncio.Event] = field(default_factory=dict)
+    """Kinds of which the host or a member has, or had, anything: only their slices need to be watched."""
     paused: bool = False
     ready: bool = False
     """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
@@ -176,6 +181,10 @@ class HubState:
         self._counter += 1
         return seqs.make(self.term, self._counter)
 
+    def use_of(self, kind: str) -> asyncio.Event:
+        """Set from the time at which the first workload, decision or slice of this kind is heard of."""
+        return self.in_use.setdefault(kind, asyncio.Event())
+
     def record_of(self, workload: Workload) -> Record | None:
         """The decision of this very workload (not of an earlier one of the same name)."""
         for name in self.by_workload.get(workload.key, ()):  # hardly ever more than one
@@ -195,6 +204,7 @@ class HubState:
         if old is not None and old.uid == new.uid and _order(new) <= _order(old):
             return False
         self.records[name] = new
+        self.use_of(new.key.kind).set()
         self._list(new.key, name)
         if seqs.term(new.seq) >= self.term and not self.ready:
             self.term = seqs.term(new.seq) + 1
@@ -220,6 +230,7 @@ class HubState:
 
     def note_slice(self, cluster: str, key: WorkloadKey) -> None:
         """Something was heard of this object in this member."""
+        self.use_of(key.kind).set()
         known = self.holders.get(key, ())
         if cluster not in known:
             self.holders[key] = sharing.texts(sorted((*known, cluster)))

@@ -62,6 +62,7 @@ class WorkQueue(Generic[K]):
         self._metrics = metrics
         self._ready: collections.deque[K] = collections.deque()
         self._waiting: dict[K, float] = {}  # in `_ready`, with the time of the first signal
+        self._signalled_last = 0.0
         self._running: dict[K, float] = {}
         self._again: dict[K, float] = {}  # signalled while running
         self._due: dict[K, float] = {}
@@ -91,6 +92,9 @@ class WorkQueue(Generic[K]):
         if key in self._waiting or key in self._again:
             return
         now = asyncio.get_running_loop().time()
+        if now == self._signalled_last:
+            now = self._signalled_last  # one object for all that are signalled together: they may be very many
+        self._signalled_last = now
         if key in self._running:
             self._again[key] = now
             return

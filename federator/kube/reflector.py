@@ -35,6 +35,8 @@ REWINDS_REFUSED = 3
 """So many lists in a row that are older than what we know are refused; the next one is believed."""
 SLICE = 128
 """Events handled before other work gets its turn (F20)."""
+LOOK_AGAIN_S = 600.0
+"""A collection that nobody wants watched is listed this often, in seconds, about."""
 _TOMBSTONES = 4096
 _JITTER_S = 2.0
 
@@ -51,8 +53,8 @@ class Reflector(Generic[T]):
     """Feeds `store`. `on_change(key, old, new)` is called after each change (old or new is None); it must not wait.
     `on_rewind()`: the server's history went back for good; whoever remembers versions of it must forget them.
 
-    `gate` bounds how many lists run at once in the whole process (F37). `silence_s`: a watch that says nothing for so
-    long is dropped.
+    `gate` bounds how many lists run at once in the whole process (F37). Until `wanted` is set the collection is listed
+    now and then, and not watched. `silence_s`: a watch that says nothing for so long is dropped.
     """
 
     def __init__(
@@ -73,6 +75,7 @@ class Reflector(Generic[T]):
         clock: Clock,
         rng: random.Random,
         gate: asyncio.Semaphore | None = None,
+        wanted: asyncio.Event | None = None,
         silence_s: float = SILENCE_S,
         metrics: WatchMeter | None = None,
     ) -> None:
@@ -95,6 +98,7 @@ class Reflector(Generic[T]):
         self._clock = clock
         self._rng = rng
         self._gate = gate
+        self._wanted = wanted
         self._silence_s = silence_s
         self._metrics = metrics
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
@@ -117,7 +121,10 @@ class Reflector(Generic[T]):
                 if self._stale:
                     await self._list()
                     self._stale = False
-                await self._watch()
+                if self._wanted is None or self._wanted.is_set():
+                    await self._watch()
+                else:
+                    await self._linger(self._wanted)
             except errors.Expired as exc:
                 self._note("expired", exc, failing=False)
                 self._stale = True
@@ -267,6 +274,14 @@ class Reflector(Generic[T]):
             await stream.close()
         self._judge(begun)
         await self._after_end()
+
+    async def _linger(self, wanted: asyncio.Event) -> None:
+        """Waits until a watch is wanted, or it is time to look again."""
+        try:
+            async with asyncio.timeout(LOOK_AGAIN_S * self._rng.uniform(0.9, 1.1)):
+                await wanted.wait()
+        except TimeoutError:
+            self._stale = True
 
     def _judge(self, begun: float) -> None:
         """Did the watch end as soon as it began?"""
