@@ -9,13 +9,13 @@ import collections
 import contextlib
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
-from federator.kube import backoff, decode, errors, gates, reading
-from federator.kube.client import SILENCE_S, Client
+from federator.kube import backoff, decode, errors, gates, history, reading
+from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Store, Version, version_number
 from federator.kube.watchstream import WatchStream
@@ -91,8 +91,7 @@ class Reflector(Generic[T]):
         """What went wrong so far, by kind."""
         self._reader = reading.ObjectReader(api_version, project, project_raw, shape)
         self._namespace = namespace
-        self._label_selector = label_selector
-        self._field_selector = field_selector
+        self._chosen = {"label_selector": label_selector, "field_selector": field_selector}
         self._on_change = on_change
         self._on_rewind = on_rewind
         self._clock = clock
@@ -106,7 +105,8 @@ class Reflector(Generic[T]):
         self._rewinds = 0
         self._number = version_number(store.resource_version)
         self._stale = True  # the next thing to do is a list
-        self._doubt = False  # a watch broke: the server may have another history when it is back
+        self._doubt = False  # a watch broke: the server that takes the next one may have another history
+        self._open = False  # a watch is being read
         self._dropped: collections.OrderedDict[Key, int] = collections.OrderedDict()
 
     # -- the loop ------------------------------------------------------------------------------------------------
@@ -114,13 +114,11 @@ class Reflector(Generic[T]):
     async def run(self) -> None:
         """Lists and watches until cancelled."""
         while True:
+            self._open = False
             try:
-                if self._doubt and not self._stale:
-                    self._stale = await self._is_behind()
-                self._doubt = False
                 if self._stale:
                     await self._list()
-                    self._stale = False
+                    self._stale = self._doubt = False
                 if self._wanted is None or self._wanted.is_set():
                     await self._watch()
                 else:
@@ -135,6 +133,9 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(self._waits.next())
             except errors.ApiError as exc:
                 self._note(type(exc).__name__.lower(), exc)
+                # A server that was away may have been restored meanwhile, to versions above those we know: only a whole
+                # list tells. One that is merely busy was there all the time.
+                self._stale = self._stale or not (self._open or isinstance(exc, errors.Throttled))
                 self._doubt = True
                 wait_s = self._waits.next()
                 if not exc.transient:
@@ -161,13 +162,7 @@ class Reflector(Generic[T]):
         """The whole list or an exception: a part of a list is worth nothing (F18)."""
         rows: dict[Key, tuple[Version, T | None]] = {}
         version = ""
-        pages = self.client.pages(
-            self.api_version,
-            self.plural,
-            self._namespace,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-        )
+        pages = self._pages(PAGE_SIZE)
         async with contextlib.aclosing(pages):
             async for page in pages:
                 version = page.metadata.resourceVersion
@@ -198,21 +193,13 @@ class Reflector(Generic[T]):
             self._count("bad object", exc)
             rows[key] = (version, self.store.get(key))
 
+    def _pages(self, limit: int) -> AsyncGenerator[decode.Page, None]:
+        return self.client.pages(self.api_version, self.plural, self._namespace, limit=limit, **self._chosen)
+
     async def _is_behind(self) -> bool:
         """Whether the server's history ends before what we know. A restored server takes a watch from such a version
         without a word and keeps silent about everything before it (measured on kube-apiserver 1.36)."""
-        pages = self.client.pages(
-            self.api_version,
-            self.plural,
-            self._namespace,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
-            limit=1,
-        )
-        async with contextlib.aclosing(pages):
-            async for page in pages:
-                return 0 <= version_number(page.metadata.resourceVersion) < self._number
-        return False
+        return 0 <= await history.newest(self._pages(1)) < self._number
 
     def _is_rewind(self, version: str) -> bool:
         now = version_number(version)
@@ -226,6 +213,8 @@ class Reflector(Generic[T]):
     def _publish(self, rows: dict[Key, tuple[Version, T | None]], version: str) -> None:
         """Makes the store equal to a whole list and reports the differences, in order of keys."""
         believed_rewind = self._rewinds > REWINDS_REFUSED
+        if not believed_rewind and version_number(version) >= self._number:
+            believed_rewind = history.is_rewritten(self.store, rows)
         if believed_rewind:
             self._rewinds = 0
             self._dropped.clear()
@@ -258,12 +247,15 @@ class Reflector(Generic[T]):
             lifetime_s=self._rng.randrange(300, 600),
             silence_s=self._silence_s,
             decoder=self._reader.event_decoder,
-            label_selector=self._label_selector,
-            field_selector=self._field_selector,
+            **self._chosen,
         )
+        self._open = True
         begun = self._clock.monotonic()
         healthy = asyncio.get_running_loop().call_later(HEALTHY_S, self._recovered)
         try:
+            if self._doubt and await self._is_behind():
+                raise errors.Expired(f"{self.client.cluster}: the history of {self.plural} went back; listing anew.")
+            self._doubt = False
             while (batch := await stream.batch()) is not None:
                 await self._take_in(stream, batch)
         except errors.ApiError:
