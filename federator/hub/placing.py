@@ -193,17 +193,20 @@ class Placing:
             return self._host_would_run_it(item, snapshot.as_of)
         held = self.holdings(item.workload, item.record)
         before = item.record.facts.inputs_hash if item.record is not None else ""
-        if self.overtaken(item.workload.key):
+        seq, overtaken = self.state.next_seq(), self.overtaken(item.workload.key)
+        if overtaken:
             before = item.inputs  # what the lost decisions were made for is not known: what they led to stays
         decision = engine.decide(
             item.ask,
             held,
             snapshot,
             ledger,
-            seq=self.state.next_seq(),
+            seq=seq,
             previous_hash=before,
             finished=item.workload.progress().done,
         )
+        if overtaken:
+            decision = dataclasses.replace(decision, seq=seq)  # above whatever the members hold of the lost ones
         return in_pieces(_not_below(decision, item.record), {one.cluster: one.ranges for one in held})
 
     def _host_would_run_it(self, item: Due, as_of: float) -> Decision:
@@ -263,7 +266,8 @@ class Placing:
     async def _commit(self, item: Due, decision: Decision) -> None:
         """Writes a decision if it says anything new. A failed write takes the key again."""
         key = item.workload.key
-        if item.record is not None and _same(item.record, decision) and not self.vacated(item.record):
+        told = item.record is not None and _same(item.record, decision) and not self.overtaken(key)
+        if item.record is not None and told and not self.vacated(item.record):
             self.state.signals.fold(key)
             return
         try:

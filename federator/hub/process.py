@@ -11,6 +11,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from federator.api import raw
 from federator.hub import restored
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
@@ -347,6 +348,8 @@ class HubProcess:
         if self.state.members.get(member.name) is not member:
             return  # the last words of a line that has been closed
         self.state.note_slice(member.name, key)
+        if member.slices_held != raw.integer(member.obj, "status", "slices"):
+            self.reporting.changed(member)
         seen = member.slice_of(key)
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
             self._note_seq(seen.mark.seq)

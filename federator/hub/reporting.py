@@ -199,7 +199,10 @@ class Reporting:
         before = member.report
         if before is None:
             body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": ref.name, **claim}}
-            member.note_capacity(await member.client.create(ref, {**body, "spec": spec}))
+            try:
+                member.note_capacity(await member.client.create(ref, {**body, "spec": spec}))
+            except errors.AlreadyExists as meanwhile:
+                raise errors.Conflict(str(meanwhile)) from meanwhile  # the watch will tell, in a moment
         elif member.claimed:
             await member.client.patch(ref, {"metadata": {"uid": before.uid}, **news})
         else:

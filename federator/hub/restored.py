@@ -7,6 +7,7 @@ Reads memory; called by placing and reporting.
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from federator.api import kinds
 from federator.hub.members import Member
@@ -42,7 +43,10 @@ def behind(state: HubState, workload: Workload) -> bool:
 
 
 def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[Share, ...]:
-    """What the workload has: by its decision, and where the members hold later slices, by those."""
+    """What the workload has: by its decision, and where the members hold later slices, by those.
+
+    A member is untrusted: what it claims never takes from the others, whose decided shares count first.
+    """
     decided = {share.cluster: share for share in record.shares} if record is not None else {}
     seen = {found.cluster: found for found in state.slices_with_uid(workload.key, workload.uid) if not found.deleting}
     later = {cluster for cluster, found in seen.items() if overtaken(record, found)}
@@ -50,13 +54,28 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
         return tuple(decided.values())
     lost = any(_seq(seen[cluster]) > (record.seq if record is not None else -1) for cluster in later)
     have: list[Share] = []
-    for cluster in sorted(decided.keys() | later):
-        share = decided.get(cluster)
-        if cluster in later:
-            have.append(_share_of(seen[cluster], share))
-        elif share is not None and not (lost and cluster not in seen and _heard(state, cluster)):
-            have.append(share)  # what is heard to be gone was moved by a decision that the host has lost
-    return tuple(have)
+    for cluster, share in sorted(decided.items()):
+        # What is heard to be gone was moved by a decision that the host has lost.
+        if cluster not in later and not (lost and cluster not in seen and _heard(state, cluster)):
+            have.append(share)
+    wanted = max(record.facts.wanted if record is not None else 0, workload.ask.count if workload.ask else 0)
+    for cluster in sorted(later):
+        claimed = _within(_share_of(seen[cluster], decided.get(cluster)), have, wanted)
+        if claimed.count > 0:
+            have.append(claimed)
+    return tuple(sorted(have, key=lambda share: share.cluster))
+
+
+def _within(claimed: Share, have: list[Share], wanted: int) -> Share:
+    """As much of a claim as nobody else has."""
+    if claimed.ranges:
+        taken = shards.normal([one for share in have for one in share.ranges])
+        universe = ((0, wanted - 1),) if wanted > 0 else ()
+        mine = shards.minus(shards.intersect(shards.normal(claimed.ranges), universe), taken)
+        kept = claimed.ranges if shards.normal(claimed.ranges) == mine else mine
+        return replace(claimed, ranges=kept, count=shards.size(kept))
+    left = max(wanted - sum(share.count for share in have), 0)
+    return replace(claimed, count=min(claimed.count, left), slots=min(claimed.slots, left))
 
 
 def strangers(state: HubState, member: Member) -> Iterator[WorkloadKey]:

@@ -4,10 +4,12 @@ import asyncio
 from typing import Any
 
 from federator.api import kinds
+from federator.cli import joining
 from federator.hub import claims
 from federator.hub.options import HubOptions
 from federator.kube.client import Client
 from federator.model.names import DECISION_FINALIZER
+from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 PSVC = "PinterestService"
@@ -70,6 +72,9 @@ def test_a_wrong_host_writes_and_deletes_nothing_and_says_what_to_do() -> None:
                 ready = await ready_of(other, name)
                 assert (ready["status"], ready["reason"]) == ("False", "HostIdentityChanged")
                 assert await identity(world.host) in ready["message"]
+                cluster = await other.get("MemberCluster", "", name)
+                assert cluster is not None
+                assert joining.other_host(cluster) == await identity(world.host)
                 assert await identity(other.host) in ready["message"]
                 assert f"federator cluster take-over {name}" in ready["message"]
             writes = [key for key in other.writes if key[0] == "hub" and key[1] != "host"]
@@ -225,6 +230,28 @@ def test_a_restored_host_runs_no_shard_twice() -> None:
                 seen += range(int(low), int(high or low) + 1) if part else []
 
         assert sorted(seen) == list(range(8))
+
+    play(scenario)
+
+
+def test_a_member_that_forges_a_later_slice_takes_nothing_from_the_others() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["b", "c"]}}))
+        await world.settle()
+        before = await world.shares("feed", "web")
+        found = await world.get(PSVC, "feed", "web", at="b")
+        assert found is not None
+        spec = found["spec"] | {"replicas": 30}
+        spec["slice"] = found["spec"]["slice"] | {"cluster": "a", "seq": found["spec"]["slice"]["seq"] + 1000}
+        meta = {"name": "web", "namespace": "feed", "labels": found["metadata"]["labels"]}
+        body = {"apiVersion": found["apiVersion"], "kind": PSVC, "metadata": meta, "spec": spec}
+        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
+        await world.member("a").create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), space)
+        await world.member("a").create(kinds.KINDS[PSVC].ref("feed", "web"), body)
+        await asyncio.sleep(30)
+        await world.settle()
+
+        assert await world.shares("feed", "web") == before
 
     play(scenario)
 
