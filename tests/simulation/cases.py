@@ -6,7 +6,7 @@ A seed is the short name of such a case; a case that was made smaller has no see
 import dataclasses
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,9 +52,9 @@ class Case:
     """Faults of single requests, each by name; None where they come by the chances of the parameters."""
 
     @classmethod
-    def of(cls, seed: int) -> "Case":
-        """The case that a seed names."""
-        parameters = draw(seed)
+    def of(cls, seed: int, only: Collection[str] = ()) -> "Case":
+        """The case that a seed names. `only`: as in `drawing.draw`."""
+        parameters = draw(seed, only)
         return cls(parameters, tuple(script.write(parameters)))
 
     def text(self) -> str:

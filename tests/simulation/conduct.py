@@ -8,7 +8,8 @@ import json
 from typing import Any, Protocol
 
 from federator.api import kinds
-from federator.embedded.faults.rows import is_hub
+from federator.embedded.faults.lives import Life
+from federator.embedded.faults.rows import Sending, is_hub
 from tests.simulation.story import Sent
 
 REQUESTS_PER_MINUTE = 60
@@ -87,6 +88,33 @@ class NoHotLoop:
         self.most = max(self.most, len(recent))
         if len(recent) == REQUESTS_PER_MINUTE + 1:
             self.found.append(f"{self.name}: {sent.text()} is one of {len(recent)} in a minute")
+
+
+class OneLeader:
+    """12: once a hub has sent a write of work, none that did so before it sends another.
+
+    Judged as requests are sent: what an old leader had sent may arrive late, and is then for the other rules to judge.
+    """
+
+    name = "12 one leader"
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.leaders: list[str] = []
+        """Lives in the order in which they acted."""
+
+    def sending(self, life: Life, sending: Sending) -> None:
+        """A request leaves its process."""
+        if not sending.writes or not is_hub(life.process) or "/leases" in sending.request.path:
+            return
+        if not self.leaders or self.leaders[-1] != life.name:
+            if life.name in self.leaders:
+                what = f"{life.name} sends {sending.request.method} {sending.request.path}"
+                self.found.append(f"{self.name}: {what} after {self.leaders[-1]} has begun to lead")
+            self.leaders.append(life.name)
+
+    def __call__(self, sent: Sent) -> None:
+        """Nothing is judged where requests arrive."""
 
 
 class Quiet:

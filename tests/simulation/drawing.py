@@ -5,7 +5,7 @@ Printed with every failure.
 """
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from federator.embedded.faults import table
@@ -78,12 +78,18 @@ def generator(seed: int, purpose: str) -> random.Random:
     return random.Random(f"{seed}/{purpose}")
 
 
-def draw(seed: int) -> Parameters:
-    """The parameters of a seed. A world has only some of the faults, so that each gets time to bite."""
+def draw(seed: int, only: Collection[str] = ()) -> Parameters:
+    """The parameters of a seed. A world has only some of the faults, so that each gets time to bite.
+
+    `only`: no other faults than these, and one or two of these episodes, to look at them closely. Raises ValueError for
+    a name that is not in the table.
+    """
+    if unknown := sorted(set(only) - set(table.FAULTS)):
+        raise ValueError(f"there is no fault {unknown[0]!r} in the table")
     rng = generator(seed, "parameters")
     members, nodes, steps = rng.randint(2, 3), rng.randint(2, 3), rng.randint(6, 14)
     pause_s = rng.choice((0.05, 1.0, 4.0, 8.0))
-    rows = table.REQUEST_FAULTS
+    rows = {name: row for name, row in table.REQUEST_FAULTS.items() if name in only or not only}
     chosen = rng.sample(sorted(rows), rng.randint(0, min(REQUEST_FAULTS_MOST, len(rows))))
     hub = {name: rng.randint(1, rows[name].hub_per_mille) for name in chosen}
     return Parameters(
@@ -98,13 +104,13 @@ def draw(seed: int) -> Parameters:
         member={name: rng.randint(0, rows[name].member_per_mille) for name in chosen},
         hubs=rng.choice((1, 2)),
         shuffled=True,
-        turns=tuple(_turns(rng, within_s=steps * pause_s / 2 + 5.0)),
+        turns=tuple(_turns(rng, only, within_s=steps * pause_s / 2 + 5.0)),
     )
 
 
-def _turns(rng: random.Random, *, within_s: float) -> list[Turn]:
-    names = sorted(table.EPISODES)
-    count = min(len(names), rng.choice((0, 1, 1, 2, 2, 3, EPISODES_MOST)))
+def _turns(rng: random.Random, only: Collection[str], *, within_s: float) -> list[Turn]:
+    names = sorted(name for name in table.EPISODES if name in only or not only)
+    count = min(len(names), rng.choice((1, 2) if only else (0, 1, 1, 2, 2, 3, EPISODES_MOST)))
     found = []
     for name in rng.sample(names, count):
         shortest, longest = table.EPISODES[name].lasts_s

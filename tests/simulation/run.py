@@ -21,11 +21,11 @@ from tests.simulation.tally import Outcome
 PROGRESS_EVERY = 100
 
 
-def run(seed: int, *, reference: bool) -> Outcome:
-    """One seed, compared with the same script without faults if `reference`."""
+def run(seed: int, *, reference: bool, only: Sequence[str] = ()) -> Outcome:
+    """One seed, compared with the same script without faults if `reference`. `only`: as in `drawing.draw`."""
     begun = time.process_time()
     try:
-        report = running.check(seed) if reference else running.simulate(drawing.draw(seed))
+        report = running.check(seed, only) if reference else running.simulate(drawing.draw(seed, only))
     except running.Broken as error:
         return Outcome(seed, tuple(error.breaches[:10]))
     except Exception as error:  # one seed that the harness cannot run must not end the campaign
@@ -37,7 +37,7 @@ def campaign(seeds: Sequence[int], options: argparse.Namespace) -> int:
     """Runs the seeds; 1 when any of them broke a rule, or when a fault never fired in a whole campaign."""
     found = tally.kept(options.keep) if options.keep else {}
     left = [seed for seed in seeds if seed not in found]
-    work = functools.partial(run, reference=not options.no_reference)
+    work = functools.partial(run, reference=not options.no_reference, only=_only(options))
     begun = time.monotonic()
     with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
         for done, outcome in enumerate(pool.imap(work, left, chunksize=4), 1):
@@ -49,7 +49,7 @@ def campaign(seeds: Sequence[int], options: argparse.Namespace) -> int:
             if options.quiet and done % PROGRESS_EVERY == 0:
                 print(f"... {done} of {len(left)} seeds, {time.monotonic() - begun:.0f} s", flush=True)
     outcomes = [found[seed] for seed in seeds]
-    never = tally.never_fired(outcomes)
+    never = [] if options.only else tally.never_fired(outcomes)
     broken = [one.seed for one in outcomes if one.breaches]
     print(*tally.fault_table(outcomes), *tally.sums(outcomes), f"{time.monotonic() - begun:.0f} s", sep="\n")
     if broken:
@@ -66,7 +66,7 @@ def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
     logging.disable(logging.WARNING)
     if options.trace or options.shrink:
-        case = cases.Case.read(options.world) if options.world else cases.Case.of(options.seed)
+        case = cases.Case.read(options.world) if options.world else cases.Case.of(options.seed, _only(options))
         plant = CONTROLS[options.plant][1] if options.plant else running.NOTHING
         if options.shrink:
             return retelling.shrink(case, plant, name=options.plant or "", budget=options.budget)
@@ -74,6 +74,10 @@ def main(arguments: Sequence[str]) -> int:
     first, _, last = options.seeds.partition("-")
     seeds = [options.seed] if options.seed is not None else list(range(int(first), int(last or first) + 1))
     return campaign(seeds, options)
+
+
+def _only(options: argparse.Namespace) -> Sequence[str]:
+    return [name for name in options.only.split(",") if name]
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
@@ -86,6 +90,7 @@ def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--all", action="store_true", help="with --trace: also what went as expected")
     parser.add_argument("--shrink", action="store_true", help="look for the smallest world that breaks the same rule")
     parser.add_argument("--budget", type=int, default=shrink.BUDGET, help="with --shrink: most runs")
+    parser.add_argument("--only", default="", help="no other faults than these, as in crash-loop,lease-deleted")
     parser.add_argument("--no-reference", action="store_true", help="do not compare with a run without faults")
     parser.add_argument("--quiet", action="store_true", help="only broken seeds, the tables and the sums")
     parser.add_argument("--jobs", type=int, default=1, help="processes to use")

@@ -9,7 +9,7 @@ import contextlib
 import gc
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from federator.api import kinds
@@ -129,7 +129,9 @@ class Run:
         self.nemesis = Nemesis(self.world, parameters.turns)
         self.quiet = conduct.Quiet()
         self.loops = conduct.NoHotLoop()
-        self.watchers: list[conduct.Watcher] = [self.quiet, self.loops, conduct.NoDeleteOnDoubt()]
+        self.one_leader = conduct.OneLeader()
+        self.watchers: list[conduct.Watcher] = [self.quiet, self.loops, conduct.NoDeleteOnDoubt(), self.one_leader]
+        self.world.senders.append(self.one_leader.sending)
         self.world.listeners += [self._watch(one) for one in self.watchers]
         self.errors = Errors(self.world.say)
         self.broken: list[str] = []
@@ -137,6 +139,7 @@ class Run:
         self.holders: list[str] = []
         """Who held the lease of the hubs, one after the other."""
         self.changes: Counter[str] = Counter()
+        self.decided: dict[str, int] = {}
         for name, cluster in self.world.clusters.items():
             self._look_at(name, cluster)
         self.world.on_cluster.append(self._look_at)
@@ -149,6 +152,9 @@ class Run:
         """Every rule at every write. Runs inside the write, so it only takes note."""
         self.steps += 1
         life = WRITER.get()
+        if event.current.obj["kind"] == "PlacementDecision":
+            facts = decision_facts(event.current.obj)
+            self.decided[facts.workload_uid] = max(facts.seq, self.decided.get(facts.workload_uid, -1))
         step = invariants.Step(
             clusters={**{one: self.world.facing(one) for one in self.world.clusters}, name: cluster},
             cluster=name,
@@ -156,6 +162,7 @@ class Run:
             kind=event.current.obj["kind"],
             old=event.previous.obj if event.previous is not None else None,
             new=None if event.type is DELETED else event.current.obj,
+            decided=self.decided,
         )
         found = invariants.breaches(step)
         self.broken += found
@@ -329,9 +336,9 @@ def compare(faulty: Report, calm: Report) -> None:
         raise Broken(faulty.parameters, found, faulty.story)
 
 
-def check(seed: int) -> Report:
-    """The run of a seed under faults, compared with the same script without."""
-    parameters = draw(seed)
+def check(seed: int, only: Collection[str] = ()) -> Report:
+    """The run of a seed under faults, compared with the same script without. `only`: as in `drawing.draw`."""
+    parameters = draw(seed, only)
     report = simulate(parameters)
     compare(report, simulate(parameters.without_faults()))
     return report

@@ -97,7 +97,7 @@ class Stoppable(Schedule, Protocol):
 
 
 class Told:
-    """The world's schedule for one kind of process, of which the story is told."""
+    """The world's schedule for one kind of process, of which the story and those who listen to `senders` are told."""
 
     def __init__(self, world: "World", life: Life, kind: str) -> None:
         self.world = world
@@ -110,6 +110,8 @@ class Told:
         where = (sending.process, sending.cluster, request.method, request.path)
         nth = world.asked[where]
         world.asked[where] += 1
+        for listener in world.senders:
+            listener(self.life, sending)
         fault = world.schedules[self.kind].pick(sending)
         if fault is not None:
             world.story.strikes.append(Strike(fault.name, *where, nth))
@@ -136,6 +138,8 @@ class World:
         """Done to every new hub: where a test plants a bug in the process itself."""
         self.fired: Counter[str] = Counter()
         self.listeners: list[Listener] = []
+        self.senders: list[Callable[[Life, Sending], None]] = []
+        """Told of every request as its process lets go of it: before any fault, whether it arrives or not."""
         self.between: Between = between or (lambda process, cluster, inner: inner)
         self.story = Story()
         self.asked: Counter[tuple[str, str, str, str]] = Counter()

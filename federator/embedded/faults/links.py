@@ -5,6 +5,7 @@ the sender gives up by its own time-outs. A refused one answers at once, as a ma
 """
 
 import asyncio
+import contextvars
 import enum
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
@@ -39,6 +40,10 @@ class Links:
         self._waiters: list[asyncio.Future[None]] = []
         self._open: dict[int, LinkResponse] = {}
         self._opened = 0
+        self._late: Counter[tuple[str, str]] = Counter()
+        self._packets: set[asyncio.Task[Response]] = set()
+        self._nobody = contextvars.copy_context()
+        """The context of what is on its way: it outlives the process that sent it."""
         self.touched: Counter[Cut | str] = Counter()
         """How many requests and streams each kind of cut, or a delay, has befallen."""
 
@@ -47,17 +52,23 @@ class Links:
         found = self._cuts.get((process, cluster))
         return found[-1] if found else None
 
-    async def sever(self, process: str, cluster: str, how: Cut) -> None:
-        """Cuts the link, on top of what is wrong already."""
+    async def sever(self, process: str, cluster: str, how: Cut, *, late: bool = False) -> None:
+        """Cuts the link, on top of what is wrong already. `late`: from now on what waits to pass arrives in the end,
+        also when its sender has given up or died, as TCP may do with what it was handed.
+        """
         self._cuts.setdefault((process, cluster), []).append(how)
+        if late:
+            self._late[process, cluster] += 1
         if how is Cut.REFUSED:
             for response in [one for one in self._open.values() if one.pair == (process, cluster)]:
                 self.touched[how] += 1
                 await response.close()
 
-    def heal(self, process: str, cluster: str, how: Cut) -> None:
+    def heal(self, process: str, cluster: str, how: Cut, *, late: bool = False) -> None:
         """Takes one such cut back."""
         self._cuts[process, cluster].remove(how)
+        if late:
+            self._late[process, cluster] -= 1
         self._wake()
 
     def slow(self, process: str, cluster: str, delay_s: float) -> None:
@@ -95,8 +106,11 @@ class Links:
         if self.cut(*pair) is Cut.REFUSED:
             self.touched[Cut.REFUSED] += 1
             raise errors.Unreachable(f"{pair[1]} refuses connections")
-        await self.until_clear(pair, _FORTH, patience_s)
-        response = await inner.request(request)
+        if self._late[pair] and self.cut(*pair) in _FORTH and request.method not in ("GET", "HEAD"):
+            response = await self._hand_over(pair, inner, request, patience_s)
+        else:
+            await self.until_clear(pair, _FORTH, patience_s)
+            response = await inner.request(request)
         try:
             await self.until_clear(pair, _BACK, patience_s)
         except errors.Unreachable:
@@ -108,6 +122,38 @@ class Links:
         if request.total_timeout_s is None:
             self._open[number] = linked
         return linked
+
+    async def _hand_over(
+        self, pair: tuple[str, str], inner: Transport, request: Request, patience_s: float
+    ) -> Response:
+        """Leaves the request to the network, which delivers it whether anybody still waits for the answer or not."""
+
+        async def carry() -> Response:
+            await self.until_clear(pair, _FORTH, None)
+            response = await inner.request(request)
+            if not heard:
+                self.touched["late"] += 1
+                await response.close()
+            return response
+
+        heard = True
+        packet = asyncio.get_running_loop().create_task(carry(), name="late request", context=self._nobody.copy())
+        self._packets.add(packet)
+        packet.add_done_callback(self._delivered)
+        try:
+            async with asyncio.timeout(patience_s):
+                return await asyncio.shield(packet)
+        except TimeoutError:
+            heard = False
+            raise errors.Unreachable(f"{pair[1]} was silent for {patience_s:g} s") from None
+        except asyncio.CancelledError:
+            heard = False
+            raise
+
+    def _delivered(self, packet: "asyncio.Task[Response]") -> None:
+        self._packets.discard(packet)
+        if not packet.cancelled():
+            packet.exception()  # whoever sent it has been told, or is not there any more
 
 
 class LinkResponse:

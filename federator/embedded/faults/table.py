@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from federator.embedded.faults import objects, partitions, requests, watches
+from federator.embedded.faults import leases, objects, partitions, processes, requests, timing, watches
 from federator.embedded.faults.rows import Episode, Fault, RequestFault
 
 
@@ -15,6 +15,9 @@ _ROWS: tuple[Fault, ...] = (
     *watches.ROWS,
     *partitions.ROWS,
     *objects.ROWS,
+    *processes.ROWS,
+    *leases.ROWS,
+    *timing.ROWS,
 )
 
 FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted(_ROWS, key=_number)}
