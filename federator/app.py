@@ -105,6 +105,7 @@ async def run_member(
         rng=random.Random(),
         standalone=standalone,
         options=settings.member,
+        metrics=metrics,
     )
     try:
         await _serve(settings, metrics, process.run(), lambda: {})

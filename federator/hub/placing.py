@@ -10,21 +10,20 @@ import dataclasses
 import logging
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds, pinterestjobset, placementdecision
-from federator.hub import policying, records, restored
+from federator.api import pinterestjobset, placementdecision
+from federator.hub import policying, records, restored, waves
 from federator.hub.events import Events
 from federator.hub.records import Record
 from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
+from federator.hub.waves import Decided, Due
 from federator.hub.workloads import Workload
 from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
-from federator.model import names
 from federator.model.ask import Ask, Policy
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
@@ -35,16 +34,6 @@ from federator.placement.ledger import Ledger
 from federator.placement.waking import Change, Waiting
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """One key of a batch that has something to decide."""
-
-    workload: Workload
-    ask: Ask
-    record: Record | None
-    inputs: str
 
 
 class Placing:
@@ -69,6 +58,8 @@ class Placing:
         self.waiting: dict[WorkloadKey, Waiting] = {}
         """Workloads that lack something, and what news could help them."""
         self._attempts: dict[WorkloadKey, int] = {}
+        self._unheard: dict[WorkloadKey, str] = {}
+        """Key -> uid of workloads that are charged for a first decision of which nobody knows whether it was taken."""
         state.signals.to_place.append(self.queue.add)
 
     async def run(self) -> None:
@@ -81,7 +72,7 @@ class Placing:
             self.queue.add(key)
 
     async def turn(self, batch: Sequence[WorkloadKey]) -> None:
-        """One batch: decide everything synchronously, then write concurrently."""
+        """One batch: decide everything synchronously, then write concurrently, what gives something up first."""
         if self.state.paused:
             return
         snapshot = self.snapshot()
@@ -89,18 +80,31 @@ class Placing:
         if not due:
             return
         ledger = self.state.books.open(snapshot)
-        decided: list[tuple[Due, Decision]] = []
+        decided: list[Decided] = []
         for ask in ordering.order([item.ask for item in due.values()], self.state.books):
-            item = due[ask.key]
-            decision = self._decided(item, snapshot, ledger)
-            if decision is not None:
-                decided.append((item, decision))
-        async with asyncio.TaskGroup() as group:
-            for item, decision in decided:
-                group.create_task(self._commit(item, decision))
-        self.state.signals.booked()
+            one = self._decided(due[ask.key], snapshot, ledger)
+            if one is not None:
+                decided.append(one)
+        await self._write_all(decided)
 
-    def _decided(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decision | None:
+    async def _write_all(self, decided: Sequence[Decided]) -> None:
+        """Writes a batch in waves. What counted on something that was not given up after all is decided again."""
+        complete = True
+        for wave in waves.of(decided):
+            if not complete:
+                for one in wave:
+                    self._restore(one)
+                    self.queue.add(one.item.workload.key)
+                continue
+            async with asyncio.TaskGroup() as group:
+                written = [group.create_task(self._commit(one)) for one in wave]
+            complete = all(task.result() for task in written)
+        if any(map(waves.frees, decided)):
+            self.state.signals.freed()
+        else:
+            self.state.signals.booked()
+
+    def _decided(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decided | None:
         """Decides one workload of a batch and books it. A bug in one decision is that workload's alone: it is logged,
         what it had given away is taken back, and the key comes again later."""
         mark = ledger.mark()
@@ -110,10 +114,11 @@ class Placing:
             ledger.rollback(mark)
             self.queue.fail(item.workload.key, bug)
             return None
-        done = item.workload.progress().done
-        self.state.books.record(engine.commitment(item.ask, decision.shares, done))
+        before = self.state.books.commitment(item.workload.uid)
+        after = engine.commitment(item.ask, decision.shares, item.workload.progress().done)
+        self.state.books.record(after)
         self._note_waiting(item.ask, decision)
-        return decision
+        return Decided(item, decision, before, after)
 
     def snapshot(self) -> FleetSnapshot:
         """The fleet as of now, from what is in memory."""
@@ -133,6 +138,7 @@ class Placing:
     def _due(self, key: WorkloadKey, snapshot: FleetSnapshot) -> Due | None:
         """What has to be decided for a key; None when the decision in force still is the right one."""
         workload = self.state.workloads.get(key)
+        self._forget_unheard(key, workload)
         if workload is None or workload.deleting or workload.ask is None:
             self.waiting.pop(key, None)
             if workload is not None:
@@ -263,20 +269,24 @@ class Placing:
         # News wakes it; news may also have been missed.
         self.queue.add_after(key, waking.retry_after_s(attempts))
 
-    async def _commit(self, item: Due, decision: Decision) -> None:
-        """Writes a decision if it says anything new. A failed write takes the key again."""
+    async def _commit(self, one: Decided) -> bool:
+        """Writes a decision if it says anything new. A failed write takes the key again; False then."""
+        item, decision = one.item, one.decision
         key = item.workload.key
         told = item.record is not None and _same(item.record, decision) and not self.overtaken(key)
         if item.record is not None and told and not self.vacated(item.record):
             self.state.signals.fold(key)
-            return
+            return True
         try:
             async with self.host.lane.slot(key):
                 obj = await self._write(item, decision)
         except errors.ApiError as trouble:
-            self._restore(item)
+            if not waves.charge_kept(one, trouble):
+                self._restore(one)
+            elif item.record is None:
+                self._unheard[key] = item.workload.uid
             self.queue.fail(key, trouble)
-            return
+            return False
         record = records.summarise(obj)
         self.state.note_record(key.namespace, record)
         self.events.placed(item.workload, item.record, decision)
@@ -292,42 +302,31 @@ class Placing:
         )
         self.state.signals.dispatch(key)
         self.state.signals.fold(key)
+        return True
 
-    def _restore(self, item: Due) -> None:
-        """A decision that could not be written charges nothing; the one before it does again."""
-        if item.record is None:
-            self.state.books.forget(item.workload.uid)
-            return
-        if (before := item.record.commitment()) is not None:
-            self.state.books.record(before)
+    def _restore(self, one: Decided) -> None:
+        """A decision that could not be written charges nothing; the one in force does again."""
+        record = self.state.record_of(one.item.workload)
+        if record is None:
+            self.state.books.forget(one.item.workload.uid)
+        elif record is one.item.record and one.before is not None:
+            self.state.books.record(one.before)
+        elif (heard := record.commitment()) is not None:
+            self.state.books.record(heard)
+
+    def _forget_unheard(self, key: WorkloadKey, workload: Workload | None) -> None:
+        """A workload that is gone is charged for nothing any more; if its decision turns up after all, that is booked
+        again until it is buried."""
+        uid = self._unheard.pop(key, "")
+        gone = uid and (workload is None or workload.uid != uid)
+        if gone and all(record.workload_uid != uid for record in self.state.records_of(key)):
+            self.state.books.forget(uid)
+            self.state.signals.freed()
 
     async def _write(self, item: Due, decision: Decision) -> Mapping[str, Any]:
-        workload, record = item.workload, item.record
-        kind = kinds.KINDS["PlacementDecision"]
-        short = kinds.KINDS[workload.key.kind].short_names[0]
-        name = names.decision_name(short, workload.key.name, workload.uid)
-        leaving = self._leaving(record, decision)
+        leaving = self._leaving(item.record, decision)
         spec = placementdecision.to_spec(decision, self._causes(item), item.ask, leaving)
-        ref = kind.ref(workload.key.namespace, name)
-        if record is None:
-            body = {
-                "apiVersion": kind.api_version,
-                "kind": kind.kind,
-                "metadata": {
-                    "name": name,
-                    "namespace": workload.key.namespace,
-                    "labels": {names.WORKLOAD_UID_LABEL: workload.uid},
-                    "finalizers": [names.DECISION_FINALIZER],
-                },
-                "spec": spec,
-            }
-            return await self.host.client.create(ref, body)
-        # One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
-        operations: list[dict[str, Any]] = [
-            {"op": "replace", "path": "/metadata/resourceVersion", "value": record.facts.resource_version},
-            {"op": "replace", "path": "/spec", "value": spec},
-        ]
-        return await self.host.client.patch(ref, operations, kind="json")
+        return await records.write(self.host.client, item.workload.key, item.workload.uid, item.record, spec)
 
     def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
         """Clusters without a share any more that may still hold something."""

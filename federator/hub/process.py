@@ -109,6 +109,8 @@ class HubProcess:
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
+                if self.state.metrics is not None:
+                    group.create_task(self.state.metrics.watch_loop(), name="loop lag")
                 self.host_uid = await self._host_identity()
                 group.create_task(self.hosting.run(), name="hosting")
                 group.create_task(self._warm_up(), name="warming up")

@@ -9,8 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import placementdecision, raw
+from federator.api import kinds, placementdecision, raw
 from federator.api.placementdecision import DecisionFacts
+from federator.kube.client import Client
+from federator.model import names
 from federator.model.decision import Share
 from federator.model.fleet import Holding
 from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, WorkloadKey
@@ -95,3 +97,29 @@ def summarise(obj: Mapping[str, Any]) -> Record:
     named = raw.text_map(obj["metadata"], "annotations").get(FORCE_FORGET_ANNOTATION, "")
     given_up = frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
     return Record(placementdecision.decision_facts(obj), DECISION_FINALIZER in finalizers, given_up)
+
+
+async def write(
+    host: Client, key: WorkloadKey, uid: str, before: Record | None, spec: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Writes the decision of a workload, and answers with what the host has now. Raises ApiErrors.
+
+    One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
+    """
+    kind = kinds.KINDS["PlacementDecision"]
+    name = names.decision_name(kinds.KINDS[key.kind].short_names[0], key.name, uid)
+    ref = kind.ref(key.namespace, name)
+    if before is None:
+        meta = {
+            "name": name,
+            "namespace": key.namespace,
+            "labels": {names.WORKLOAD_UID_LABEL: uid},
+            "finalizers": [names.DECISION_FINALIZER],
+        }
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+        return await host.create(ref, body)
+    operations: list[dict[str, Any]] = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": before.facts.resource_version},
+        {"op": "replace", "path": "/spec", "value": spec},
+    ]
+    return await host.patch(ref, operations, kind="json")

@@ -134,6 +134,10 @@ class Metrics:
         """A try to take or renew the lease has ended; `result` is one of a few words."""
         self.child("federator_lease_tries_total", result).inc()
 
+    async def watch_loop(self) -> None:
+        """Measures until cancelled how late this process's loop is (F10)."""
+        await measure_loop_lag(self.child("federator_loop_lag_seconds").observe)
+
     def queue_added(self, queue: str, depth: int) -> None:
         """A key was queued."""
         self.child("workqueue_adds_total", queue).inc()

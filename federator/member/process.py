@@ -94,6 +94,8 @@ class MemberProcess:
             for name, reflector in self.caches.reflectors.items():
                 supervisor.start(f"reflector {name}", reflector.run)
             supervisor.start("heartbeat", self.heartbeat.run)
+            if self._metrics is not None:
+                supervisor.start("loop lag", self._metrics.watch_loop)
             supervisor.start("capacity", self.reporter.run)
             # No write to a native before everything that it is compared with has been listed (FAULTS invariant 14).
             await self.caches.until(lambda: self.caches.natives_synced)

@@ -1,4 +1,4 @@
-"""Episodes of people and programs that act on what we keep in members: rivals, hands, namesakes, policies, templates."""
+"""Episodes of people and programs that act on what members hold: rivals, hands, namesakes, policies, templates."""
 
 import asyncio
 import contextlib
