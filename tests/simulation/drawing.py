@@ -53,6 +53,8 @@ class Parameters:
     """Whether ready tasks take their steps in a seeded order instead of the order in which they became ready."""
     turns: tuple[Turn, ...] = ()
     """What the nemesis does."""
+    patient: bool = False
+    """Whether every episode runs its course after the script; otherwise all are healed at its end."""
 
     def without_faults(self) -> "Parameters":
         return replace(self, hub={}, member={}, turns=())
@@ -69,7 +71,7 @@ class Parameters:
             f"seed {self.seed}: {self.hubs} hubs, {self.members} members of {self.nodes} nodes, {self.steps} actions"
             f" with pauses up to {self.pause_s:g} s, restarts within {self.restart_s:g} s, quota of {self.quota_cpu}"
             f" cpus (0: none), faults per mille of hub/members: {faults or 'none'}, episodes at + for seconds:"
-            f" {turns or 'none'}"
+            f" {turns or 'none'}{', each to its end' if self.patient else ''}"
         )
 
 
@@ -105,6 +107,7 @@ def draw(seed: int, only: Collection[str] = ()) -> Parameters:
         hubs=rng.choice((1, 2)),
         shuffled=True,
         turns=tuple(_turns(rng, only, within_s=steps * pause_s / 2 + 5.0)),
+        patient=rng.random() < 0.5,
     )
 
 

@@ -48,7 +48,7 @@ class Nemesis:
         return self._over.is_set()
 
     async def finish(self) -> None:
-        """Lets every episode that has begun run its course; those that have not begun do not. Raises what failed."""
+        """Lets every episode begin at its time and run its course. Raises what failed."""
         assert self._task is not None
         await self._task
 

@@ -262,6 +262,8 @@ class Run:
             await self.world.member(cluster).patch(ref, {"metadata": {part: note}})
 
     async def _heal(self) -> None:
+        if self.parameters.patient:
+            await self.nemesis.finish()
         await self.nemesis.heal()
         self.world.end_faults()
         await self.world.unplant()

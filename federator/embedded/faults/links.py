@@ -130,9 +130,9 @@ class Links:
 
         async def carry() -> Response:
             await self.until_clear(pair, _FORTH, None)
+            self.touched["late"] += 1
             response = await inner.request(request)
             if not heard:
-                self.touched["late"] += 1
                 await response.close()
             return response
 
