@@ -69,7 +69,10 @@ def _preconditions(body: bytes) -> dict[str, Any]:
 
 
 class NoHotLoop:
-    """21: no process asks for one object more than `REQUESTS_PER_MINUTE` times a virtual minute."""
+    """21: no life of a process asks for one object more than `REQUESTS_PER_MINUTE` times a virtual minute.
+
+    A life, because one that is killed over and over begins over and over: how fast is not ours to say.
+    """
 
     name = "21 no hot loop"
 
@@ -81,7 +84,7 @@ class NoHotLoop:
         )
 
     def __call__(self, sent: Sent) -> None:
-        recent = self._recent[sent.process, sent.cluster, sent.request.method, sent.request.path]
+        recent = self._recent[sent.life.name, sent.cluster, sent.request.method, sent.request.path]
         recent.append(sent.at_s)
         while recent[0] < sent.at_s - 60:
             recent.popleft()

@@ -23,7 +23,7 @@ from federator.kube import errors
 from federator.member.caches import NATIVES
 from federator.model import names
 from federator.model.steps import ObjectRef
-from tests.simulation import conduct, invariants, rest, script
+from tests.simulation import conduct, guard, invariants, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.story import Sent, Story
@@ -320,7 +320,7 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
             logger.removeHandler(run.errors)
 
     order = generator(parameters.seed, "order") if parameters.shuffled else None
-    with _few_collections():
+    with _few_collections(), guard.nothing_real():
         try:
             return virtualtime.run(main(), order=order, keeper=keeper)
         except (virtualtime.Deadlock, virtualtime.Livelock) as error:

@@ -49,6 +49,16 @@ def service(name: str, replicas: int) -> Action:
     return Action(0.0, "create", SERVICE, "feed", name, {"spec": {"replicas": replicas, "template": template}})
 
 
+def scaled(name: str, replicas: int) -> Action:
+    """Gives a service of namespace feed another size."""
+    return Action(0.0, "patch", SERVICE, "feed", name, {"spec": {"replicas": replicas}})
+
+
+def deleted(name: str) -> Action:
+    """Deletes a service of namespace feed."""
+    return Action(0.0, "delete", SERVICE, "feed", name)
+
+
 def jobset(name: str, shards: int, run_s: int) -> Action:
     """Makes a job set in namespace feed whose shards take so many seconds."""
     container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "500m", "memory": "64Mi"}}}

@@ -8,6 +8,7 @@ life and is never stopped.
 import asyncio
 import contextvars
 import functools
+import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
@@ -382,7 +383,7 @@ def _fleet(parameters: Parameters) -> FleetSpec:
                 labels={"zone": f"z-{1 + index % 2}"},
                 nodes=[Pool(count=parameters.nodes, cpu="8", memory="32Gi")],
             )
-            for index, name in enumerate("abcdefghij"[: parameters.members])
+            for index, name in enumerate(string.ascii_lowercase[: parameters.members])
         ]
     )
 

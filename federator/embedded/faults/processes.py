@@ -7,7 +7,6 @@ import random
 from collections.abc import AsyncIterator, Coroutine
 
 from federator.embedded.faults.links import Cut
-from federator.embedded.faults.lives import Life
 from federator.embedded.faults.partitions import Pairs, hub_to_member, hubs_to_every_member, severed
 from federator.embedded.faults.rows import Episode, Injection, RequestFault, Sending, Stage, is_hub
 from federator.kube.transport import Response
@@ -102,16 +101,25 @@ def process_frozen(stage: Stage, rng: random.Random) -> contextlib.AbstractAsync
 
 
 async def _freeze_with_write(at: Injection) -> Response:
-    """The machine stops between the last look at the lease and the sending, and sends when it goes on."""
-    _freeze_for(at.life, SUSPENDED_S)
-    await at.life.alive()
-    return await at.inner.request(at.request)
+    """The machine stops when the process has let go of the write, before the wire has it: it leaves when the machine
+    goes on, whatever the process does then."""
 
+    async def leave() -> Response:
+        await asyncio.sleep(SUSPENDED_S)
+        at.life.thaw()
+        return await at.inner.request(at.request)
 
-def _freeze_for(life: Life, seconds: float) -> None:
-    life.freeze()
+    at.life.freeze()
     # Not in the context of the life: that stands still.
-    asyncio.get_running_loop().call_later(seconds, life.thaw, context=contextvars.Context())
+    packet = asyncio.get_running_loop().create_task(leave(), name="late write", context=contextvars.Context())
+    packet.add_done_callback(_heard)
+    return await asyncio.shield(packet)
+
+
+def _heard(packet: "asyncio.Task[Response]") -> None:
+    """What went wrong with it is its sender's to know, if that is still there."""
+    if not packet.cancelled():
+        packet.exception()
 
 
 async def _crash_at_list(at: Injection) -> Response:
