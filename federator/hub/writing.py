@@ -86,7 +86,7 @@ class SliceWriter:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
         await self._ensure_profile(member, self.profile_of(workload))
         if action.do is Do.CREATE:
-            live = await self._create(member, workload.key, self._rendered(workload, obj, share))
+            live = await self._create(member, workload, self._rendered(workload, obj, share))
         else:
             found = await self._update(member, workload, obj, share, keep_template=action.keep_template)
             if found is None:
@@ -144,8 +144,9 @@ class SliceWriter:
         step = Patch(ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
         return await _done(member, step, workload.key)
 
-    async def _create(self, member: Member, key: WorkloadKey, want: Mapping[str, Any]) -> Mapping[str, Any]:
+    async def _create(self, member: Member, workload: Workload, want: Mapping[str, Any]) -> Mapping[str, Any]:
         """POSTs the slice; makes the namespace when it turns out to be missing."""
+        key = workload.key
         step = Create(_ref(key), want)
         if key.namespace in member.namespaces:
             try:
@@ -153,6 +154,10 @@ class SliceWriter:
             except errors.NotFound:
                 member.namespaces.discard(key.namespace)
         await self._ensure_namespace(member, key.namespace)
+        record = self.state.record_of(workload)
+        if record is None or record.deleting or record.share_of(member.name) is None:
+            # A member that answers slowly: meanwhile the workload was deleted or moved, and its end may be over.
+            raise errors.Conflict(f"{key} is not wanted in {member.name} any more", reason="Conflict")
         return await _done(member, step, key)
 
     async def _delete(self, member: Member, key: WorkloadKey) -> None:
