@@ -1,0 +1,134 @@
+"""What one workload gives up goes to the host before another takes it; and how late this process's loop is, is told."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping
+
+import pytest
+
+from federator.api.placementdecision import decision_facts
+from federator.embedded import virtualtime
+from federator.embedded.federation import Federation
+from federator.embedded.revisions import Event
+from federator.hub import waves
+from federator.hub.process import HubProcess
+from federator.hub.waves import Effect
+from federator.kube.clock import Clock
+from federator.kube.metrics import Metrics
+from federator.model.ask import PodShape, Tier
+from federator.model.fleet import Holding
+from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
+from federator.placement.books import Commitment
+from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet
+
+LIMIT_CPU = 4000
+QUOTA = {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "4", "memory": "64Gi"}}}}
+
+
+def held(copies: int, requests: Mapping[str, int], project: str = "feed") -> Commitment:
+    key = WorkloadKey("PinterestService", "feed", "web")
+    shape = PodShape(requests=Resources(requests))
+    return Commitment("1", key, project, "feed", Tier.ON_DEMAND, shape, (Holding("a", copies, copies, 1),))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "effect"),
+    [
+        (None, held(2, {"cpu": 500}), Effect.TAKES),
+        (None, held(0, {"cpu": 500}), Effect.TAKES),
+        (held(2, {"cpu": 500}), held(3, {"cpu": 500}), Effect.TAKES),
+        (held(3, {"cpu": 500}), held(2, {"cpu": 500}), Effect.FREES),
+        (held(2, {"cpu": 500}), held(2, {"cpu": 500}), Effect.FREES),
+        (held(2, {"cpu": 500}), held(2, {"cpu": 400, "memory": 1}), Effect.BOTH),
+        (held(2, {"cpu": 500}), held(2, {"cpu": 500}, "ads"), Effect.BOTH),
+        (held(2, {"cpu": 500}), held(0, {"cpu": 500}, "ads"), Effect.FREES),
+        (held(0, {"cpu": 500}), held(2, {"cpu": 500}, "ads"), Effect.TAKES),
+    ],
+)
+def test_what_a_decision_does_to_the_accounts_is_read_off_what_is_held_before_and_after(
+    before: Commitment | None, after: Commitment, effect: Effect
+) -> None:
+    assert waves.effect(before, after) is effect
+
+
+def uses(world: World, seen: list[int]) -> None:
+    """Notes, at every write of a decision, the cpus that all decisions on the host take together."""
+    host = world.federation.host
+    info = host.registry.get("federation.pinterest.com", "placementdecisions")
+
+    def look(event: Event) -> None:
+        if event.current.obj["kind"] != "PlacementDecision":
+            return
+        taken = 0
+        for one in host.store.items(info):
+            facts = decision_facts(one.obj)
+            taken += facts.placed * (facts.shape.requests["cpu"] if facts.shape is not None else 0)
+        seen.append(taken)
+
+    host.store.subscribe_all(look)
+
+
+def test_no_account_is_beyond_its_limit_on_the_host_while_one_workload_shrinks_and_another_grows() -> None:
+    async def scenario(world: World) -> None:
+        seen: list[int] = []
+        uses(world, seen)
+        await world.create("FederatedQuota", "", "feed", QUOTA)
+        await world.create("PinterestService", "feed", "web", service(7, project="feed"))
+        await world.create("PinterestService", "feed", "api", service(1, project="feed"))
+        await world.settle()
+        for web, api in ((1, 7), (7, 1), (2, 6), (7, 1)):
+            await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": web}})
+            await world.patch("PinterestService", "feed", "api", {"spec": {"replicas": api}})
+            await world.settle()
+            assert sum((await world.shares("feed", "web")).values()) == web
+            assert sum((await world.shares("feed", "api")).values()) == api
+        assert max(seen) == LIMIT_CPU
+
+    play(scenario)
+
+
+def test_what_a_workload_gives_up_is_offered_at_once_to_one_that_waits_for_it() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("FederatedQuota", "", "feed", QUOTA)
+        await world.create("PinterestService", "feed", "web", service(8, project="feed"))
+        await world.settle()
+        await world.create("PinterestService", "feed", "api", service(4, project="feed"))
+        await world.settle()
+        assert sum((await world.shares("feed", "api")).values()) == 0
+
+        await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 4}})
+        await asyncio.sleep(1)
+        assert sum((await world.shares("feed", "api")).values()) == 4
+
+    play(scenario)
+
+
+def test_a_hub_measures_how_late_its_loop_is() -> None:
+    metrics = Metrics()
+
+    async def main() -> None:
+        federation = Federation(fleet=small_fleet(1), clock=Clock(EPOCH_S), rng=random.Random(1))
+        federation.start_clusters()
+        await federation.install()
+        process = HubProcess(
+            federation.client("host", "hub"),
+            federation.connect,
+            options=federation.hub_options,
+            clock=federation.clock,
+            rng=random.Random(2),
+            metrics=metrics,
+        )
+        task = asyncio.create_task(process.run())
+        await asyncio.sleep(5)
+        task.cancel()
+        await asyncio.wait([task])
+        await federation.stop()
+
+    virtualtime.run(main())
+    found: Counter[str] = Counter()
+    for family in metrics.registry.collect():
+        for sample in family.samples:
+            found[sample.name] += int(sample.value)
+    assert found["federator_loop_lag_seconds_count"] >= 9
