@@ -12,7 +12,7 @@ from federator.embedded.faults.lives import Life
 from federator.embedded.faults.partitions import severed
 from federator.embedded.faults.processes import a_list
 from federator.embedded.faults.rows import Sending, is_hub
-from federator.hub.options import HubOptions
+from federator.hub.membership import LISTS_MAX
 from tests.simulation import solo
 from tests.simulation.script import perform
 from tests.simulation.story import Sent
@@ -195,7 +195,7 @@ def test_twenty_members_that_come_back_at_once_are_listed_a_few_at_a_time() -> N
             for pair in pairs:
                 world.links.slow(*pair, 0.5)
         await asyncio.sleep(60)
-        assert 1 < lists.most <= HubOptions().lists_in_flight
+        assert 1 < lists.most <= LISTS_MAX
         for pair in pairs:
             world.links.slow(*pair, 0.0)
         await solo.settled(world)
