@@ -11,7 +11,12 @@ from tests.e2e import failures_fleet, failures_kills, failures_leaders, failures
 from tests.e2e.failures_compare import Asked
 from tests.e2e.failures_fleet import FailureFleet
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("failures of real servers")]
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.real,
+    pytest.mark.xdist_group("failures of real servers"),
+    pytest.mark.timeout(600),  # the first of them starts six servers, beside whatever else the machine does
+]
 
 REST_S = 5.0
 
