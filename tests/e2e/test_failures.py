@@ -45,7 +45,7 @@ def test_the_other_hub_takes_over_from_a_killed_leader_within_lease_and_retry(gr
 
 def test_a_leader_that_stood_still_does_no_harm_when_it_goes_on(ground: FailureFleet) -> None:
     asked = Asked(ground, "stopped")
-    print(failures_leaders.leader_stopped(ground, asked, stopped_s=20.0, seed=1, rest_s=REST_S))
+    print(failures_leaders.leader_stopped(ground, asked, stopped_s=30.0, seed=1, rest_s=REST_S))
     asked.clear()
 
 
