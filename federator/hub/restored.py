@@ -20,6 +20,9 @@ from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 
+STALE = "StaleSlice"
+"""What a member process says of a slice whose seq is older than one that it has obeyed."""
+
 
 def overtaken(record: Record | None, seen: SliceSeen) -> bool:
     """Whether this slice was written for a later decision than the one the host has. A decision is always written
@@ -28,7 +31,20 @@ def overtaken(record: Record | None, seen: SliceSeen) -> bool:
         return False
     share = record.share_of(seen.cluster) if record is not None else None
     known = share.seq if share is not None else record.seq if record is not None else -1
-    return seen.mark.seq > known
+    return seen.mark.seq > known or (is_stale(seen) and seen.mark.seq >= known)
+
+
+def is_stale(seen: SliceSeen) -> bool:
+    """Whether the member process refuses this slice because it has seen a later one of the same workload, which is
+    gone: only a new seq helps. What it says must be about the slice as it is now."""
+    observed = seen.observation
+    return observed.reason == STALE and observed.observed_generation >= observed.generation
+
+
+def stale(state: HubState, workload: Workload) -> frozenset[str]:
+    """The clusters whose share needs a new seq, whatever it says."""
+    found = state.slices_with_uid(workload.key, workload.uid)
+    return frozenset(seen.cluster for seen in found if is_stale(seen))
 
 
 def is_later(state: HubState, workload: Workload, seen: SliceSeen) -> bool:

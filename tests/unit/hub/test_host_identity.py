@@ -212,6 +212,28 @@ def test_a_slice_of_a_decision_that_the_host_has_lost_is_not_removed_but_taken_f
     play(scenario)
 
 
+def test_a_member_that_has_obeyed_later_decisions_obeys_the_restored_host_again() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["a"]}}))
+        await world.settle()
+        saved = await backup(world)
+        for replicas in (7, 8, 0):
+            await world.patch(PSVC, "feed", "web", {"spec": {"replicas": replicas}})
+            await asyncio.sleep(5)
+            await world.settle()
+        assert await world.get(PSVC, "feed", "web", at="a") is None
+        await restore(world, saved, {"web": {"replicas": 6}})
+        await asyncio.sleep(10)
+        await world.settle()
+
+        found = await world.get(PSVC, "feed", "web")
+        assert found is not None
+        assert found["status"]["ready"] == 6
+        assert world.writes["hub", "host", "PATCH", "placementdecisions"] < 12
+
+    play(scenario)
+
+
 def test_a_restored_host_runs_no_shard_twice() -> None:
     async def scenario(world: World) -> None:
         spec = jobset(8, 2, annotations={"embedded.federator/run-seconds": "3600"})
