@@ -1,37 +1,56 @@
 """`python -m tests.simulation.controls`: every planted bug in the campaign's own worlds, until its rule catches it."""
 
+import argparse
+import functools
 import logging
+import multiprocessing
 import sys
+from collections.abc import Mapping, Sequence
 
-from tests.simulation import drawing, running
-from tests.simulation.planting import CONTROLS
+from tests.simulation import cases, running
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.planting import PLANTED
+from tests.simulation.running import Plant
 
 WITHIN = 200
 """Seeds, from 0 on, in which each must be caught."""
 
+CONTROLS: Mapping[str, tuple[str, Plant]] = {**MUTATIONS, **PLANTED}
+"""Every bug -> (the rule that must catch it, the bug)."""
 
-def first_caught(what: str) -> int | None:
+
+def first_caught(what: str, within: int = WITHIN) -> int | None:
     """How many seeds it takes until the rule of this bug is broken."""
     rule, plant = CONTROLS[what]
-    for seed in range(WITHIN):
+    for seed in range(within):
         try:
-            running.simulate(drawing.draw(seed), plant)
+            cases.run(cases.Case.of(seed), plant)
         except running.Broken as error:
-            if any(breach.startswith(rule) for breach in error.breaches):
+            if rule in error.rules:
                 return seed + 1
     return None
 
 
-def main() -> int:
+def main(arguments: Sequence[str]) -> int:
     """Prints one line per bug; 1 when any of them escapes."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--jobs", type=int, default=1, help="processes to use")
+    parser.add_argument("--within", type=int, default=WITHIN, help="seeds in which each must be caught")
+    parser.add_argument("--only", default="", help="bugs whose description contains this")
+    options = parser.parse_args(arguments)
     logging.disable(logging.WARNING)
+    names = sorted((what for what in CONTROLS if options.only in what), key=lambda what: (CONTROLS[what][0], what))
     escaped = 0
-    for what, (rule, _) in sorted(CONTROLS.items(), key=lambda item: item[1][0]):
-        seeds = first_caught(what)
-        escaped += seeds is None
-        print(f"| {what} | {rule} | {seeds if seeds is not None else f'not within {WITHIN}'} |", flush=True)
+    with multiprocessing.get_context("fork").Pool(options.jobs) as pool:
+        for what, seeds in zip(
+            names, pool.imap(functools.partial(first_caught, within=options.within), names), strict=True
+        ):
+            escaped += seeds is None
+            told = str(seeds) if seeds is not None else f"not within {options.within}"
+            print(f"| {what} | {CONTROLS[what][0]} | {told} |", flush=True)
+    print(f"{len(names)} planted bugs, {len(names) - escaped} caught within {options.within} seeds")
     return 1 if escaped else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -230,6 +230,33 @@ def notes_survive(step: Step) -> Iterator[str]:
                 yield f"{step.name}: {step.writer} lost the {part[:-1]} {name}={text}"
 
 
+def nobody_forgotten(step: Step) -> Iterator[str]:
+    """A status that named a cluster names it still, while the decision gives it a share and the slice is there: a
+    member that is not heard has not lost what it holds."""
+    if not step.same or step.cluster != "host" or not step.writer or step.old is None or step.new is None:
+        return
+    if step.kind not in kinds.WORKLOADS or step.new["metadata"].get("deletionTimestamp"):
+        return
+    lost = _named(step.old) - _named(step.new)
+    if not lost:
+        return
+    uid = step.new["metadata"]["uid"]
+    shares = {
+        share.cluster
+        for facts in map(decision_facts, step.all_of("PlacementDecision"))
+        if facts.workload_uid == uid
+        for share in facts.shares
+    }
+    for cluster in sorted(lost & shares & step.clusters.keys()):
+        marks = (kinds.verbs_of(step.kind).read_mark(obj) for obj in step.all_of(step.kind, cluster))
+        if any(mark is not None and mark.workload_uid == uid for mark in marks):
+            yield f"{step.name}: the status forgets {cluster}, which has a share and holds it"
+
+
+def _named(obj: Obj) -> set[str]:
+    return {row["cluster"] for row in (obj.get("status") or {}).get("clusterStatuses") or ()}
+
+
 def minimal_movement(step: Step) -> Iterator[str]:
     """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted."""
     if not is_decision(step) or not step.same or step.old is None:
@@ -256,6 +283,7 @@ STEPS: Mapping[str, Rule] = {
     "6 quota": quota_kept,
     "9 observed generation": observed_generation,
     "18 field respect": notes_survive,
+    "19 nobody is forgotten": nobody_forgotten,
     "33 minimal movement": minimal_movement,
 }
 """By number and name in the list of invariants."""

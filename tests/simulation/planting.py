@@ -208,7 +208,7 @@ def _holder(world: World) -> str:
     )
 
 
-CONTROLS: Mapping[str, tuple[str, Plant]] = {
+PLANTED: Mapping[str, tuple[str, Plant]] = {
     "a decision gives one copy too many": ("1 conservation", _on_the_wire(_one_more_copy)),
     "a decision is for another number than was asked": ("1 decided as asked", Plant(at_rest=_stray_share)),
     "an old seq is written over a newer one": ("4 rising seq", Plant(after_script=_old_seq)),

@@ -4,20 +4,24 @@ Also the end state in a form that two runs of one script can be compared by: wit
 (uids, versions, times, seq) and without the choice between clusters, which rightly depends on the order of events.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from federator.api import kinds
+from federator.api import federatedquota, kinds
 from federator.api.placementdecision import DecisionFacts, decision_facts
 from federator.hub import workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
 from federator.model.ask import Unit
+from federator.model.decision import Reason
+from federator.model.fleet import QuotaAccount
+from federator.placement import quota
 from tests.simulation import foreign
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World
 
 Uid = str
+FULL = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA})
 
 
 def host_workloads(world: World) -> dict[Uid, tuple[str, Obj]]:
@@ -127,11 +131,38 @@ def planted_untouched(world: World) -> Iterator[str]:
             yield f"{key[1]} {'/'.join(key[2:])} in {cluster} is not ours and was changed"
 
 
+def nothing_withheld(world: World) -> Iterator[str]:
+    """Who is told that a quota is full could not have one copy more within it."""
+    found = decisions(world)
+    accounts = [federatedquota.to_account(obj) for obj in all_of(world.federation.host, "FederatedQuota")]
+    for facts in found:
+        if facts.reason not in FULL or facts.shape is None or facts.unit is not Unit.REPLICAS:
+            continue
+        mine = [one for one in accounts if facts.project in one.projects and facts.tier in one.tiers]
+        if mine and all(_has_room(account, facts, found) for account in mine):
+            yield f"decision {facts.name}: {facts.shortfall} are missing for a quota that is not full"
+
+
+def _has_room(account: QuotaAccount, facts: DecisionFacts, found: Sequence[DecisionFacts]) -> bool:
+    """Whether one copy more fits into the account, by what all decisions give."""
+    assert facts.shape is not None
+    for resource, _, limit in quota.limits(account.tiers[facts.tier]):
+        used = sum(
+            one.shape.requests[resource] * sum(share.slots for share in one.shares)
+            for one in found
+            if one.shape is not None and one.project in account.projects and one.tier == facts.tier
+        )
+        if used + facts.shape.requests[resource] > limit:
+            return False
+    return True
+
+
 Rule = Callable[[World], Iterator[str]]
 
 REST: Mapping[str, Rule] = {
     "1 decided as asked": decided_as_asked,
     "5 foreign objects": planted_untouched,
+    "6 quota": nothing_withheld,
     "8 no orphans": no_orphans,
     "19 status truth": status_is_true,
 }

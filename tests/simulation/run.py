@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.simulation import cases, drawing, retelling, running, shrink, tally
-from tests.simulation.planting import CONTROLS
+from tests.simulation.controls import CONTROLS
 from tests.simulation.tally import Outcome
 
 PROGRESS_EVERY = 100

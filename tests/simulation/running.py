@@ -81,12 +81,14 @@ class Report:
 
 @dataclass(frozen=True, slots=True)
 class Plant:
-    """A bug put into a run on purpose, to see that a rule can fail: on the wire, in the hub, or in the stores."""
+    """A bug put into a run on purpose, to see that a rule can fail: on the wire, in the hub, in the stores, or in the
+    code itself, while `patched()` is entered."""
 
     between: Between | None = None
     tamper: Callable[[HubProcess], None] | None = None
     after_script: Callable[[World], None] | None = None
     at_rest: Callable[[World], None] | None = None
+    patched: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
 
 
 NOTHING = Plant()
@@ -164,7 +166,10 @@ class Run:
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
         )
-        found = invariants.breaches(step)
+        found = [
+            *invariants.breaches(step),
+            *self.world.patience.breaches(step, self.world.federation.clock.monotonic()),
+        ]
         self.broken += found
         for breach in found:
             self.world.say(f"BROKEN: {breach}")
@@ -320,7 +325,7 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
             logger.removeHandler(run.errors)
 
     order = generator(parameters.seed, "order") if parameters.shuffled else None
-    with _few_collections(), guard.nothing_real():
+    with _few_collections(), guard.nothing_real(), plant.patched():
         try:
             return virtualtime.run(main(), order=order, keeper=keeper)
         except (virtualtime.Deadlock, virtualtime.Livelock) as error:

@@ -9,8 +9,8 @@ import pytest
 
 from federator.embedded.faults.table import FAULTS
 from tests.simulation import running
+from tests.simulation.controls import CONTROLS
 from tests.simulation.drawing import draw
-from tests.simulation.planting import CONTROLS
 
 SEEDS_EACH = 10
 CALM = 1

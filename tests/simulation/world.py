@@ -32,6 +32,7 @@ from federator.kube.client import Client
 from federator.kube.transport import Request, Response, Transport
 from tests.simulation import foreign
 from tests.simulation.drawing import Parameters, generator
+from tests.simulation.patience import Hearing, Patience
 from tests.simulation.story import Said, Sent, Story, Strike, short
 
 EPOCH_S = 1_790_000_000.0
@@ -143,6 +144,7 @@ class World:
         """Told of every request as its process lets go of it: before any fault, whether it arrives or not."""
         self.between: Between = between or (lambda process, cluster, inner: inner)
         self.story = Story()
+        self.patience = Patience()
         self.asked: Counter[tuple[str, str, str, str]] = Counter()
         """How often each (process, cluster, method, path) was asked for: strikes are counted by it."""
         self.links = Links()
@@ -272,7 +274,8 @@ class World:
         wire = self.between(process, cluster, Wire(self, process, cluster, life, Address(self, cluster)))
         schedule = Told(self, life, HUB if is_hub(process) else MEMBER)
         linked = LinkTransport(wire, self.links, process, cluster)
-        return FaultTransport(linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
+        faulty = FaultTransport(linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
+        return Hearing(faulty, self.patience, life.name, cluster, self.federation.clock)
 
     async def start(self) -> None:
         """Everything up, with faults from the first request on."""
@@ -305,6 +308,7 @@ class World:
         life = Life(f"{process}#{self._born[process]}", self._died)
         self.lives[process] = life
         self.say(f"{life.name:12} starts")
+        self.patience.born(life.name, self.federation.clock.monotonic())
         context = self._outside.copy()
         context.run(LIFE.set, life)
         if is_hub(process):

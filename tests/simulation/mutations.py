@@ -1,0 +1,302 @@
+"""Mutations of our own code, each with the rule that must catch it: what others shipped by mistake, and what we might.
+
+A mutation takes the place of one method while a run lasts. `planting` has the bugs that sit on the wire, in one hub, or
+in a store; both are planted by the negative controls only.
+"""
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+from unittest import mock
+
+from federator.api import kinds, placementdecision
+from federator.hub import link as links
+from federator.hub.burying import Burying
+from federator.hub.dispatching import Dispatching
+from federator.hub.gathering import Gathering
+from federator.hub.placing import Due, Placing
+from federator.hub.process import HubProcess
+from federator.hub.records import Record
+from federator.hub.state import HubState
+from federator.kube import errors
+from federator.kube.applier import Applier, Outcome
+from federator.kube.elector import Elector
+from federator.kube.reflector import Reflector
+from federator.member.caches import CARRIED, native_ref
+from federator.member.expanding import Expander
+from federator.model import names
+from federator.model.decision import Decision
+from federator.model.names import WorkloadKey
+from federator.model.steps import Delete, Patch, Revisit
+from federator.placement import spread
+from federator.placement.books import Books
+from tests.simulation.invariants import NOTE
+from tests.simulation.running import Plant
+
+Method = Callable[..., Any]
+FOREVER_S = 3.0
+"""A member process with that bug removes an object so often."""
+
+
+def instead(owner: Any, name: str, make: Callable[[Method], Method]) -> Plant:
+    """`owner.name` is what `make` builds around the original."""
+
+    def patched() -> AbstractContextManager[Any]:
+        return mock.patch.object(owner, name, make(getattr(owner, name)))
+
+    return Plant(patched=patched)
+
+
+def together(*plants: Plant) -> Plant:
+    """All of them at once."""
+
+    @contextlib.contextmanager
+    def patched() -> Any:
+        with contextlib.ExitStack() as stack:
+            for plant in plants:
+                stack.enter_context(plant.patched())
+            yield
+
+    return Plant(patched=patched)
+
+
+# -- starts and leaders ----------------------------------------------------------------------------------------------
+
+
+def _at_once(original: Method) -> Method:
+    async def warm_up(self: HubProcess) -> None:
+        self._warmed.set()
+
+    return warm_up
+
+
+def _unconfirmed(original: Method) -> Method:
+    async def confirm(self: Burying, record: Record) -> None:
+        return
+
+    return confirm
+
+
+def _never_looks(original: Method) -> Method:
+    async def renew_until(self: Elector, task: Any) -> str:
+        self._deadline = float("inf")
+        await task
+        return ""
+
+    return renew_until
+
+
+def _first_term(original: Method) -> Method:
+    def begin_term(self: HubState, transitions: int) -> int:
+        self.term, self._counter = 1, 0
+        return self.term
+
+    return begin_term
+
+
+def _buries_nothing_old(original: Method) -> Method:
+    def evaluate(self: HubProcess) -> None:
+        silent: list[Callable[[str, str], None]] = []
+        with mock.patch.object(self.state.signals, "to_bury", silent):
+            original(self)
+
+    return evaluate
+
+
+# -- decisions -------------------------------------------------------------------------------------------------------
+
+
+def _body(item: Due, decision: Decision, name: str) -> dict[str, Any]:
+    kind = kinds.KINDS["PlacementDecision"]
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {
+            "name": name,
+            "namespace": item.workload.key.namespace,
+            "labels": {names.WORKLOAD_UID_LABEL: item.workload.uid},
+            "finalizers": [names.DECISION_FINALIZER],
+        },
+        "spec": placementdecision.to_spec(decision, ("created",), item.ask, ()),
+    }
+
+
+def _name(item: Due) -> str:
+    short = kinds.KINDS[item.workload.key.kind].short_names[0]
+    return names.decision_name(short, item.workload.key.name, item.workload.uid)
+
+
+def _written_again(original: Method) -> Method:
+    async def write(self: Placing, item: Due, decision: Decision) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = await original(self, item, decision)
+        except errors.Unreachable:
+            if item.record is not None:
+                raise
+            name = f"{_name(item)}-2"
+            ref = kinds.KINDS["PlacementDecision"].ref(item.workload.key.namespace, name)
+            return await self.host.client.create(ref, _body(item, decision, name))
+        return found
+
+    return write
+
+
+def _believed(original: Method) -> Method:
+    async def write(self: Placing, item: Due, decision: Decision) -> Mapping[str, Any]:
+        try:
+            found: Mapping[str, Any] = await original(self, item, decision)
+        except errors.ApiError:
+            body = _body(item, decision, _name(item))
+            version = "1" if item.record is None else item.record.facts.resource_version
+            uid = "unwritten" if item.record is None else item.record.uid
+            return {**body, "metadata": {**body["metadata"], "uid": uid, "resourceVersion": version}}
+        return found
+
+    return write
+
+
+def _all_charged(original: Method) -> Method:
+    def uncovered(self: Books, cluster: str, includes_seq: int) -> Any:
+        return original(self, cluster, -1)
+
+    return uncovered
+
+
+def _quota_twice(original: Method) -> Method:
+    def account(self: Books, commitment: Any, sign: int) -> None:
+        original(self, commitment, sign * 2)
+
+    return account
+
+
+def _divided_by_clusters(original: Method) -> Method:
+    def divide(parties: Sequence[Any], total: int, *rest: Any) -> int:
+        assert total // len(parties) >= 0
+        found: int = original(parties, total, *rest)
+        return found
+
+    return divide
+
+
+# -- slices and statuses ---------------------------------------------------------------------------------------------
+
+
+def _old_clusters(original: Method) -> Method:
+    first: dict[str, Record] = {}
+
+    def plan(self: Dispatching, workload: Any, record: Record) -> Any:
+        return original(self, workload, first.setdefault(record.workload_uid, record))
+
+    return plan
+
+
+def _lets_go_at_once(original: Method) -> Method:
+    async def empty(self: Burying, record: Record) -> tuple[tuple[str, ...], bool]:
+        return (), False
+
+    return empty
+
+
+def _overwrites(original: Method) -> Method:
+    async def apply(self: Applier, step: Any, key: Any = None) -> Outcome:
+        outcome: Outcome = await original(self, step, key)
+        if not isinstance(outcome.error, errors.Conflict) or not isinstance(step, Patch) or step.subresource:
+            return outcome
+        ours = await self.client.get(step.ref)
+        meta = ours["metadata"]
+        for part in ("labels", "annotations"):
+            meta[part] = {name: text for name, text in (meta.get(part) or {}).items() if NOTE not in name}
+        return Outcome(step, obj=await self.client.replace(step.ref, ours))
+
+    return apply
+
+
+def _only_the_heard(original: Method) -> Method:
+    def gathered(self: Gathering, workload: Any, record: Any) -> Any:
+        observations, refusals, in_flight = original(self, workload, record)
+        return [one for one in observations if one.known], refusals, in_flight
+
+    return gathered
+
+
+def _no_placing(original: Method) -> Method:
+    def placing(self: Gathering, workload: Any, record: Any) -> Any:
+        found = original(self, workload, record)
+        if found is None:
+            return None
+        heard = [share for share in found.shares if self.state.members[share.cluster].heard]
+        return dataclasses.replace(found, shares=tuple(heard))
+
+    return placing
+
+
+# -- reads and members -----------------------------------------------------------------------------------------------
+
+
+def _wiping(original: Method) -> Method:
+    def note(self: Reflector[Any], what: str, error: errors.ApiError, *, failing: bool = True) -> None:
+        if what == "expired":
+            for key in self.store:
+                self._remove(key, -1)
+        original(self, what, error, failing=failing)
+
+    return note
+
+
+def _impatient(original: Method) -> Method:
+    def after(state: Any, sign: Any, why: str, now_s: float, grace_s: float) -> Any:
+        return original(state, sign, why, now_s, 0.0)
+
+    return after
+
+
+def _to_and_fro(original: Method) -> Method:
+    removed_s: dict[WorkloadKey, float] = {}
+
+    async def turn(self: Expander, key: WorkloadKey) -> Revisit | None:
+        await original(self, key)
+        now_s, row = self._clock.monotonic(), self._caches.slice(key)
+        if row is None or key.kind == CARRIED or now_s - removed_s.get(key, 0.0) < FOREVER_S:
+            return Revisit(key, FOREVER_S, "planted") if row is not None else None
+        for native in self._caches.natives_of(row.uid):
+            if native.key[0] == "Service":
+                removed_s[key] = now_s
+                await self._applier.apply(Delete(native_ref(native.key), native.uid), key)
+        return Revisit(key, FOREVER_S, "planted")
+
+    return turn
+
+
+MUTATIONS: Mapping[str, tuple[str, Plant]] = {
+    "a delete comes before caches are synced": (
+        "14 no delete on doubt",
+        together(instead(HubProcess, "_warm_up", _at_once), instead(Burying, "_confirm_absence", _unconfirmed)),
+    ),
+    "an old leader goes on writing": ("12 one leader", instead(Elector, "_renew_until", _never_looks)),
+    "a new leader counts its decisions from one": ("4 rising seq", instead(HubState, "begin_term", _first_term)),
+    "a restart forgets the decisions it was burying": (
+        "8 no orphans",
+        instead(HubProcess, "_evaluate_everything", _buries_nothing_old),
+    ),
+    "a lost reply is counted twice": ("1 decided as asked", instead(Placing, "_write", _written_again)),
+    "a decision counts although it was not written": ("4 intent first", instead(Placing, "_write", _believed)),
+    "capacity is charged twice": ("10 reference", instead(Books, "uncovered", _all_charged)),
+    "quota is charged twice": ("6 quota", instead(Books, "_account", _quota_twice)),
+    "a fleet without a fitting cluster divides by zero": (
+        "20 total functions",
+        instead(spread, "divide", _divided_by_clusters),
+    ),
+    "slices follow the clusters of an old decision": ("10 settles", instead(Dispatching, "plan", _old_clusters)),
+    "a finalizer is dropped early": ("8 no orphans", instead(Burying, "_empty", _lets_go_at_once)),
+    "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
+    "a status forgets a member that is not heard": (
+        "19 status truth",
+        together(instead(Gathering, "_gathered", _only_the_heard), instead(Gathering, "_placing", _no_placing)),
+    ),
+    "a 410 wipes a cache": ("33 minimal movement", instead(Reflector, "_note", _wiping)),
+    "one failed probe makes a cluster NotReady": ("15 patience", instead(links, "after", _impatient)),
+    "dependent objects are removed and made for ever": ("10 stays at rest", instead(Expander, "turn", _to_and_fro)),
+}
+"""What is wrong -> (the rule that finds it, the mutation)."""

@@ -1,0 +1,74 @@
+"""15: a member that was heard a moment ago is not called unreachable: a blip flips nothing.
+
+What counts as heard is what the process itself heard: an answer to its probe that came through every fault. A new life
+counts from its birth, because it has nothing older to judge by.
+"""
+
+from federator.kube.clock import Clock
+from federator.kube.transport import RefreshesCredentials, Request, Response, Transport
+from tests.simulation.invariants import Obj, Step
+
+PATIENCE_S = 30.0
+"""The product waits forty seconds from the last good probe; probes are ten seconds apart."""
+PROBE = "/readyz"
+
+
+class Patience:
+    """When each life last heard each member. `now_s` is virtual monotonic time."""
+
+    name = "15 patience"
+
+    def __init__(self) -> None:
+        self._heard_s: dict[tuple[str, str], float] = {}
+        self._born_s: dict[str, float] = {}
+
+    def born(self, life: str, now_s: float) -> None:
+        """A life begins."""
+        self._born_s[life] = now_s
+
+    def heard(self, life: str, cluster: str, now_s: float) -> None:
+        """A good probe was answered."""
+        self._heard_s[life, cluster] = now_s
+
+    def breaches(self, step: Step, now_s: float) -> list[str]:
+        """What a write to a MemberCluster says too early."""
+        if step.kind != "MemberCluster" or not step.same or not step.writer or step.old is None or step.new is None:
+            return []
+        before, after = _ready(step.old), _ready(step.new)
+        if before.get("status") != "True" or after.get("status") == "True" or after.get("reason") != "Unreachable":
+            return []
+        member = step.new["metadata"]["name"]
+        since_s = max(self._heard_s.get((step.writer, member), 0.0), self._born_s.get(step.writer, 0.0))
+        if now_s - since_s >= PATIENCE_S:
+            return []
+        return [f"{self.name}: {step.name}: {step.writer} calls it unreachable after {now_s - since_s:.1f} s"]
+
+
+def _ready(obj: Obj) -> dict[str, str]:
+    found = (obj.get("status") or {}).get("conditions") or ()
+    return next((one for one in found if one["type"] == "Ready"), {})
+
+
+class Hearing:
+    """The topmost transport of a process: tells of good probes. `heard()` is called for each."""
+
+    def __init__(self, inner: Transport, patience: Patience, life: str, cluster: str, clock: Clock) -> None:
+        self._inner = inner
+        self._patience = patience
+        self._life = life
+        self._cluster = cluster
+        self._clock = clock
+
+    async def request(self, request: Request) -> Response:
+        """The inner answer."""
+        response = await self._inner.request(request)
+        if request.path == PROBE and response.status == 200:
+            self._patience.heard(self._life, self._cluster, self._clock.monotonic())
+        return response
+
+    async def refresh_credentials(self) -> bool:
+        """Passed on."""
+        return isinstance(self._inner, RefreshesCredentials) and await self._inner.refresh_credentials()
+
+    async def close(self) -> None:
+        await self._inner.close()
