@@ -94,9 +94,8 @@ class Case:
 
 def run(case: Case, plant: running.Plant = running.NOTHING) -> running.Report:
     """The case under its faults, compared with the same script without. Raises `running.Broken`."""
-    calm = running.Course(case.actions)
     report = running.simulate(case.parameters, plant, _course(case))
-    running.compare(report, running.simulate(case.parameters.without_faults(), course=calm))
+    running.compare(report, running.reference(case.parameters, case.actions))
     return report
 
 

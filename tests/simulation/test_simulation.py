@@ -9,8 +9,8 @@ import pytest
 
 from federator.embedded.faults.table import FAULTS
 from tests.simulation import running
-from tests.simulation.controls import CONTROLS
 from tests.simulation.drawing import draw
+from tests.simulation.planting import PLANTED
 
 SEEDS_EACH = 10
 CALM = 1
@@ -38,9 +38,9 @@ def test_every_fault_of_the_table_is_drawn_somewhere_in_these_seeds() -> None:
     assert not sorted(set(FAULTS) - drawn)
 
 
-@pytest.mark.parametrize("what", sorted(CONTROLS))
+@pytest.mark.parametrize("what", sorted(PLANTED))
 def test_a_planted_bug_is_caught_by_its_rule(what: str) -> None:
-    rule, plant = CONTROLS[what]
+    rule, plant = PLANTED[what]
     with pytest.raises(running.Broken) as caught:
         running.simulate(draw(CALM).calm(quota_cpu=2), plant)
 
