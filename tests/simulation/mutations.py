@@ -1,9 +1,10 @@
-"""Mutations of our own code, each with the rule that must catch it: what others shipped by mistake, and what we might.
+"""Mutations of our own code, each with the rule that must catch it: what others shipped, and what we might.
 
 A mutation takes the place of one method while a run lasts. `planting` has the bugs that sit on the wire, in one hub, or
 in a store; both are planted by the negative controls only.
 """
 
+import asyncio
 import contextlib
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,8 @@ from typing import Any
 from unittest import mock
 
 from federator.api import kinds, placementdecision
+from federator.embedded.faults.rows import is_hub
+from federator.hub import burying
 from federator.hub import link as links
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
@@ -24,6 +27,7 @@ from federator.kube import errors
 from federator.kube.applier import Applier, Outcome
 from federator.kube.elector import Elector
 from federator.kube.reflector import Reflector
+from federator.kube.transport import Request, Response, Transport
 from federator.member.caches import CARRIED, native_ref
 from federator.member.expanding import Expander
 from federator.model import names
@@ -35,6 +39,8 @@ from federator.placement.books import Books
 from tests.simulation.invariants import NOTE
 from tests.simulation.running import Plant
 
+SLOW_S = 1.0
+"""A list takes so long where a bug needs the time to act."""
 Method = Callable[..., Any]
 FOREVER_S = 3.0
 """A member process with that bug removes an object so often."""
@@ -59,7 +65,27 @@ def together(*plants: Plant) -> Plant:
                 stack.enter_context(plant.patched())
             yield
 
-    return Plant(patched=patched)
+    return Plant(patched=patched, between=next((one.between for one in plants if one.between), None))
+
+
+class SlowLists:
+    """Every list of services of the host takes a while."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+
+    async def request(self, request: Request) -> Response:
+        """The answer, late for such a list."""
+        if request.path.endswith("/pinterestservices") and ("watch", "true") not in request.query:
+            await asyncio.sleep(SLOW_S)
+        return await self.inner.request(request)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def _slow_lists(process: str, cluster: str, inner: Transport) -> Transport:
+    return SlowLists(inner) if is_hub(process) and cluster == "host" else inner
 
 
 # -- starts and leaders ----------------------------------------------------------------------------------------------
@@ -73,7 +99,7 @@ def _at_once(original: Method) -> Method:
 
 
 def _unconfirmed(original: Method) -> Method:
-    async def confirm(self: Burying, record: Record) -> None:
+    async def confirm(*_: object) -> None:
         return
 
     return confirm
@@ -272,7 +298,11 @@ def _to_and_fro(original: Method) -> Method:
 MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a delete comes before caches are synced": (
         "14 no delete on doubt",
-        together(instead(HubProcess, "_warm_up", _at_once), instead(Burying, "_confirm_absence", _unconfirmed)),
+        together(
+            Plant(between=_slow_lists),
+            instead(HubProcess, "_warm_up", _at_once),
+            instead(burying, "confirm_absence", _unconfirmed),
+        ),
     ),
     "an old leader goes on writing": ("12 one leader", instead(Elector, "_renew_until", _never_looks)),
     "a new leader counts its decisions from one": ("4 rising seq", instead(HubState, "begin_term", _first_term)),
@@ -292,7 +322,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a finalizer is dropped early": ("8 no orphans", instead(Burying, "_empty", _lets_go_at_once)),
     "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
     "a status forgets a member that is not heard": (
-        "19 status truth",
+        "19 nobody is forgotten",
         together(instead(Gathering, "_gathered", _only_the_heard), instead(Gathering, "_placing", _no_placing)),
     ),
     "a 410 wipes a cache": ("33 minimal movement", instead(Reflector, "_note", _wiping)),
