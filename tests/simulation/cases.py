@@ -5,6 +5,7 @@ A seed is the short name of such a case; a case that was made smaller has no see
 
 import dataclasses
 import json
+import string
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from tests.simulation.script import Action
 from tests.simulation.story import Strike
 from tests.simulation.world import MEMBER
 
-CLUSTERS = "abcdefghij"
+CLUSTERS = string.ascii_lowercase
 
 
 class Strikes:

@@ -7,16 +7,11 @@ life and is never stopped.
 
 import asyncio
 import contextvars
-import functools
-import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from federator.api import crds
-from federator.embedded import builtins, fleetfile
-from federator.embedded import crds as served
-from federator.embedded.defaults import fill
+from federator.embedded import fleetfile
 from federator.embedded.faults.clocks import ProcessClock
 from federator.embedded.faults.links import Cut, Links, LinkTransport
 from federator.embedded.faults.lives import LIFE, Life
@@ -24,13 +19,11 @@ from federator.embedded.faults.rows import HUB, RequestFault, Sending, is_hub
 from federator.embedded.faults.schedules import Schedule, Seeded
 from federator.embedded.faults.transport import FaultTransport
 from federator.embedded.federation import Federation, ensure
-from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
-from federator.embedded.pruning import copy_json
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.kube.client import Client
 from federator.kube.transport import Request, Response, Transport
-from tests.simulation import foreign
+from tests.simulation import foreign, setting
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.patience import Hearing, Patience
 from tests.simulation.story import Said, Sent, Story, Strike, short
@@ -169,7 +162,7 @@ class World:
         }
         """Of the hubs, and of all member processes together."""
         self.federation = Federation(
-            fleet=_fleet(parameters),
+            fleet=setting.fleet(parameters),
             clock=self.clock("user"),
             rng=generator(parameters.seed, "federation"),
             wrap=self._wrap,
@@ -223,7 +216,7 @@ class World:
         rng = generator(self.parameters.seed, f"cluster {self._made}")
         pools = fleetfile.pools(found) if found is not None else ()
         made = EmbeddedCluster(cluster, clock=self.clock(cluster), rng=rng, nodes=pools, workloads=found is not None)
-        for crd in _definitions():
+        for crd in setting.definitions():
             made.store.create(made.registry.crd, crd)
         if made.controllers is not None:
             name = f"controllers {cluster}#{self._made}"
@@ -289,7 +282,7 @@ class World:
     async def _install(self) -> None:
         """What `Federation.install` does; definitions go in by the back door, because there are hundreds of worlds."""
         for cluster in self.clusters.values():
-            for crd in _definitions():
+            for crd in setting.definitions():
                 cluster.store.create(cluster.registry.crd, crd)
         options = self.federation.hub_options
         for namespace in (options.credentials_namespace, options.system_namespace):
@@ -377,27 +370,3 @@ class World:
         if dead:
             return [f"{name} is down" for name in dead]
         return self.federation.settled()[1]
-
-
-def _fleet(parameters: Parameters) -> FleetSpec:
-    return FleetSpec(
-        members=[
-            MemberSpec(
-                name=name,
-                labels={"zone": f"z-{1 + index % 2}"},
-                nodes=[Pool(count=parameters.nodes, cpu="8", memory="32Gi")],
-            )
-            for index, name in enumerate(string.ascii_lowercase[: parameters.members])
-        ]
-    )
-
-
-@functools.cache
-def _definitions() -> Sequence[dict[str, Any]]:
-    """Every CRD as a server stores it once it is served."""
-    found = []
-    for crd in crds.all_crds():
-        stored = copy_json(crd)
-        fill(stored, builtins.info("apiextensions.k8s.io", "customresourcedefinitions"))
-        found.append({**stored, "status": served.established_status(stored, "2026-09-21T00:00:00Z")})
-    return found
