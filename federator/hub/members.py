@@ -14,6 +14,7 @@ from federator.api import clustercapacity, kinds, membercluster, raw
 from federator.hub import claims, slices
 from federator.hub import link as links
 from federator.hub.link import Link
+from federator.hub.sameness import Sameness
 from federator.hub.slices import SliceSeen
 from federator.hub.vitals import Vitals
 from federator.kube import client as clients
@@ -217,6 +218,7 @@ class Member:
     ) -> None:
         """Keeps slices and the capacity report in memory until cancelled. `lists` bounds how many lists all members
         read at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
+        verify = Sameness(client, self.name, self.uid, clock).check
         async with asyncio.TaskGroup() as group:
             for kind in kinds.WORKLOADS.values():
                 if f"{kind.kind}.{kind.group}" not in self.apis:
@@ -235,6 +237,7 @@ class Member:
                     wanted=use_of(kind.kind),
                     clock=clock,
                     rng=rng,
+                    verify=verify,
                 )
                 self.reflectors[kind.plural] = reflector
                 group.create_task(reflector.run(), name=f"{self.name} {kind.plural}")
@@ -249,6 +252,7 @@ class Member:
                 on_rewind=lambda: self.on_rewind(self),
                 clock=clock,
                 rng=rng,
+                verify=verify,
             )
             self.reflectors[capacity.plural] = reflector_of_capacity
             group.create_task(reflector_of_capacity.run(), name=f"{self.name} capacity")

@@ -81,7 +81,7 @@ class Line:
         self.host_uid = host_uid
         """The host's own identity, as far as it is known yet: the host cannot be its own member."""
         self.metrics = metrics
-        self._identity_checked_s = float("-inf")
+        self._discovered_s = float("-inf")
         self._secret: object = None
         """The data of the Secret that the present connection was made from."""
 
@@ -193,15 +193,15 @@ class Line:
             async with asyncio.timeout(self.options.probe_timeout_s):
                 asked_s = self.clock.now()
                 self._note_clock(vitals.skew_s(await client.ready(), asked_s, self.clock.now()))
-                if now - self._identity_checked_s >= self.options.identity_check_interval_s:
-                    uid = await client.kube_system_uid()
-                    if trouble := member.identity_trouble(uid, self.host_uid()):
-                        self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
-                        return
-                    member.uid = uid
+                uid = await client.kube_system_uid()
+                if trouble := member.identity_trouble(uid, self.host_uid()):
+                    self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
+                    return
+                member.uid = uid
+                if now - self._discovered_s >= self.options.discovery_interval_s:
                     member.apis = await member.discover(client)
                     member.version = raw.text(await client.version(), "gitVersion")[:VERSION_MAX]
-                    self._identity_checked_s = now
+                    self._discovered_s = now
                 await member.hear_expander(client, self.options.system_namespace, self.clock)
         except (errors.Unauthenticated, errors.Denied) as refusal:
             self._judge(Sign.REJECTS, f"the member does not accept our credentials: {refusal}")

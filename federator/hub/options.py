@@ -37,8 +37,8 @@ class HubOptions:
     """Silence longer than this makes a member NotReady; shorter blips flip nothing."""
     capacity_stale_after_s: float = 300.0
     """An unheard capacity report older than this takes no new copies."""
-    identity_check_interval_s: float = 60.0
-    """How often the kube-system uid and the served kinds are read again beside the probe."""
+    discovery_interval_s: float = 60.0
+    """How often the kinds that a member serves, and its version, are read again beside the probe."""
     clock_skew_max_s: float = 5.0
     """A member's clock that is further off the hub's than this is told as ClockSkew."""
     capacity_copy_interval_s: float = 30.0

@@ -177,8 +177,9 @@ class Placing:
         return tuple(
             cluster
             for cluster in sorted(record.facts.leaving)
-            if (member := self.state.members.get(cluster)) is None
-            or (member.heard and member.slice_of(record.key) is None)
+            if (member := self.state.members.get(cluster)) is not None
+            and member.heard
+            and member.slice_of(record.key) is None
         )
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
@@ -332,15 +333,17 @@ class Placing:
         return await records.write(self.host.client, item.workload.key, item.workload.uid, item.record, spec)
 
     def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
-        """Clusters without a share any more that may still hold something."""
+        """Clusters without a share any more that may still hold something: also those that left the fleet with it, so
+        that it is known of when they join again, and not left behind."""
         if record is None:
             return ()
         staying = {share.cluster for share in decision.shares}
         return tuple(
             cluster
             for cluster in sorted(record.clusters - staying)
-            if (member := self.state.members.get(cluster)) is not None
-            and (not member.heard or member.slice_of(decision.key) is not None)
+            if (member := self.state.members.get(cluster)) is None
+            or not member.heard
+            or member.slice_of(decision.key) is not None
         )
 
     def _causes(self, item: Due) -> tuple[str, ...]:

@@ -324,6 +324,8 @@ class HubProcess:
         for record in list(self.state.records.values()):
             if member.name in record.clusters:
                 self._touch(record.key)
+            if member.name in record.facts.leaving:
+                self.placing.queue.add(record.key)
             if record.deleting:
                 self.state.signals.bury(record.key.namespace, record.name)
 

@@ -9,8 +9,8 @@ import collections
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, Callable
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -18,6 +18,7 @@ from federator.kube import backoff, decode, errors, gates, history, reading
 from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
 from federator.kube.store import Key, Store, Version, version_number
+from federator.kube.watchmeter import WatchMeter
 from federator.kube.watchstream import WatchStream
 
 T = TypeVar("T")
@@ -39,14 +40,6 @@ LOOK_AGAIN_S = 600.0
 """A collection that nobody wants watched is listed this often, in seconds, about."""
 _TOMBSTONES = 4096
 _JITTER_S = 2.0
-
-
-class WatchMeter(Protocol):
-    """Where reflectors report; `metrics.Metrics` is one."""
-
-    def watch_events(self, cluster: str, resource: str, count: int) -> None: ...
-    def watch_trouble(self, cluster: str, resource: str, trouble: str) -> None: ...
-    def watch_lists(self, cluster: str, resource: str) -> None: ...
 
 
 class Reflector(Generic[T]):
@@ -78,6 +71,7 @@ class Reflector(Generic[T]):
         wanted: asyncio.Event | None = None,
         silence_s: float = SILENCE_S,
         metrics: WatchMeter | None = None,
+        verify: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.client = client
         self.api_version = api_version
@@ -100,6 +94,8 @@ class Reflector(Generic[T]):
         self._wanted = wanted
         self._silence_s = silence_s
         self._metrics = metrics
+        self._verify = verify
+        """Raises an ApiError when another server answers than was meant: awaited before a list or watch is believed."""
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
         self._instant_ends = 0
         self._rewinds = 0
@@ -147,6 +143,8 @@ class Reflector(Generic[T]):
     async def _list(self) -> None:
         async with gates.place_in(self._gate):
             rows, version = await self._read_list()
+        if self._verify is not None:
+            await self._verify()
         if self._is_rewind(version):
             raise errors.ServerTrouble(
                 f"{self.client.cluster}: the list of {self.plural} is of version {version}, older than "
@@ -253,6 +251,8 @@ class Reflector(Generic[T]):
         begun = self._clock.monotonic()
         healthy = asyncio.get_running_loop().call_later(HEALTHY_S, self._recovered)
         try:
+            if self._verify is not None:
+                await self._verify()
             if self._doubt and await self._is_behind():
                 raise errors.Expired(f"{self.client.cluster}: the history of {self.plural} went back; listing anew.")
             self._doubt = False

@@ -15,8 +15,9 @@ from federator.api import kinds, runtimeprofile
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.reflector import Reflector, WatchMeter
+from federator.kube.reflector import Reflector
 from federator.kube.store import Key, Store
+from federator.kube.watchmeter import WatchMeter
 from federator.member import rows
 from federator.member.options import MemberOptions
 from federator.member.podbooks import PodBooks

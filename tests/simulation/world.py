@@ -6,6 +6,7 @@ life and is never stopped.
 """
 
 import asyncio
+import contextlib
 import contextvars
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -21,6 +22,7 @@ from federator.embedded.faults.transport import FaultTransport
 from federator.embedded.federation import Federation, ensure
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
+from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.transport import Request, Response, Transport
 from tests.simulation import foreign, setting
@@ -353,8 +355,9 @@ class World:
         """The namesake goes, so that what it kept away can come."""
         plural, body = foreign.namesake()
         ref = foreign.ref(plural, body)
-        live = await self.member("a").get(ref)
-        await self.member("a").delete(ref, uid=live["metadata"]["uid"])
+        with contextlib.suppress(errors.NotFound):  # the cluster may have been made anew without it
+            live = await self.member("a").get(ref)
+            await self.member("a").delete(ref, uid=live["metadata"]["uid"])
 
     def rescheduled(self, schedules: Mapping[str, Stoppable]) -> None:
         """Other faults of single requests from now on, also for processes that live already."""

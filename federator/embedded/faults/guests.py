@@ -17,6 +17,8 @@ from federator.model.steps import ObjectRef
 
 KIND = "PinterestService"
 NAMESPACE = "Namespace"
+PLACED_S = 20.0
+"""How long an episode waits for a workload of its own to stand, in virtual seconds."""
 Obj = Mapping[str, Any]
 
 

@@ -18,8 +18,6 @@ RIVAL = "rival.example.com/turn"
 """Annotation that a rival controller writes into each of our objects."""
 HOLD = "example.com/hold"
 """A finalizer of somebody else."""
-PLACED_S = 20.0
-"""How long an episode waits for a workload of its own to stand, in virtual seconds."""
 _WRITTEN = (
     ("pinterest.com/v1beta1", "pinterestservices", "PinterestService"),
     ("pinterest.com/v1beta1", "pinterestjobsets", "PinterestJobSet"),
@@ -135,7 +133,7 @@ async def finalizer_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[N
     """Somebody puts a finalizer on a slice or a Deployment; the workload is deleted, and the object has to stay until
     the finalizer is taken off again."""
     async with guests.guest(stage, "finalizer-by-hand") as own:
-        await guests.until(own.expanded, PLACED_S)
+        await guests.until(own.expanded, guests.PLACED_S)
         held: list[tuple[str, ObjectRef]] = []
         for cluster in own.expanded():
             ref = rng.choice((own.ref, own.deployment))
@@ -166,7 +164,7 @@ async def namesake_appears(stage: Stage, rng: random.Random) -> AsyncIterator[No
         made = await stage.user(cluster).create(ref, _somebodys(ref))
         await own.create(4, placement={"clusters": {"names": [cluster]}})
         try:
-            await guests.until(lambda: plural != "deployments" or own.slice_in(cluster), PLACED_S)
+            await guests.until(lambda: plural != "deployments" or own.slice_in(cluster), guests.PLACED_S)
             stage.happened("namesake-appears")
             yield
         finally:
@@ -205,7 +203,7 @@ async def private_fields(stage: Stage, rng: random.Random) -> AsyncIterator[None
         template = {"metadata": {"labels": {"tier": "guest"}}, "spec": {"containers": [guests.container()]}}
         await own.create(3, private, template=template)
         try:
-            await guests.until(own.expanded, PLACED_S)
+            await guests.until(own.expanded, guests.PLACED_S)
             if own.holders():
                 stage.happened("private-fields")
             yield
@@ -222,7 +220,7 @@ async def policy_to_and_fro(stage: Stage, rng: random.Random) -> AsyncIterator[N
     clusters = list(stage.members)
     first, second = {"names": clusters[:1]}, {"names": clusters[1:2]}
     async with guests.guest(stage, "policy-to-and-fro", 3, placement={"clusters": first}) as own:
-        await guests.until(own.expanded, PLACED_S)
+        await guests.until(own.expanded, guests.PLACED_S)
         for _ in range(rng.randint(1, 4)):
             await own.patch({"spec": {"placement": {"clusters": second}, "replicas": rng.randint(0, 9)}})
             await asyncio.sleep(rng.uniform(0.0, 0.5))

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from federator.embedded.faults import leases, objects, partitions, processes, requests, timing, watches
+from federator.embedded.faults import clusters, leases, objects, partitions, processes, requests, timing, watches
 from federator.embedded.faults.rows import Episode, Fault, RequestFault
 
 
@@ -18,6 +18,7 @@ _ROWS: tuple[Fault, ...] = (
     *processes.ROWS,
     *leases.ROWS,
     *timing.ROWS,
+    *clusters.ROWS,
 )
 
 FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted(_ROWS, key=_number)}

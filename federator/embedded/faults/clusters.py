@@ -1,0 +1,249 @@
+"""Episodes of whole clusters: made anew under the old address, joined twice, gone and back, hosts that are not the
+right one."""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Any
+
+from federator.api import kinds
+from federator.embedded.faults import guests
+from federator.embedded.faults.rows import Episode, Stage
+from federator.embedded.server import EmbeddedCluster
+from federator.model import names
+from federator.model.steps import ObjectRef
+
+CLUSTER = "MemberCluster"
+_HOST_HOLDS = ("PlacementDecision", "PlacementPolicy", "ClusterPlacementPolicy", "FederatedQuota", CLUSTER)
+
+
+@contextlib.asynccontextmanager
+async def made_anew(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """A member's address leads to a new, empty cluster of another identity. In the end the old one is back, or an
+    operator joins the new one in its place."""
+    name = rng.choice(list(stage.members))
+    new = stage.fresh(name)
+    stay = rng.random() < 0.5
+    stage.say(f"{name} is made anew" + (" for good" if stay else ""))
+    await stage.put(name, new)
+    stage.kill(f"member-{name}")
+    try:
+        yield
+        stage.happened("cluster-made-anew")
+    finally:
+        if stay:
+            await stage.replace(name, new)
+            rejoin(stage, name)
+        else:
+            await stage.put(name, stage.federation.members[name])
+        stage.kill(f"member-{name}")
+
+
+def rejoin(stage: Stage, name: str) -> None:
+    """An operator removes a MemberCluster and joins the cluster of that name anew, as it was asked for last."""
+    join(stage, leave(stage, name))
+
+
+def join(stage: Stage, left: Mapping[str, Any]) -> None:
+    """An operator joins a cluster again, with the labels and the spec that its MemberCluster had."""
+    host = stage.federation.host
+    meta = {part: left["metadata"][part] for part in ("name", "labels") if part in left["metadata"]}
+    spec = {part: value for part, value in left["spec"].items() if part != "clusterUID"}
+    body = {"apiVersion": left["apiVersion"], "kind": CLUSTER, "metadata": meta, "spec": spec}
+    host.store.create(_info(host, CLUSTER), body)
+
+
+def leave(stage: Stage, name: str) -> Mapping[str, Any]:
+    """An operator removes a MemberCluster. Returns what it was."""
+    host = stage.federation.host
+    found, _ = host.store.delete(_info(host, CLUSTER), "", name)
+    return found.obj
+
+
+@contextlib.asynccontextmanager
+async def joined_twice(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """A second MemberCluster names a member that is there already."""
+    host, name = stage.federation.host, rng.choice(list(stage.members))
+    double = rng.choice(("0-double", "z-double"))
+    live = guests.stored(host, kinds.KINDS[CLUSTER].ref("", name))
+    if live is None:
+        yield
+        return
+    stage.federation.aliases[double] = name
+    body = {"apiVersion": live["apiVersion"], "kind": CLUSTER, "metadata": {"name": double}, "spec": {}}
+    await asyncio.sleep(1.1)  # who joined first is told by stamps of whole seconds
+    await stage.user("host").create(kinds.KINDS[CLUSTER].ref("", double), body)
+    stage.happened("joined-twice")
+    try:
+        yield
+    finally:
+        await guests.drop(stage, "host", kinds.KINDS[CLUSTER].ref("", double))
+
+
+@contextlib.asynccontextmanager
+async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """A cluster leaves the fleet and joins again, while a workload of its own is scaled down and up."""
+    async with guests.guest(stage, "left-and-back", 6) as own:
+        await guests.until(own.expanded, guests.PLACED_S)
+        name = rng.choice(own.holders() or list(stage.members))
+        joined = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name))
+        if joined is None:
+            yield
+            return
+        await own.scale(2)
+        await asyncio.sleep(rng.uniform(0.0, 0.1))
+        left = leave(stage, name)
+        stage.happened("left-and-back")
+        await own.scale(rng.randint(1, 4))
+        try:
+            yield
+        finally:
+            join(stage, left)
+            await _clear_strangers(stage, name)
+
+
+async def _clear_strangers(stage: Stage, name: str) -> None:
+    """The operator who took the cluster out with work in it removes what belongs to nobody by now: its workload was
+    deleted while no decision could wait for this cluster."""
+    host = stage.federation.host
+    known = {found.obj["metadata"]["uid"] for kind in kinds.WORKLOADS for found in host.store.items(_info(host, kind))}
+    decided = host.store.items(_info(host, "PlacementDecision"))
+    known |= {found.obj["metadata"]["labels"][names.WORKLOAD_UID_LABEL] for found in decided}
+    for kind in sorted(kinds.WORKLOADS):
+        member = stage.federation.members[name]
+        for found in member.store.items(_info(member, kind)):
+            mark = kinds.verbs_of(kind).read_mark(found.obj)
+            if mark is not None and mark.workload_uid not in known:
+                await guests.drop(stage, name, kinds.KINDS[kind].ref(*found.key))
+
+
+@contextlib.asynccontextmanager
+async def restored(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """Every hub finds the host as a backup knew it some time ago, under the same identity; later the right one."""
+    backup = _copied(stage.federation.host)
+    async with guests.guest(stage, "host-restored", 3) as own:
+        await guests.until(own.expanded, guests.PLACED_S)
+        await asyncio.sleep(rng.uniform(0.5, 5.0))
+        old = stage.fresh("host")
+        _furnish(old, backup, stage.federation.host.uid)
+        async with _instead_of_the_host(stage, old):
+            stage.happened("host-restored")
+            yield
+
+
+@contextlib.asynccontextmanager
+async def wrong(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """Every hub finds another host, to which the same members are joined, and on which there is no workload."""
+    other = stage.fresh("host")
+    members = [found for found in _copied(stage.federation.host) if found[0] in (CLUSTER, "Secret", "Namespace")]
+    _furnish(other, members, "")
+    async with _instead_of_the_host(stage, other):
+        stage.happened("host-wrong")
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _instead_of_the_host(stage: Stage, other: EmbeddedCluster) -> AsyncIterator[None]:
+    """While this lasts hubs find `other` where the host was; they start anew at both ends, as after such a restore."""
+    for hub in stage.hubs:
+        stage.hold_down(hub)
+    await stage.put("host", other)
+    for hub in stage.hubs:
+        stage.let_up(hub)
+    try:
+        yield
+    finally:
+        for hub in stage.hubs:
+            stage.hold_down(hub)
+        await stage.put("host", stage.federation.host)
+        for hub in stage.hubs:
+            stage.let_up(hub)
+
+
+Copied = list[tuple[str, ObjectRef, Mapping[str, Any]]]
+
+
+def _copied(host: EmbeddedCluster) -> Copied:
+    """(kind, its reference, object) of what a backup of the host holds: everything that the federation reads."""
+    found: Copied = []
+    for kind in ("Namespace", "Secret", "Lease", *_HOST_HOLDS, *kinds.WORKLOADS):
+        info = _info(host, kind)
+        for one in host.store.items(info):
+            ref = ObjectRef(one.obj["apiVersion"], info.plural, *one.key, kind)
+            found.append((kind, ref, one.obj))
+    return found
+
+
+def _furnish(host: EmbeddedCluster, backup: Iterable[tuple[str, ObjectRef, Mapping[str, Any]]], uid: str) -> None:
+    """Puts a backup into a new host. `uid` becomes its identity; "" leaves it its own, and every object a new uid."""
+    if uid:
+        spaces = _info(host, "Namespace")
+        system = host.store.get(spaces, "", "kube-system")
+        assert system is not None
+        host.store.forget(spaces)
+        host.store.create(spaces, {**system.obj, "metadata": {**system.obj["metadata"], "uid": uid}})
+    for kind, ref, obj in backup:
+        info = _info(host, kind)
+        if host.store.get(info, ref.namespace, ref.name) is not None:
+            continue
+        dropped = () if uid else ("uid",)
+        meta = {name: value for name, value in obj["metadata"].items() if name not in dropped}
+        host.store.create(info, {**obj, "metadata": meta})
+
+
+_NATIVE = {
+    "Namespace": ("", "namespaces"),
+    "Secret": ("", "secrets"),
+    "Lease": ("coordination.k8s.io", "leases"),
+}
+
+
+def _info(cluster: EmbeddedCluster, kind: str) -> Any:
+    if kind in _NATIVE:
+        return cluster.registry.get(*_NATIVE[kind])
+    return cluster.registry.get(kinds.KINDS[kind].group, kinds.KINDS[kind].plural)
+
+
+ROWS = (
+    Episode(
+        "cluster-made-anew",
+        "F35",
+        "one member's address",
+        "after 16 to 60 s the old cluster is back, or an operator joins the new one",
+        made_anew,
+        (16.0, 60.0),
+    ),
+    Episode(
+        "joined-twice",
+        "F36",
+        "one member",
+        "the second MemberCluster is removed after 5 to 40 s",
+        joined_twice,
+        (5.0, 40.0),
+    ),
+    Episode(
+        "host-restored",
+        "F51",
+        "the host, as hubs find it",
+        "the right host is back after 5 to 40 s",
+        restored,
+        (5.0, 40.0),
+    ),
+    Episode(
+        "host-wrong",
+        "F51",
+        "the host, as hubs find it",
+        "the right host is back after 5 to 40 s",
+        wrong,
+        (5.0, 40.0),
+    ),
+    Episode(
+        "left-and-back",
+        "F55",
+        "one member and a service of its own",
+        "it joins again after 0.5 to 20 s",
+        left_and_back,
+        (0.5, 20.0),
+    ),
+)

@@ -1,0 +1,104 @@
+"""What the rows about whole clusters promise: a cluster is what it was joined as, and what is not heard is not lost."""
+
+import asyncio
+
+from federator.api import kinds
+from federator.embedded.faults import clusters
+from tests.simulation import solo
+from tests.simulation.invariants import all_of
+from tests.simulation.script import SERVICE
+from tests.simulation.world import World
+
+
+def _slices(world: World, cluster: str) -> int:
+    """How many slices stand at the address of a cluster."""
+    found = all_of(world.facing(cluster), SERVICE)
+    return len([obj for obj in found if kinds.verbs_of(SERVICE).read_mark(obj) is not None])
+
+
+async def _told(world: World, cluster: str, reason: str, within_s: float) -> None:
+    deadline = world.federation.clock.monotonic() + within_s
+    while solo.conditions(solo.one_of(world, "MemberCluster", cluster))["Ready"][1] != reason:
+        assert world.federation.clock.monotonic() < deadline, f"{cluster} is not {reason}"
+        await asyncio.sleep(0.5)
+
+
+def test_a_cluster_made_anew_is_not_the_one_that_was_joined_and_gets_nothing() -> None:
+    async def story(world: World) -> None:
+        before = solo.shares(world)
+        async with solo.happening(world, "cluster-made-anew", draw=3):
+            anew = next(name for name in world.members if world.facing(name) is not world.federation.members[name])
+            await _told(world, anew, "IdentityChanged", within_s=60)
+            for hub in world.hubs:
+                world.kill(hub)
+            await asyncio.sleep(60)
+            assert solo.conditions(solo.one_of(world, "MemberCluster", anew))["Ready"][1] == "IdentityChanged"
+            assert _slices(world, anew) == 0
+            assert solo.shares(world) == before
+
+    solo.tell(story)
+
+
+def test_a_cluster_made_anew_and_joined_again_in_one_go_gets_its_share_anew() -> None:
+    async def story(world: World) -> None:
+        new = world.fresh("a")
+        await world.put("a", new)
+        await world.replace("a", new)
+        world.kill("member-a")
+        clusters.rejoin(world, "a")
+        await solo.settled(world)
+        assert _slices(world, "a") == len([name for name, counts in solo.shares(world).items() if "a" in counts]) > 0
+
+    solo.tell(story)
+
+
+def test_the_second_cluster_object_of_one_cluster_gets_nothing_and_the_first_keeps_all() -> None:
+    async def story(world: World) -> None:
+        before = solo.shares(world)
+        async with solo.happening(world, "joined-twice"):
+            await asyncio.sleep(30)
+            double = next(name for name in ("0-double", "z-double") if name in world.federation.aliases)
+            ready = solo.conditions(solo.one_of(world, "MemberCluster", double))["Ready"]
+            assert ready[0] == "False"
+            message = solo.one_of(world, "MemberCluster", double)["status"]["conditions"][0]["message"]
+            assert "the same cluster as" in message
+            assert solo.shares(world) == before
+
+    solo.tell(story)
+
+
+def test_nothing_is_deleted_in_members_while_the_host_is_another_one() -> None:
+    for row in ("host-restored", "host-wrong"):
+
+        async def story(world: World, row: str = row) -> None:
+            deleted: list[str] = []
+            world.listeners.append(
+                lambda sent: (
+                    deleted.append(sent.text())
+                    if sent.request.method == "DELETE" and sent.process in world.hubs and sent.cluster != "host"
+                    else None
+                )
+            )
+            before = solo.shares(world)
+            async with solo.happening(world, row):
+                await asyncio.sleep(60)
+                assert not deleted
+                held = {name: counts for name, counts in solo.shares(world).items() if name in before}
+                assert held == before
+
+        solo.tell(story)
+
+
+def test_a_cluster_that_left_with_copies_in_it_has_none_of_a_workload_that_is_deleted_after_it_is_back() -> None:
+    async def story(world: World) -> None:
+        async with solo.happening(world, "left-and-back"):
+            await asyncio.sleep(5)
+        await asyncio.sleep(20)
+        left = [name for name in world.members for obj in all_of(world.clusters[name], SERVICE) if _guest(obj)]
+        assert not left
+
+    solo.tell(story)
+
+
+def _guest(obj: solo.Obj) -> bool:
+    return str(obj["metadata"]["name"]) == "guest"
