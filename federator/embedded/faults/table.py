@@ -2,7 +2,17 @@
 
 from collections.abc import Mapping
 
-from federator.embedded.faults import clusters, leases, objects, partitions, processes, requests, timing, watches
+from federator.embedded.faults import (
+    clusters,
+    deletions,
+    leases,
+    objects,
+    partitions,
+    processes,
+    requests,
+    timing,
+    watches,
+)
 from federator.embedded.faults.rows import Episode, Fault, RequestFault
 
 
@@ -19,6 +29,7 @@ _ROWS: tuple[Fault, ...] = (
     *leases.ROWS,
     *timing.ROWS,
     *clusters.ROWS,
+    *deletions.ROWS,
 )
 
 FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted(_ROWS, key=_number)}
