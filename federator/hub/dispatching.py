@@ -20,7 +20,7 @@ from federator.hub.writing import SliceWriter
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
-from federator.model import shards
+from federator.model import names, shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
@@ -59,7 +59,7 @@ class Dispatching:
         found = self.queues.get(member.name)
         if found is None:
             found = self.queues[member.name] = WorkQueue(
-                f"dispatch-{member.name}", rng=self.rng, metrics=self.state.metrics
+                f"dispatch-{member.name}", rng=self.rng, group=names.namespace_of, metrics=self.state.metrics
             )
         return found
 

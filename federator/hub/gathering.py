@@ -21,7 +21,7 @@ from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
-from federator.model import diffs
+from federator.model import diffs, names
 from federator.model.ask import Unit
 from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
@@ -52,7 +52,9 @@ class Gathering:
         self.dispatching = dispatching
         self.events = events
         self.clock = clock
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue("gathering", rng=rng, metrics=state.metrics)
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
+            "gathering", rng=rng, group=names.namespace_of, metrics=state.metrics
+        )
         self._not_before: dict[WorkloadKey, float] = {}
         """Monotonic time before which an unsettled status of this workload is not written."""
         state.signals.to_fold.append(self.queue.add)
@@ -218,7 +220,7 @@ class Gathering:
         # The version keeps this from landing on a re-creation of the same name: for a status, API servers take the
         # uid from the object that is there, and do not compare.
         step = Patch(ref, {"status": patch}, "status", uid=workload.uid, resource_version=workload.resource_version)
-        outcome = await self.host.apply(step, key)
+        outcome = await self.host.apply(step, key.namespace)
         if isinstance(outcome.error, errors.NotFound):
             return
         if outcome.error is not None:

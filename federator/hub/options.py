@@ -51,6 +51,8 @@ class HubOptions:
     """Beyond that: thousandths of all slices that go in a minute when many workloads vanish; 1000: no limit."""
     batch_size: int = 256
     """Workloads decided on one snapshot at most; a larger batch would hold the event loop for too long."""
+    batches_at_once: int = 4
+    """Batches whose decisions are being written side by side: what is new need not wait for the writes before it."""
     batch_linger_s: float = 0.005
     """How long placing waits for company before it takes a batch: one snapshot then serves many asks."""
     host_writes_in_flight: int = 32

@@ -1,6 +1,7 @@
 """Placing: takes a batch of keys, one snapshot and its ledger, and writes the decisions.
 
-One batch runs at a time, because room and quota are shared by everybody. The core decides; this file gathers its
+One batch is decided at a time, because room and quota are shared by everybody; its decisions are booked before the next
+is looked at, so that several may be written side by side. The core decides; this file gathers its
 inputs, writes what changed with a version check, and on a conflict simply takes the key again. A decision is on the
 host before any member hears of it.
 """
@@ -24,6 +25,7 @@ from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
+from federator.model import names
 from federator.model.ask import Ask, Policy
 from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
@@ -54,7 +56,9 @@ class Placing:
         self.host = host
         self.events = events
         self.clock = clock
-        self.queue: WorkQueue[WorkloadKey] = WorkQueue("placing", rng=rng, metrics=state.metrics)
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
+            "placing", rng=rng, group=names.namespace_of, metrics=state.metrics
+        )
         self.waiting: dict[WorkloadKey, Waiting] = {}
         """Workloads that lack something, and what news could help them."""
         self._attempts: dict[WorkloadKey, int] = {}
@@ -64,7 +68,9 @@ class Placing:
 
     async def run(self) -> None:
         options = self.state.options
-        await self.queue.run_batches(self.turn, most=options.batch_size, linger_s=options.batch_linger_s)
+        await self.queue.run_batches(
+            self.turn, most=options.batch_size, linger_s=options.batch_linger_s, at_once=options.batches_at_once
+        )
 
     def wake(self, change: Change) -> None:
         """Room, quota or membership changed: those whom it could help are decided again."""
@@ -282,7 +288,7 @@ class Placing:
             self.state.signals.fold(key)
             return True
         try:
-            async with self.host.lane.slot(key):
+            async with self.host.lane.slot(key.namespace):
                 obj = await self._write(item, decision)
         except errors.ApiError as trouble:
             if not waves.charge_kept(one, trouble):

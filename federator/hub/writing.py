@@ -199,7 +199,7 @@ async def _done(member: Member, step: Step, key: WorkloadKey) -> Mapping[str, An
     """Carries a step out in the member's lane; raises what went wrong."""
     if member.applier is None:
         raise errors.Unreachable(f"{member.name}: there is no connection")
-    outcome = await member.applier.apply(step, key)
+    outcome = await member.applier.apply(step, key.namespace)
     if outcome.error is not None:
         raise outcome.error
     return outcome.obj or {}

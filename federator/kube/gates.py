@@ -32,3 +32,11 @@ async def place_in(gate: asyncio.Semaphore | None) -> AsyncIterator[None]:
     finally:
         timer.cancel()
         give_up()
+
+
+async def set_within(event: asyncio.Event, within_s: float) -> bool:
+    """Waits for the event, `within_s` seconds at most; tells whether it is set."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(within_s):
+            await event.wait()
+    return event.is_set()

@@ -35,11 +35,46 @@ class QueueMeter(Protocol):
     def queue_failed(self, queue: str, error: str) -> None: ...
 
 
+class Turns(Generic[K]):
+    """Keys in the order of their turns: groups take turns, within a group first come, first served."""
+
+    __slots__ = ("_count", "_group", "_groups")
+
+    def __init__(self, group: Callable[[K], Hashable] | None) -> None:
+        self._group = group
+        self._groups: collections.OrderedDict[Hashable, collections.deque[K]] = collections.OrderedDict()
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def append(self, key: K) -> None:
+        group = self._group(key) if self._group is not None else None
+        keys = self._groups.get(group)
+        if keys is None:
+            keys = self._groups[group] = collections.deque()
+        keys.append(key)
+        self._count += 1
+
+    def popleft(self) -> K:
+        """The next key. Raises StopIteration when there is none."""
+        group = next(iter(self._groups))
+        keys = self._groups[group]
+        key = keys.popleft()
+        if keys:
+            self._groups.move_to_end(group)
+        else:
+            del self._groups[group]
+        self._count -= 1
+        return key
+
+
 class WorkQueue(Generic[K]):
     """Keys to be worked on. Bounded by the number of distinct keys, whatever the number of signals.
 
-    `base_s`, `cap_s`: first and longest wait of a key after transient failures; `stuck_s`: the least wait after a
-    failure that trying again does not help by itself.
+    `group` makes it fair: keys of one group that has many wait for each other, not those of other groups. `base_s`,
+    `cap_s`: first and longest wait of a key after transient failures; `stuck_s`: the least wait after a failure that
+    trying again does not help by itself.
     """
 
     def __init__(
@@ -47,6 +82,7 @@ class WorkQueue(Generic[K]):
         name: str,
         *,
         rng: random.Random,
+        group: Callable[[K], Hashable] | None = None,
         base_s: float = 0.05,
         cap_s: float = 60.0,
         stuck_s: float = 5.0,
@@ -60,7 +96,7 @@ class WorkQueue(Generic[K]):
         self._cap_s = cap_s
         self._stuck_s = stuck_s
         self._metrics = metrics
-        self._ready: collections.deque[K] = collections.deque()
+        self._ready: Turns[K] = Turns(group)
         self._waiting: dict[K, float] = {}  # in `_ready`, with the time of the first signal
         self._signalled_last = 0.0
         self._running: dict[K, float] = {}
@@ -177,9 +213,18 @@ class WorkQueue(Generic[K]):
                 group.create_task(self._work(handler), name=f"queue {self.name} worker {number}")
 
     async def run_batches(
-        self, handler: Callable[[Sequence[K]], Awaitable[Answer]], *, most: int, linger_s: float = 0.0
+        self, handler: Callable[[Sequence[K]], Awaitable[Answer]], *, most: int, linger_s: float = 0.0, at_once: int = 1
     ) -> None:
-        """Serves batches of keys, one batch at a time, until cancelled. A failed batch backs off all of its keys."""
+        """Serves batches of keys until cancelled, `at_once` of them side by side. A failed batch backs off all of its
+        keys."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(at_once):
+                working = self._work_batches(handler, most, linger_s)
+                group.create_task(working, name=f"queue {self.name} batches {number}")
+
+    async def _work_batches(
+        self, handler: Callable[[Sequence[K]], Awaitable[Answer]], most: int, linger_s: float
+    ) -> None:
         while True:
             batch = await self.take_batch(most, linger_s)
             try:

@@ -118,7 +118,8 @@ class Reflector(Generic[T]):
                 if self._wanted is None or self._wanted.is_set():
                     await self._watch()
                 else:
-                    await self._linger(self._wanted)
+                    wait_s = LOOK_AGAIN_S * self._rng.uniform(0.9, 1.1)
+                    self._stale = not await gates.set_within(self._wanted, wait_s)
             except errors.Expired as exc:
                 self._note("expired", exc, failing=False)
                 self._stale = True
@@ -266,14 +267,6 @@ class Reflector(Generic[T]):
             await stream.close()
         self._judge(begun)
         await self._after_end()
-
-    async def _linger(self, wanted: asyncio.Event) -> None:
-        """Waits until a watch is wanted, or it is time to look again."""
-        try:
-            async with asyncio.timeout(LOOK_AGAIN_S * self._rng.uniform(0.9, 1.1)):
-                await wanted.wait()
-        except TimeoutError:
-            self._stale = True
 
     def _judge(self, begun: float) -> None:
         """Did the watch end as soon as it began?"""

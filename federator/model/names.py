@@ -36,6 +36,11 @@ class WorkloadKey:
         return f"{self.kind}/{self.namespace}/{self.name}"
 
 
+def namespace_of(key: WorkloadKey) -> str:
+    """By what the work of one user is told from that of others."""
+    return key.namespace
+
+
 def key(kind: str, namespace: str, name: str) -> WorkloadKey:
     """A key for rows that are kept: its texts are shared with all others of the same object."""
     return WorkloadKey(sharing.text(kind), sharing.text(namespace), sharing.text(name))

@@ -49,6 +49,7 @@ ROWS: tuple[Row, ...] = (
     Row("S1p", "real", "PinterestServices x 3 until every Deployment exists", Against.FLOOR, 1.8, "s"),
     Row("T1", "truth", "decided copies that the real schedulers did not bind within 60 s", Against.MOST, 0.5, "%"),
     Row("T1r", "truth", "asks refused although the real schedulers bind more", Against.MOST, 2.0, "%"),
+    Row("T2", "backlog", "p99 of a user's change behind 10,000 others; floor: idle p99", Against.FLOOR, 1.5, "ms"),
     Row("T3", "storm", "1,000 roll-outs x 20 members: status writes per workload", Against.MOST, 1.0, "1/s"),
     Row("T3lag", "storm", "the same: lag of the hub's loop, p99", Against.MOST, 50.0, "ms"),
     Row("I1", "ingest", "watch events into the store; floor: decoding them", Against.FLOOR, 3.0, "us"),

@@ -3,6 +3,7 @@
 import asyncio
 import collections
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -370,3 +371,35 @@ def test_delays_that_uvloop_rounds_to_nothing_are_kept():
         return {await work.get() for _ in "abc"}
 
     assert uvloop.run(story()) == set("abc")
+
+
+@on_virtual_time
+async def test_one_of_few_keys_of_a_group_does_not_wait_for_the_many_of_another() -> None:
+    work: WorkQueue[str] = WorkQueue("fair", rng=random.Random(1), group=lambda key: key[0])
+    for number in range(100):
+        work.add(f"a{number}")
+    work.add("b0")
+    work.add("b1")
+
+    assert await work.take_batch(5) == ["a0", "b0", "a1", "b1", "a2"]
+    assert len(work) == 97
+
+
+@on_virtual_time
+async def test_batches_side_by_side_do_not_wait_for_each_other() -> None:
+    begun: list[list[str]] = []
+
+    async def handler(keys: Sequence[str]) -> None:
+        begun.append(list(keys))
+        await asyncio.sleep(60)
+
+    work: WorkQueue[str] = WorkQueue("side", rng=random.Random(1))
+    for key in "abcde":
+        work.add(key)
+    task = asyncio.create_task(work.run_batches(handler, most=2, at_once=2))
+    await asyncio.sleep(1)
+    assert begun == [["a", "b"], ["c", "d"]]
+    await asyncio.sleep(60)
+    assert begun == [["a", "b"], ["c", "d"], ["e"]]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
