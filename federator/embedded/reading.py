@@ -6,6 +6,7 @@ chunk to its last, rebuilt from the store's history.
 
 import base64
 import binascii
+import bisect
 from typing import Any
 
 import msgspec
@@ -61,7 +62,7 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
         # Lists of custom resources always say it.
         metadata["continue"] = ""
     if after is not None:
-        revisions = [revision for revision in revisions if revision.key > after]
+        revisions = revisions[bisect.bisect_right(revisions, after, key=lambda revision: revision.key) :]
     if request.param("resourceVersion") == "0" and not request.param("continue"):
         # Answered from the cache, which does not cut lists into chunks.
         limit = 0

@@ -87,10 +87,12 @@ class Subscription:
 class Shelf:
     """All objects of one resource, with the recent history that watches resume from."""
 
-    __slots__ = ("callbacks", "events", "floor", "spaces")
+    __slots__ = ("_ordered", "callbacks", "events", "floor", "spaces")
 
     def __init__(self, floor: int) -> None:
         self.spaces: dict[str, dict[str, Revision]] = {}
+        self._ordered: list[Revision] | None = None
+        """Everything in order, as long as nothing changes: a list read in chunks is not sorted for each of them."""
         self.events: list[Event] = []
         self.callbacks: list[Callback] = []
         self.floor = floor
@@ -101,6 +103,8 @@ class Shelf:
         return None if space is None else space.get(key[1])
 
     def keep(self, event: Event, limit: int) -> None:
+        """Takes note of a change that was just made."""
+        self._ordered = None
         events = self.events
         events.append(event)
         if len(events) > 2 * limit:
@@ -116,7 +120,11 @@ class Shelf:
 
     def items(self, namespace: str | None) -> "list[Revision]":
         """Current versions ordered by (namespace, name)."""
-        return ordered(self.spaces, namespace)
+        if namespace is not None:
+            return ordered(self.spaces, namespace)
+        if self._ordered is None:
+            self._ordered = ordered(self.spaces, None)
+        return self._ordered.copy()
 
 
 def ordered(spaces: dict[str, dict[str, Revision]], namespace: str | None) -> list[Revision]:
