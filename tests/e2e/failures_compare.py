@@ -53,6 +53,7 @@ class Asked:
         path = f"{self._path(kind)}/{name}/scale"
         found = self.ground.ask("host", path)
         found["spec"]["replicas"] = replicas
+        del found["metadata"]["resourceVersion"]  # as `kubectl scale` asks: whatever else has changed meanwhile
         self.ground.ask("host", path, "PUT", found)
         self.wanted[kind, name] = replicas
 
