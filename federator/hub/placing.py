@@ -219,10 +219,7 @@ class Placing:
             finished=item.workload.progress().done,
         )
         if overtaken:
-            # Above whatever the members hold of the lost ones.
-            anew = restored.stale(self.state, item.workload)
-            shares = tuple(dataclasses.replace(one, seq=seq) if one.cluster in anew else one for one in decision.shares)
-            decision = dataclasses.replace(decision, seq=seq, shares=shares)
+            decision = restored.numbered(self.state, item.workload, decision, seq)
         return in_pieces(_not_below(decision, item.record), {one.cluster: one.ranges for one in held})
 
     def _host_would_run_it(self, item: Due, as_of: float) -> Decision:

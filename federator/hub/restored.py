@@ -17,7 +17,7 @@ from federator.hub.state import HubState
 from federator.hub.workloads import Workload
 from federator.model import shards
 from federator.model.ask import Unit
-from federator.model.decision import Share
+from federator.model.decision import Decision, Share
 from federator.model.names import WorkloadKey
 
 STALE = "StaleSlice"
@@ -41,10 +41,13 @@ def is_stale(seen: SliceSeen) -> bool:
     return observed.reason == STALE and observed.observed_generation >= observed.generation
 
 
-def stale(state: HubState, workload: Workload) -> frozenset[str]:
-    """The clusters whose share needs a new seq, whatever it says."""
+def numbered(state: HubState, workload: Workload, decision: Decision, seq: int) -> Decision:
+    """The decision with a seq above whatever the members hold of the lost ones, and so the shares of clusters that
+    refuse theirs."""
     found = state.slices_with_uid(workload.key, workload.uid)
-    return frozenset(seen.cluster for seen in found if is_stale(seen))
+    anew = {seen.cluster for seen in found if is_stale(seen)}
+    shares = tuple(replace(share, seq=seq) if share.cluster in anew else share for share in decision.shares)
+    return replace(decision, seq=seq, shares=shares)
 
 
 def is_later(state: HubState, workload: Workload, seen: SliceSeen) -> bool:
