@@ -9,11 +9,14 @@ from pathlib import Path
 
 import uvloop
 
+from federator.embedded.federation import Federation
 from federator.kube.clock import RealClock
 from tests.bench import fleets, served, standins
 from tests.bench.harness import Result
 
 LINGER_S = 15.0
+WITHIN_S = 300.0
+"""All members are ready and reported by then, or there is no reading."""
 
 
 def measure(_wanted: frozenset[str], scale: float) -> Iterator[Result]:
@@ -36,22 +39,30 @@ async def _run(count: int, room: Path) -> Result:
         begun = time.perf_counter()
         await hub.start()
         try:
-            await hub.until_ready(300.0)
+            await hub.until_ready(WITHIN_S)
             ready_s = time.perf_counter() - begun
+            while _heard(federation) < count and time.perf_counter() - begun < WITHIN_S:  # noqa: ASYNC110
+                await asyncio.sleep(0.5)
+            all_s = time.perf_counter() - begun
             await asyncio.sleep(LINGER_S)
             memory = hub.memory_mb
         finally:
             await hub.stop()
-    heard = sum(
-        ((found.obj.get("status") or {}).get("summary") == "Ready")
-        for found in federation.host.store.items(
-            federation.host.registry.get("federation.pinterest.com", "memberclusters")
-        )
-    )
+    heard = _heard(federation)
     notes = {
         "members": count,
         "members_ready": heard,
+        "seconds_to_all_ready": round(all_s, 1),
         "seconds_to_ready": round(ready_s, 1),
         "seconds_to_set_up": round(made_s, 1),
     }
-    return Result("M3", ours=memory, notes=notes)
+    failed = "" if heard == count else f"only {heard} of {count} members were ready within {WITHIN_S:.0f} s"
+    return Result("M3", ours=memory, notes=notes, failed=failed)
+
+
+def _heard(federation: Federation) -> int:
+    """Members that the hub says are ready."""
+    resource = federation.host.registry.get("federation.pinterest.com", "memberclusters")
+    return sum(
+        (found.obj.get("status") or {}).get("summary") == "Ready" for found in federation.host.store.items(resource)
+    )
