@@ -146,6 +146,12 @@ class Store:
             return Revision(_dressed(obj, metadata), self.revision)
         return self._commit(shelf, resource, key, ADDED, obj, metadata, None)
 
+    def restore(self, resource: ResourceInfo, obj: JsonObject) -> Revision:
+        """Puts an object back as a backup has it, with its uid, times and generation; only its version is a new one."""
+        metadata = dict(obj["metadata"])
+        key = (metadata.get("namespace", ""), metadata["name"])
+        return self._commit(self._shelf(resource), resource, key, ADDED, obj, metadata, None)
+
     def update(
         self,
         resource: ResourceInfo,

@@ -5,6 +5,7 @@ Each keeps its own small memory per life of a process and adds a sentence to `fo
 
 import collections
 import json
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from federator.api import kinds
@@ -132,3 +133,31 @@ class Quiet:
     def __call__(self, sent: Sent) -> None:
         if self.listening and sent.writes and not sent.heartbeat:
             self.found.append(f"{self.name}: {sent.text()} {sent.request.body[:300]!r}")
+
+
+class OnlyWhomWeKnow:
+    """17: a life of a hub that has read another identity at a member's address than the host has recorded sends nothing
+    with a body there."""
+
+    name = "17 identity"
+    SETTLE_S = 1.0
+    """What was under way when it learned."""
+
+    def __init__(self, answering: Callable[[str], str], recorded: Callable[[str], str]) -> None:
+        """`answering(cluster)`: the uid of what stands at the address; `recorded`: that of the MemberCluster."""
+        self.found: list[str] = []
+        self._answering = answering
+        self._recorded = recorded
+        self._knows_since: dict[tuple[str, str, str], float] = {}
+
+    def __call__(self, sent: Sent) -> None:
+        if not is_hub(sent.process) or sent.cluster == "host":
+            return
+        answering, recorded = self._answering(sent.cluster), self._recorded(sent.cluster)
+        if not recorded or answering == recorded:
+            return
+        known = sent.life.name, sent.cluster, answering
+        if sent.request.path == "/api/v1/namespaces/kube-system" and sent.status == 200:
+            self._knows_since.setdefault(known, sent.at_s)
+        elif sent.request.body and sent.at_s > self._knows_since.get(known, sent.at_s) + self.SETTLE_S:
+            self.found.append(f"{self.name}: {sent.text()} goes to {answering}, {recorded} was joined")

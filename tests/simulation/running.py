@@ -135,7 +135,14 @@ class Run:
         self.quiet = conduct.Quiet()
         self.loops = conduct.NoHotLoop()
         self.one_leader = conduct.OneLeader()
-        self.watchers: list[conduct.Watcher] = [self.quiet, self.loops, conduct.NoDeleteOnDoubt(), self.one_leader]
+        identity = conduct.OnlyWhomWeKnow(lambda name: self.world.facing(name).uid, self.world.recorded)
+        self.watchers: list[conduct.Watcher] = [
+            self.quiet,
+            self.loops,
+            conduct.NoDeleteOnDoubt(),
+            self.one_leader,
+            identity,
+        ]
         self.world.senders.append(self.one_leader.sending)
         self.world.listeners += [self._watch(one) for one in self.watchers]
         self.errors = Errors(self.world.say)

@@ -2,9 +2,13 @@
 
 import asyncio
 
+import pytest
+
 from federator.api import kinds
 from federator.embedded.faults import clusters
-from tests.simulation import solo
+from federator.embedded.faults.requests import CannedResponse
+from federator.kube.transport import Request, Response, Transport
+from tests.simulation import running, solo
 from tests.simulation.invariants import all_of
 from tests.simulation.script import SERVICE
 from tests.simulation.world import World
@@ -98,6 +102,38 @@ def test_a_cluster_that_left_with_copies_in_it_has_none_of_a_workload_that_is_de
         assert not left
 
     solo.tell(story)
+
+
+class _Liar:
+    """Hides from a hub that another cluster answers: its first answer about the identity is given for ever."""
+
+    def __init__(self, inner: Transport, first: dict[str, CannedResponse], cluster: str) -> None:
+        self.inner = inner
+        self.first = first
+        self.cluster = cluster
+
+    async def request(self, request: Request) -> Response:
+        response = await self.inner.request(request)
+        if request.path != "/api/v1/namespaces/kube-system":
+            return response
+        told = CannedResponse(response.status, await response.read(1 << 20), response.headers)
+        return self.first.setdefault(self.cluster, told)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def test_a_hub_that_does_not_mind_who_answers_is_caught() -> None:
+    async def story(world: World) -> None:
+        await solo.settled(world)
+        async with solo.happening(world, "cluster-made-anew", draw=3):
+            await asyncio.sleep(60)
+
+    first: dict[str, CannedResponse] = {}
+    plant = running.Plant(between=lambda process, cluster, inner: _Liar(inner, first, cluster))
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(solo.world(), plant, running.Course(solo.BEGINNING, story=story))
+    assert any(text.startswith("17 identity") for text in caught.value.breaches), caught.value.breaches[:5]
 
 
 def _guest(obj: solo.Obj) -> bool:

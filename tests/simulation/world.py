@@ -195,6 +195,15 @@ class World:
         """The present life of a process, or its last one."""
         return self.lives[process]
 
+    def recorded(self, cluster: str) -> str:
+        """The identity that the host, as hubs find it, has recorded for a member; "" for none."""
+        host = self.facing("host")
+        found = host.store.get(host.registry.get("federation.pinterest.com", "memberclusters"), "", cluster)
+        if found is None:
+            return ""
+        spec, status = found.obj.get("spec") or {}, found.obj.get("status") or {}
+        return str(spec.get("clusterUID") or status.get("clusterUID") or "")
+
     def leader(self) -> str:
         """The hub that acts; "" while there is none."""
         running = self.federation.processes

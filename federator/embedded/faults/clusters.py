@@ -104,8 +104,8 @@ async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
 
 
 async def _clear_strangers(stage: Stage, name: str) -> None:
-    """The operator who took the cluster out with work in it removes what belongs to nobody by now: its workload was
-    deleted while no decision could wait for this cluster."""
+    """An operator removes what belongs to nobody by now: work whose workload was deleted while the cluster was out of
+    the fleet, or which another host had put there. The hub reports such slices, and leaves them alone without proof."""
     host = stage.federation.host
     known = {found.obj["metadata"]["uid"] for kind in kinds.WORKLOADS for found in host.store.items(_info(host, kind))}
     decided = host.store.items(_info(host, "PlacementDecision"))
@@ -157,6 +157,8 @@ async def _instead_of_the_host(stage: Stage, other: EmbeddedCluster) -> AsyncIte
         for hub in stage.hubs:
             stage.hold_down(hub)
         await stage.put("host", stage.federation.host)
+        for member in stage.members:
+            await _clear_strangers(stage, member)
         for hub in stage.hubs:
             stage.let_up(hub)
 
@@ -187,9 +189,11 @@ def _furnish(host: EmbeddedCluster, backup: Iterable[tuple[str, ObjectRef, Mappi
         info = _info(host, kind)
         if host.store.get(info, ref.namespace, ref.name) is not None:
             continue
-        dropped = () if uid else ("uid",)
-        meta = {name: value for name, value in obj["metadata"].items() if name not in dropped}
-        host.store.create(info, {**obj, "metadata": meta})
+        if uid:
+            host.store.restore(info, dict(obj))
+        else:
+            meta = {name: value for name, value in obj["metadata"].items() if name != "uid"}
+            host.store.create(info, {**obj, "metadata": meta})
 
 
 _NATIVE = {
