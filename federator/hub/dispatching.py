@@ -117,13 +117,20 @@ class Dispatching:
             await self.writer.verify(member, workload, record, seen)
         action = self.plan(workload, record).get(member.name)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
-        held = self.holding.setdefault(key, set())
-        (held.add if waits else held.discard)(member.name)
-        if not held:
-            self.holding.pop(key, None)
+        self._note_hold(key, member.name, waits)
         if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
-            if again := await self._do(member, workload, record, action):
+            try:
+                again = await self._do(member, workload, record, action)
+            except errors.ApiError:
+                # The queue tries again by itself, later each time: that others move is no reason to knock sooner.
+                self._note_hold(key, member.name, waits=False)
+                raise
+            if again is not None:
                 return again
+            if self._overtaken(workload, record):
+                # A new decision without this cluster told only the clusters it names and those seen to hold a slice:
+                # what was made here meanwhile is nobody's but ours to look at again.
+                self.queue_of(member).add(key)
         else:
             self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
@@ -133,6 +140,17 @@ class Dispatching:
         record = self.state.record_of(workload)
         share = record.share_of(member.name) if record is not None else None
         return self.writer.standing(member, workload, share, seen)
+
+    def _note_hold(self, key: WorkloadKey, cluster: str, waits: bool) -> None:
+        held = self.holding.setdefault(key, set())
+        (held.add if waits else held.discard)(cluster)
+        if not held:
+            self.holding.pop(key, None)
+
+    def _overtaken(self, workload: Workload, record: Record) -> bool:
+        """Whether another decision, or another state of the workload, has come since this turn read them."""
+        now = self.state.workloads.get(workload.key)
+        return now is not workload or self.state.record_of(now) is not record
 
     def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
         fleet = self.state.options.fleet

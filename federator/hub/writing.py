@@ -169,7 +169,7 @@ class SliceWriter:
 
     async def _ensure_namespace(self, member: Member, namespace: str) -> None:
         """Makes the namespace if it is not there. Ours is marked; one that is there already is taken as it is."""
-        if member.client is None:
+        if member.client is None or namespace in member.namespaces:
             return
         ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
         labels = {names.FLEET_LABEL: self.state.options.fleet}

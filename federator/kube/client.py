@@ -325,7 +325,7 @@ class Client:
             "preconditions": conditions,
         }
         options: Query = (("dryRun", "All"),) if dry_run else ()
-        return await self._write("delete", "DELETE", ref, paths.single(ref), body, options=options)
+        return await self._write("delete", "DELETE", ref, paths.single(ref), body, options=options, stored=False)
 
     async def close(self) -> None:
         """Closes the transport."""
@@ -355,6 +355,7 @@ class Client:
         *,
         options: Query,
         content_type: str = "application/json",
+        stored: bool = True,
     ) -> dict[str, Any]:
         call = Call(
             verb,
@@ -366,4 +367,4 @@ class Client:
             {"content-type": content_type},
             self.timeout_s,
         )
-        return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call))
+        return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call), stored=stored)

@@ -199,15 +199,25 @@ def obj(body: bytes, what: str) -> dict[str, Any]:
     return value
 
 
-def single(body: bytes, name: str, what: str) -> dict[str, Any]:
-    """An object of Kubernetes (or a Status), and when `name` is given, none with another name."""
+def single(body: bytes, name: str, what: str, *, stored: bool = True) -> dict[str, Any]:
+    """An object of Kubernetes, and when `name` is given, none with another name.
+
+    `stored`: it must be one that a server holds, with a name and a uid; else a Status will do. Raises
+    `errors.Malformed`.
+    """
     found = obj(body, what)
     metadata = found.get("metadata")
     if not isinstance(metadata, dict):
         raise errors.Malformed(f"{what}: the answer is no object of Kubernetes.")
+    if name and stored and not all(_is_text(metadata.get(field)) for field in ("name", "uid")):
+        raise errors.Malformed(f"{what}: the answer is no object that an API server holds.")
     if name and metadata.get("name", name) != name:
         raise errors.Malformed(f"{what}: the answer is about another object.")
     return found
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and value != ""
 
 
 def page(body: bytes, what: str) -> Page:

@@ -5,6 +5,7 @@ should is not compared again until its digest or the wish changes; one that keep
 while (FAULTS F45-F47).
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -67,6 +68,8 @@ class _Verdict:
     uid: str
     live: str
     want: str
+    again_s: float
+    """When it is written once more, because the server made something else of the wish; infinity when it did not."""
 
 
 class Verdicts:
@@ -74,24 +77,41 @@ class Verdicts:
 
     def __init__(self, options: MemberOptions) -> None:
         self._verdicts: dict[NativeKey, _Verdict] = {}
+        self._again_after_s = options.futile_pause_s
         self._tries: Futility[NativeKey] = Futility(
             writes=options.futile_writes, window_s=options.futile_window_s, pause_s=options.futile_pause_s
         )
 
-    def holds(self, row: NativeRow, want: str) -> bool:
-        """Whether this very state was found good for this very wish."""
+    def holds(self, row: NativeRow, want: str, now_s: float) -> bool:
+        """Whether this very state was found good for this very wish, and is not to be tried again by now."""
         known = self._verdicts.get(row.key)
-        return known is not None and (known.uid, known.live, known.want) == (row.uid, row.live, want)
+        judged = known is not None and (known.uid, known.live, known.want) == (row.uid, row.live, want)
+        return judged and now_s < self.again_s(row.key)
 
-    def wish_changed(self, row: NativeRow, want: str) -> bool:
-        """Whether this state was good for another wish: then there is a difference, no need to look for it."""
+    def surely_differs(self, row: NativeRow, want: str) -> bool:
+        """Whether this state was good for another wish, or is not what was wished: then there is a difference, no need
+        to look for it."""
         known = self._verdicts.get(row.key)
-        return known is not None and (known.uid, known.live) == (row.uid, row.live) and known.want != want
+        if known is None or (known.uid, known.live) != (row.uid, row.live):
+            return False
+        return known.want != want or known.again_s < math.inf
 
-    def accept(self, row: NativeRow, want: str) -> None:
+    def again_s(self, key: NativeKey) -> float:
+        """When the object is to be written again though nothing changes; infinity for never."""
+        known = self._verdicts.get(key)
+        return known.again_s if known is not None else math.inf
+
+    def accept(self, row: NativeRow, want: str, again_s: float = math.inf) -> None:
         """This state is what the wish leads to; the bytes are not needed until it changes."""
-        self._verdicts[row.key] = _Verdict(row.uid, row.live, want)
+        self._verdicts[row.key] = _Verdict(row.uid, row.live, want, again_s)
         row.document = None
+
+    def answered(self, work: Work, answer: Mapping[str, Any], now_s: float) -> None:
+        """Whatever the server made of a wish is what it leads to here, webhooks and older definitions included (F47).
+        Where that lacks something, the wish is written once more after a while: they may be gone by then."""
+        row = rows.native_row(work.key[0], answer)
+        kept = work.key[0] == "Job" or diffs.covers(answer, _comparable(work.body))
+        self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s)
 
     def shown(self, row: NativeRow | None) -> bool:
         """Whether the caches show the state that was last accepted."""
@@ -183,9 +203,9 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
     if row.deleting:
         found.ending.append(key)
         return
-    if scene.verdicts.holds(row, want):
+    if scene.verdicts.holds(row, want, scene.now_s):
         return
-    step = _step(key, body, row, scene.verdicts.wish_changed(row, want))
+    step = _step(key, body, row, scene.verdicts.surely_differs(row, want))
     if step is None:
         scene.verdicts.accept(row, want)
     elif scene.verdicts.paused_until_s(key, want, scene.now_s):

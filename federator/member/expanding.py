@@ -5,6 +5,7 @@ Only slices that carry our fleet's mark are expanded (standalone: unmarked Pinte
 out is left in `results` for the roll-up; failures of writes raise, so that the queue tries again later.
 """
 
+import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from federator.expand import labels, natives
 from federator.kube import errors
 from federator.kube.applier import Applier, Outcome
 from federator.kube.clock import Clock
-from federator.member import comparing, jobs, references, results, rows
+from federator.member import comparing, jobs, references, results
 from federator.member.caches import CARRIED, Caches, native_ref
 from federator.member.comparing import Plan, Scene, Verdicts, Work
 from federator.member.options import MemberOptions
@@ -172,9 +173,9 @@ class Expander:
             outcome = await self._applier.apply(work.step, key)
             outcomes.append((work, outcome))
             if outcome.ok and work.want and outcome.obj is not None:
-                self._verdicts.written(work.key, work.want, self._clock.monotonic())
-                # Whatever the server made of it is what this wish leads to here: webhooks and defaults included.
-                self._verdicts.accept(rows.native_row(work.key[0], outcome.obj), work.want)
+                now_s = self._clock.monotonic()
+                self._verdicts.written(work.key, work.want, now_s)
+                self._verdicts.answered(work, outcome.obj, now_s)
             elif outcome.ok and not work.want:
                 self._verdicts.forget(work.key)
             if isinstance(outcome.error, errors.Unreachable | errors.Throttled):
@@ -202,7 +203,10 @@ class Expander:
         if not (plan.quiet and arrived):
             # Events of our own writes bring the next turn; this is for those that never come.
             return Revisit(row.key, self._options.recheck_s, "native objects are on their way")
-        return None
+        again_s = min((self._verdicts.again_s(one.key) for one in self._caches.natives_of(row.uid)), default=math.inf)
+        if again_s == math.inf:
+            return None
+        return Revisit(row.key, max(again_s - self._clock.monotonic(), 0.0), "the cluster changed a native object")
 
     def _refuse(self, row: SliceRow, refused: Refused) -> None:
         """Natives stay as they are; the slice says why."""

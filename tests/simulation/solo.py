@@ -12,13 +12,13 @@ from typing import Any
 
 from federator.api import kinds
 from federator.embedded.faults import table
-from federator.embedded.faults.rows import RequestFault
+from federator.embedded.faults.rows import HUB, RequestFault
 from federator.embedded.faults.schedules import Seeded
 from tests.simulation import running
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import JOBSET, SERVICE, Action
-from tests.simulation.world import World
+from tests.simulation.world import MEMBER, World
 
 Story = Callable[[World], Awaitable[None]]
 SETTLE_S = 60.0
@@ -113,6 +113,11 @@ async def befalling(stage: World, name: str, per_mille: int = 1000) -> AsyncIter
     finally:
         stage.rescheduled(schedules)
     assert stage.fired[name] > before, f"{name} never happened"
+
+
+def only(name: str, per_mille: int = 1000) -> Mapping[str, Seeded]:
+    """A schedule of one fault for hubs and member processes."""
+    return {who: Seeded(generator(0, name), {name: per_mille}) for who in (HUB, MEMBER)}
 
 
 def conditions(obj: Obj) -> Mapping[str, tuple[str, str]]:

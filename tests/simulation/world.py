@@ -12,7 +12,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from federator.api import kinds
 from federator.embedded import fleetfile
+from federator.embedded.faults.boxes import Boxes, BoxTransport
 from federator.embedded.faults.clocks import ProcessClock
 from federator.embedded.faults.links import Cut, Links, LinkTransport
 from federator.embedded.faults.lives import LIFE, Life
@@ -21,16 +23,20 @@ from federator.embedded.faults.schedules import Schedule, Seeded
 from federator.embedded.faults.transport import FaultTransport
 from federator.embedded.federation import Federation, ensure
 from federator.embedded.server import EmbeddedCluster
+from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.transport import Request, Response, Transport
+from federator.member.options import MemberOptions
 from tests.simulation import foreign, setting
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.patience import Hearing, Patience
 from tests.simulation.story import Said, Sent, Story, Strike, short
 
 EPOCH_S = 1_790_000_000.0
+FUTILE_PAUSE_S = 30.0
+"""What does not keep what is written is left alone for so long instead of five minutes: worlds live for few more."""
 MEMBER = "member"
 WRITER: contextvars.ContextVar[Life | None] = contextvars.ContextVar("writer", default=None)
 """Whose request an API server is handling; None for the user and the clusters' own controllers."""
@@ -143,6 +149,7 @@ class World:
         self.asked: Counter[tuple[str, str, str, str]] = Counter()
         """How often each (process, cluster, method, path) was asked for: strikes are counted by it."""
         self.links = Links()
+        self.boxes = Boxes()
         self.lives: dict[str, Life] = {}
         self.graves: list[Any] = []
         """Dead processes, kept from the garbage collector."""
@@ -169,6 +176,8 @@ class World:
             rng=generator(parameters.seed, "federation"),
             wrap=self._wrap,
             hubs=parameters.hubs,
+            hub_options=HubOptions(futile_pause_s=FUTILE_PAUSE_S),
+            member_options=MemberOptions(futile_pause_s=FUTILE_PAUSE_S),
             clock_of=self.clock,
             ended=self._ended,
         )
@@ -277,7 +286,8 @@ class World:
             return inner
         wire = self.between(process, cluster, Wire(self, process, cluster, life, Address(self, cluster)))
         schedule = Told(self, life, HUB if is_hub(process) else MEMBER)
-        linked = LinkTransport(wire, self.links, process, cluster)
+        boxed = BoxTransport(wire, self.boxes, process, cluster)
+        linked = LinkTransport(boxed, self.links, process, cluster)
         faulty = FaultTransport(linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
         return Hearing(faulty, self.patience, life.name, cluster, self.federation.clock)
 
@@ -381,4 +391,16 @@ class World:
         dead = sorted(name for name, life in self.lives.items() if life.dead)
         if dead:
             return [f"{name} is down" for name in dead]
-        return self.federation.settled()[1]
+        return self.federation.settled()[1] or self._unready()
+
+    def _unready(self) -> list[str]:
+        """Members that the hub would give no work, or of whose room it knows nothing: once faults are over, none."""
+        hub, now_s = self.federation.hub, self.federation.clock.monotonic()
+        found = []
+        for name, member in hub.state.members.items():
+            ready, why = member.readiness(now_s, hub.options.unready_after_s)
+            if not ready or member.report is None or not member.report.status:
+                found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
+            if len(member.apis) < len(kinds.WORKLOADS):
+                found.append(f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}")
+        return found

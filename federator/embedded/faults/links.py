@@ -75,6 +75,20 @@ class Links:
         """Every request takes so much longer from now on; 0 for no longer."""
         self._delays_s[process, cluster] = delay_s
 
+    async def end_streams(self, cluster: str) -> int:
+        """An API server ends every stream it has open, as one that is stopped in order does; says how many."""
+        found = [one for one in self._open.values() if one.pair[1] == cluster]
+        for response in found:
+            await response.close()
+        return len(found)
+
+    def stall_streams(self, pair: tuple[str, str]) -> list["LinkResponse"]:
+        """From now on nothing comes over the streams of this pair that are open; new ones are well."""
+        found = [one for one in self._open.values() if one.pair == pair]
+        for response in found:
+            response.stalled = True
+        return found
+
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -174,10 +188,17 @@ class LinkResponse:
         self._inner = inner
         self._read_timeout_s = read_timeout_s
         self._on_close = on_close
+        self.stalled = False
+        """Something between forgot the connection: whatever the server sends over it is lost."""
+        self.lost = 0
+        """Chunks that were sent while it was stalled."""
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """The body; raises `errors.Unreachable` when the link is reset, or silent for too long."""
         async for chunk in self._inner.chunks():
+            if self.stalled:
+                self.lost += 1
+                continue
             await self._links.until_clear(self.pair, _BACK, self._read_timeout_s)
             yield chunk
         if self._links.cut(*self.pair) is Cut.REFUSED:

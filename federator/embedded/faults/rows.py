@@ -7,7 +7,7 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from federator.embedded.faults.clocks import ProcessClock
 from federator.embedded.faults.links import Links
@@ -16,6 +16,9 @@ from federator.embedded.federation import Federation
 from federator.embedded.server import EmbeddedCluster
 from federator.kube.client import Client
 from federator.kube.transport import Request, Response, Transport
+
+if TYPE_CHECKING:
+    from federator.embedded.faults.boxes import Boxes
 
 HUB = "hub"
 
@@ -40,6 +43,12 @@ class Sending:
     @property
     def reads(self) -> bool:
         return self.request.method in ("GET", "HEAD") and not self.watches
+
+    @property
+    def lists(self) -> bool:
+        """The first page of a list, as our client asks for it."""
+        asked = {name for name, _ in self.request.query}
+        return self.reads and "limit" in asked and "continue" not in asked
 
     @property
     def writes(self) -> bool:
@@ -82,6 +91,8 @@ class Stage(Protocol):
 
     federation: Federation
     links: Links
+    boxes: "Boxes"
+    """What stands before API servers and answers in their place."""
 
     @property
     def processes(self) -> Sequence[str]:

@@ -3,8 +3,12 @@
 from collections.abc import Mapping
 
 from federator.embedded.faults import (
+    admission,
+    answers,
     clusters,
     deletions,
+    floods,
+    histories,
     leases,
     objects,
     partitions,
@@ -30,6 +34,10 @@ _ROWS: tuple[Fault, ...] = (
     *timing.ROWS,
     *clusters.ROWS,
     *deletions.ROWS,
+    *histories.ROWS,
+    *answers.ROWS,
+    *admission.ROWS,
+    *floods.ROWS,
 )
 
 FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted(_ROWS, key=_number)}

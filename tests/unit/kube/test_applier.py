@@ -15,7 +15,7 @@ from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Tell
 from tests.unit.kube.scripted import Script, on_virtual_time, reply, status
 
 REF = ObjectRef("apps/v1", "deployments", "ns", "web", "Deployment")
-OK: Any = {"metadata": {"name": "web"}}
+OK: Any = {"metadata": {"name": "web", "uid": "u"}}
 
 
 def applier(script: Script) -> Applier:

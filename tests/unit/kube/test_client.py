@@ -257,7 +257,7 @@ async def test_an_empty_list_may_say_null():
 
 @on_virtual_time
 async def test_names_are_encoded_and_cannot_climb_out_of_their_segment():
-    script = Script(reply({"metadata": {}}))
+    script = Script(reply({"metadata": {"name": "a/b %2f?", "uid": "u"}}))
     await client(script).get(ObjectRef("v1", "configmaps", "ns", "a/b %2f?", "ConfigMap"))
     assert script.requests[0].path == "/api/v1/namespaces/ns/configmaps/a%2Fb%20%252f%3F"
     for name in ("", ".", ".."):
@@ -265,9 +265,25 @@ async def test_names_are_encoded_and_cannot_climb_out_of_their_segment():
             await client(Script()).get(ObjectRef("v1", "configmaps", "ns", name, "ConfigMap"))
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"},
+        {"metadata": {"name": REF.name}},
+        {"metadata": {"name": REF.name, "uid": 7}},
+        {"metadata": {"uid": "u"}},
+    ],
+)
+@on_virtual_time
+async def test_an_answer_that_no_server_holds_is_no_object(answer: dict[str, object]):
+    for ask in (lambda one: one.get(REF), lambda one: one.create(REF, {}), lambda one: one.patch(REF, {})):
+        with pytest.raises(errors.Malformed):
+            await ask(client(Script(reply(answer))))
+
+
 @on_virtual_time
 async def test_writes_say_who_writes_how_and_under_which_conditions():
-    script = Script(after=reply({"metadata": {}}))
+    script = Script(after=reply({"metadata": {"name": REF.name, "uid": "u"}}))
     one = client(script)
     await one.patch(REF, {"a": 1}, kind="apply", force=True, dry_run=True, strict=True)
     await one.delete(REF, uid="u1", resource_version="5", propagation="Foreground")
@@ -287,7 +303,7 @@ async def test_writes_say_who_writes_how_and_under_which_conditions():
 async def test_request_ids_come_from_the_generator_and_differ():
     ids = []
     for _ in range(2):
-        script = Script(after=reply({"metadata": {}}))
+        script = Script(after=reply({"metadata": {"name": REF.name, "uid": "u"}}))
         one = client(script)
         await one.get(REF)
         await one.get(REF)

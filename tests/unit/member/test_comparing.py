@@ -188,3 +188,18 @@ def test_drift_now_and_then_is_no_fight() -> None:
     for hour in range(10):
         verdicts.written(("Deployment", "feed", "web"), "w", hour * 3600.0)
     assert not verdicts.paused_until_s(("Deployment", "feed", "web"), "w", 9 * 3600.0)
+
+
+def test_what_the_server_made_something_else_of_is_written_again_after_a_while_and_not_sooner() -> None:
+    body = native("Deployment", "web", {"replicas": 3})
+    verdicts = Verdicts(OPTIONS)
+    changed = native("Deployment", "web", {"replicas": 3, "image": "mirror/app"})
+    asked = native("Deployment", "web", {"replicas": 3, "image": "app"})
+    answer = {**changed, "metadata": {**body["metadata"], "uid": "uid-web", "resourceVersion": "7"}}
+    work = planned([asked], []).work[0]
+    verdicts.answered(work, answer, 100.0)
+    row = rows.native_row("Deployment", answer)
+    pause_s = OPTIONS.futile_pause_s
+    assert planned([asked], [row], verdicts=verdicts, now_s=100.0 + pause_s - 1).work == []
+    again = planned([asked], [row], verdicts=verdicts, now_s=100.0 + pause_s).work
+    assert [one.key for one in again] == [("Deployment", "feed", "web")]
