@@ -229,9 +229,6 @@ class Run:
             await script.perform(action, world.host)
             await self._note()
             self.check()
-        if self.parameters.patient:
-            await self.nemesis.finish()
-            self.check()
         if self.story is not None:
             await self.story(world)
             self.check()
