@@ -22,7 +22,6 @@ from federator.hub.gathering import Gathering
 from federator.hub.placing import Due, Placing
 from federator.hub.process import HubProcess
 from federator.hub.records import Record
-from federator.hub.state import HubState
 from federator.kube import errors
 from federator.kube.applier import Applier, Outcome
 from federator.kube.elector import Elector
@@ -112,23 +111,6 @@ def _never_looks(original: Method) -> Method:
         return ""
 
     return renew_until
-
-
-def _first_term(original: Method) -> Method:
-    def begin_term(self: HubState, transitions: int) -> int:
-        self.term, self._counter = 1, 0
-        return self.term
-
-    return begin_term
-
-
-def _buries_nothing_old(original: Method) -> Method:
-    def evaluate(self: HubProcess) -> None:
-        silent: list[Callable[[str, str], None]] = []
-        with mock.patch.object(self.state.signals, "to_bury", silent):
-            original(self)
-
-    return evaluate
 
 
 # -- decisions -------------------------------------------------------------------------------------------------------
@@ -305,11 +287,6 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         ),
     ),
     "an old leader goes on writing": ("12 one leader", instead(Elector, "_renew_until", _never_looks)),
-    "a new leader counts its decisions from one": ("4 rising seq", instead(HubState, "begin_term", _first_term)),
-    "a restart forgets the decisions it was burying": (
-        "8 no orphans",
-        instead(HubProcess, "_evaluate_everything", _buries_nothing_old),
-    ),
     "a lost reply is counted twice": ("1 decided as asked", instead(Placing, "_write", _written_again)),
     "a decision counts although it was not written": ("4 intent first", instead(Placing, "_write", _believed)),
     "capacity is charged twice": ("10 reference", instead(Books, "uncovered", _all_charged)),
