@@ -296,7 +296,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         instead(spread, "divide", _divided_by_clusters),
     ),
     "slices follow the clusters of an old decision": ("10 settles", instead(Dispatching, "plan", _old_clusters)),
-    "a finalizer is dropped early": ("8 no orphans", instead(Burying, "_empty", _lets_go_at_once)),
+    "a finalizer is dropped early": ("8 tombstones last", instead(Burying, "_empty", _lets_go_at_once)),
     "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
     "a status forgets a member that is not heard": (
         "19 nobody is forgotten",

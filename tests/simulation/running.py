@@ -27,6 +27,7 @@ from tests.simulation import conduct, guard, invariants, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.story import Sent, Story
+from tests.simulation.tombstones import Tombstones
 from tests.simulation.world import WRITER, Between, Listener, Stoppable, World
 
 HEAL_S = 120.0
@@ -145,6 +146,7 @@ class Run:
         ]
         self.world.senders.append(self.one_leader.sending)
         self.world.listeners += [self._watch(one) for one in self.watchers]
+        self.tombstones = Tombstones()
         self.errors = Errors(self.world.say)
         self.broken: list[str] = []
         self.steps = 0
@@ -176,9 +178,11 @@ class Run:
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
         )
+        now_s = self.world.federation.clock.monotonic()
         found = [
             *invariants.breaches(step),
-            *self.world.patience.breaches(step, self.world.federation.clock.monotonic()),
+            *self.world.patience.breaches(step, now_s),
+            *self.tombstones.breaches(step, now_s),
         ]
         self.broken += found
         for breach in found:

@@ -1,0 +1,51 @@
+"""Mutations of our own code are caught by their rules: some of them here, each in the campaign by the controls."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.simulation import lifetimes, running
+from tests.simulation.drawing import draw
+from tests.simulation.mutations import MUTATIONS
+
+CALM = 1
+"""A seed whose script makes, scales, moves and deletes services."""
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a fleet without a fitting cluster divides by zero",
+        "slices follow the clusters of an old decision",
+    ],
+)
+def test_a_mutation_is_caught_in_a_world_without_faults(what: str) -> None:
+    rule, plant = MUTATIONS[what]
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(draw(CALM).calm(quota_cpu=2), plant)
+
+    assert rule in caught.value.rules, caught.value.breaches[:5]
+
+
+@pytest.mark.parametrize(
+    ("what", "hubs"),
+    [
+        ("a delete comes before caches are synced", 1),
+        ("a finalizer is dropped early", 1),
+        ("an old leader goes on writing", 2),
+    ],
+)
+def test_a_mutation_is_caught_in_the_world_of_the_crash_points(what: str, hubs: int) -> None:
+    rule, plant = MUTATIONS[what]
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(replace(lifetimes.WORLD, hubs=hubs), plant, running.Course(lifetimes.write()))
+
+    assert rule in caught.value.rules, caught.value.breaches[:5]
+
+
+def test_a_mutation_ends_with_its_run() -> None:
+    _, plant = MUTATIONS["a fleet without a fitting cluster divides by zero"]
+    with plant.patched():
+        pass
+
+    running.simulate(draw(CALM).calm(quota_cpu=2), course=running.Course((), brief=True))
