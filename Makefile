@@ -25,15 +25,17 @@ unit: $(STAMP)
 	$(BIN)/python -m pytest tests/unit tests/house -n auto -m "not e2e and not real and not soak" $(ARGS)
 
 SEEDS ?= 0-999
+JOBS ?= 2
+KEEP ?=
 SEQUENCES ?= 0-4999
 PLACEMENTS ?= 500
 SEED ?= 0
 
 ## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then failures of real processes on real servers
 soak: $(STAMP) kube
-	$(BIN)/python -m tests.simulation.run --quiet --jobs 2 --seeds $(SEEDS)
-	$(BIN)/python -m tests.simulation.crashes --jobs 2 --pairs 100 --restarts 100
-	$(BIN)/python -m tests.simulation.controls
+	$(BIN)/python -m tests.simulation.run --quiet --jobs $(JOBS) --seeds $(SEEDS) $(if $(KEEP),--keep $(KEEP))
+	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
+	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 	$(BIN)/python -m tests.e2e.failures --placements $(PLACEMENTS)
 
