@@ -207,7 +207,14 @@ def is_as_written(obj: Obj, mark: SliceMark) -> bool:
     block = raw.at(obj, "spec", "slice")
     if block is not None:
         return bool(block == encode_mark(mark))
-    return raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION) == annotation_of_mark(mark)
+    return _is_canonical(raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_canonical(text: str) -> bool:
+    """Whether this is just what `annotation_of_mark` makes of what it says."""
+    mark = _mark_of_text(text)
+    return mark is not None and text == annotation_of_mark(mark)
 
 
 @functools.lru_cache(maxsize=4096)

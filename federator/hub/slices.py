@@ -6,8 +6,10 @@ holds more than that (defaults of another version, a webhook's fields) it is rea
 remembered by digest, so that a drift is noticed.
 """
 
+import functools
+import operator
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from federator.api import kinds, raw
@@ -52,7 +54,6 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:
     meta = obj["metadata"]
     mark = verbs.read_mark(obj)
     plain = mark is not None and is_as_written(obj, mark)
-    observed = replace(verbs.observe(obj, cluster, True), uid="", seq=0, origin_generation=0)
     return SliceSeen(
         cluster=cluster,
         key=names.key(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
@@ -63,9 +64,20 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:
         amount=raw.integer(obj, "spec", verbs.amount, default=-1),
         live=workloads.content_digest(verbs, obj) if plain else _whole_digest(obj),
         plain=plain,
-        observation=sharing.value(observed),
+        observation=_shared(_figures(verbs.observe(obj, cluster, True))),
         native=sharing.counters(_counters(obj)) if kinds.KINDS[kind].model is None else sharing.NOTHING,
     )
+
+
+_OWN = ("uid", "seq", "origin_generation")
+_FIGURES = tuple(one.name for one in fields(SliceObservation) if one.name not in _OWN)
+_figures = operator.attrgetter(*_FIGURES)
+
+
+@functools.lru_cache(maxsize=8192)
+def _shared(figures: tuple[Any, ...]) -> SliceObservation:
+    """One copy of what many slices say alike."""
+    return SliceObservation(**dict(zip(_FIGURES, figures, strict=True)))
 
 
 def _counters(obj: Mapping[str, Any]) -> dict[str, int]:
