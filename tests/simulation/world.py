@@ -391,6 +391,9 @@ class World:
         dead = sorted(name for name, life in self.lives.items() if life.dead)
         if dead:
             return [f"{name} is down" for name in dead]
+        ever = (*self.lives.values(), *(one for one in self.graves if isinstance(one, Life)))
+        if late := [f"a write of {life.name} is still on its way" for life in ever if life.on_its_way]:
+            return late
         return self.federation.settled()[1] or self._unready()
 
     def _unready(self) -> list[str]:

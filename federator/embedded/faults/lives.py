@@ -21,6 +21,8 @@ class Life:
         self.name = name
         self.dead = False
         self.frozen = False
+        self.on_its_way = 0
+        """Writes that have left this life and reach a server later, whether it lives by then or not."""
         self._on_death = on_death
         self._graves: list[asyncio.Future[NoReturn]] = []
         self._thawed: list[asyncio.Future[None]] = []

@@ -107,9 +107,11 @@ async def _freeze_with_write(at: Injection) -> Response:
     async def leave() -> Response:
         await asyncio.sleep(SUSPENDED_S)
         at.life.thaw()
+        at.life.on_its_way -= 1
         return await at.inner.request(at.request)
 
     at.life.freeze()
+    at.life.on_its_way += 1
     # Not in the context of the life: that stands still.
     packet = asyncio.get_running_loop().create_task(leave(), name="late write", context=contextvars.Context())
     packet.add_done_callback(_heard)
