@@ -69,6 +69,8 @@ class Member:
     uid: str = ""
     version: str = ""
     apis: frozenset[str] = frozenset()
+    expander_looked_s: float = 0.0
+    """Monotonic time at which that lease was last read."""
     expander_heard_s: float | None = None
     """Monotonic time at which the member process's lease last moved; None when it has none."""
     client: clients.Client | None = None
@@ -202,10 +204,11 @@ class Member:
         except errors.NotFound:
             self.expander_heard_s = None
             return
+        self.expander_looked_s = clock.monotonic()
         seen = raw.text(lease, "spec", "renewTime")
         if seen != self._lease_seen or self.expander_heard_s is None:
             self._lease_seen = seen
-            self.expander_heard_s = clock.monotonic()
+            self.expander_heard_s = self.expander_looked_s
 
     async def reflect(
         self,
@@ -294,7 +297,7 @@ class Member:
     def view(self, now_s: float, clock: Clock, *, unready_after_s: float, stale_after_s: float) -> ClusterView:
         """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot."""
         declared = membercluster.to_view(self.obj, now_s)
-        ready, why = self.readiness(clock.monotonic(), unready_after_s)
+        ready, why = self.readiness(unready_after_s)
         age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
         if self.link.trusted:
             age = 0.0
@@ -308,7 +311,7 @@ class Member:
             stale=age > stale_after_s,
         )
 
-    def readiness(self, now_s: float, unready_after_s: float) -> tuple[bool, str]:
+    def readiness(self, unready_after_s: float) -> tuple[bool, str]:
         """Whether it takes new work, and the sentence why not."""
         if self.duplicate_of:
             return False, f"it is the same cluster as {self.duplicate_of}"
@@ -320,7 +323,8 @@ class Member:
             return False, "its slices have not been listed yet"
         if self.expander_heard_s is None:
             return False, "no member process has reported there (lease federator-system/federator-member)"
-        silent = now_s - self.expander_heard_s
+        # Until we last looked, not until now: while we ourselves stood still nobody was silent (F10).
+        silent = self.expander_looked_s - self.expander_heard_s
         if silent > unready_after_s:
             return False, f"its member process has been silent for {silent:.0f} s"
         return True, ""

@@ -82,6 +82,8 @@ class Line:
         """The host's own identity, as far as it is known yet: the host cannot be its own member."""
         self.metrics = metrics
         self._discovered_s = float("-inf")
+        self._was_ready = False
+        """As the last probe that was answered left it."""
         self._secret: object = None
         """The data of the Secret that the present connection was made from."""
 
@@ -210,7 +212,10 @@ class Line:
         else:
             self._judge(Sign.HEARD, "answers", reason="Ready")
             failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
-            if member.vitals.note_watches(failing):
+            ready, _ = member.readiness(self.options.unready_after_s)
+            news = member.vitals.note_watches(failing)
+            if news or ready != self._was_ready:
+                self._was_ready = ready
                 self.changed(member)
 
     def _note_clock(self, skew_s: float | None) -> None:

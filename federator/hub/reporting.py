@@ -163,7 +163,7 @@ class Reporting:
 
     def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """Whether it takes new work, and what it is."""
-        ready, why = member.readiness(self.clock.monotonic(), self.state.options.unready_after_s)
+        ready, why = member.readiness(self.state.options.unready_after_s)
         state = conditions.TRUE if ready else conditions.UNKNOWN if member.link.link is Link.LOST else conditions.FALSE
         reason = "Ready" if ready else member.unready_reason
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")

@@ -121,6 +121,33 @@ class OneLeader:
         """Nothing is judged where requests arrive."""
 
 
+class StaticStability:
+    """16: a member process takes no running work away on its own.
+
+    It deletes a Deployment or a Service only when somebody else has written a workload or a native in that cluster not
+    long before: hubs, users, the cluster's own controllers. Hubs and host being away is nothing of the kind.
+    """
+
+    name = "16 static stability"
+    LATELY_S = 120.0
+    TAKEN_AWAY = frozenset({"deployments", "services"})
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._moved: dict[str, float] = {}
+
+    def moved(self, cluster: str, now_s: float) -> None:
+        """Somebody other than the member process wrote a workload or a native there."""
+        self._moved[cluster] = now_s
+
+    def __call__(self, sent: Sent) -> None:
+        if sent.request.method != "DELETE" or is_hub(sent.process) or sent.status >= 300:
+            return
+        idle_s = sent.at_s - self._moved.get(sent.cluster, 0.0)
+        if resource_of(sent.request.path)[0] in self.TAKEN_AWAY and idle_s > self.LATELY_S:
+            self.found.append(f"{self.name}: {sent.text()} though nothing else moved there for {idle_s:.0f} s")
+
+
 class Quiet:
     """10: counts writes while `listening`; a world at rest has none. Heartbeats are no writes of work."""
 

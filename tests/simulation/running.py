@@ -137,12 +137,14 @@ class Run:
         self.loops = conduct.NoHotLoop()
         self.one_leader = conduct.OneLeader()
         identity = conduct.OnlyWhomWeKnow(lambda name: self.world.facing(name).uid, self.world.recorded)
+        self.stability = conduct.StaticStability()
         self.watchers: list[conduct.Watcher] = [
             self.quiet,
             self.loops,
             conduct.NoDeleteOnDoubt(),
             self.one_leader,
             identity,
+            self.stability,
         ]
         self.world.senders.append(self.one_leader.sending)
         self.world.listeners += [self._watch(one) for one in self.watchers]
@@ -178,7 +180,12 @@ class Run:
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
         )
+<<<<<<< HEAD
         now_s = self.world.federation.clock.monotonic()
+=======
+        if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
+            self.stability.moved(name, self.world.federation.clock.monotonic())
+>>>>>>> d439b07 (Simulation: a member process takes no running work away on its own is a rule (16); rules about requests can fail)
         found = [
             *invariants.breaches(step),
             *self.world.patience.breaches(step, now_s),

@@ -1,0 +1,49 @@
+"""The rules about requests can fail: who leads, and who takes running work away."""
+
+import asyncio
+from dataclasses import replace
+
+from federator.embedded import virtualtime
+from federator.embedded.faults.lives import Life
+from federator.embedded.faults.rows import Sending
+from federator.kube.transport import Request
+from tests.simulation import conduct
+from tests.simulation.story import Sent
+
+WRITE = Request("PATCH", "/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web/status")
+RENEWAL = Request("PUT", "/apis/coordination.k8s.io/v1/namespaces/federator-system/leases/federator-hub")
+DELETION = Request("DELETE", "/apis/apps/v1/namespaces/feed/deployments/web")
+
+
+def sends(rule: conduct.OneLeader, *steps: tuple[Life, Request]) -> list[str]:
+    for life, request in steps:
+        rule.sending(life, Sending(life.process, "host", request))
+    return rule.found
+
+
+def test_leaders_may_follow_each_other_but_none_comes_back_to_life() -> None:
+    async def main() -> None:
+        one, two, three = Life("hub-0#1"), Life("hub-1#1"), Life("hub-0#2")
+        assert not sends(conduct.OneLeader(), (one, WRITE), (one, WRITE), (two, WRITE), (three, WRITE))
+        assert not sends(conduct.OneLeader(), (one, WRITE), (two, WRITE), (one, RENEWAL))
+        (found,) = sends(conduct.OneLeader(), (one, WRITE), (two, WRITE), (one, WRITE))
+        assert found.startswith("12 one leader: hub-0#1 sends PATCH")
+        await asyncio.sleep(0)
+
+    virtualtime.run(main())
+
+
+def test_a_member_process_that_deletes_running_work_of_its_own_accord_is_told() -> None:
+    async def main() -> None:
+        sent = Sent(100.0, "member-a", Life("member-a#1"), "a", DELETION, 200)
+        rule = conduct.StaticStability()
+        rule.moved("a", 90.0)
+        rule(sent)
+        rule(replace(sent, at_s=500.0, process="hub-0"))
+        rule(replace(sent, at_s=500.0, status=404))
+        assert not rule.found
+        rule(replace(sent, at_s=500.0))
+        assert rule.found[0].startswith("16 static stability: ")
+        await asyncio.sleep(0)
+
+    virtualtime.run(main())
