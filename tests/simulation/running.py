@@ -180,12 +180,9 @@ class Run:
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
         )
-<<<<<<< HEAD
         now_s = self.world.federation.clock.monotonic()
-=======
         if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
             self.stability.moved(name, self.world.federation.clock.monotonic())
->>>>>>> d439b07 (Simulation: a member process takes no running work away on its own is a rule (16); rules about requests can fail)
         found = [
             *invariants.breaches(step),
             *self.world.patience.breaches(step, now_s),
