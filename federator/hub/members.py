@@ -253,6 +253,7 @@ class Member:
                 project=lambda obj: _report(obj, self.fleet),
                 on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
                 on_rewind=lambda: self.on_rewind(self),
+                gate=lists,
                 clock=clock,
                 rng=rng,
                 verify=verify,
