@@ -5,12 +5,13 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from federator.api import crds
+from federator.api import crds, kinds
 from federator.embedded import builtins
 from federator.embedded import crds as served
 from federator.embedded.defaults import fill
 from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
 from federator.embedded.pruning import copy_json
+from federator.hub.process import HubProcess
 from tests.simulation.drawing import Parameters
 
 
@@ -35,4 +36,16 @@ def definitions() -> Sequence[dict[str, Any]]:
         stored = copy_json(crd)
         fill(stored, builtins.info("apiextensions.k8s.io", "customresourcedefinitions"))
         found.append({**stored, "status": served.established_status(stored, "2026-09-21T00:00:00Z")})
+    return found
+
+
+def unready(hub: HubProcess) -> list[str]:
+    """Members that the hub would give no work, or of whose room it knows nothing: once faults are over, none."""
+    found = []
+    for name, member in hub.state.members.items():
+        ready, why = member.readiness(hub.options.unready_after_s)
+        if not ready or member.report is None or not member.report.status:
+            found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
+        if len(member.apis) < len(kinds.WORKLOADS):
+            found.append(f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}")
     return found

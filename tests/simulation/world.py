@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from federator.api import kinds
 from federator.embedded import fleetfile
 from federator.embedded.faults.boxes import Boxes, BoxTransport
 from federator.embedded.faults.clocks import ProcessClock
@@ -394,16 +393,4 @@ class World:
         ever = (*self.lives.values(), *(one for one in self.graves if isinstance(one, Life)))
         if late := [f"a write of {life.name} is still on its way" for life in ever if life.on_its_way]:
             return late
-        return self.federation.settled()[1] or self._unready()
-
-    def _unready(self) -> list[str]:
-        """Members that the hub would give no work, or of whose room it knows nothing: once faults are over, none."""
-        hub = self.federation.hub
-        found = []
-        for name, member in hub.state.members.items():
-            ready, why = member.readiness(hub.options.unready_after_s)
-            if not ready or member.report is None or not member.report.status:
-                found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
-            if len(member.apis) < len(kinds.WORKLOADS):
-                found.append(f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}")
-        return found
+        return self.federation.settled()[1] or setting.unready(self.federation.hub)
