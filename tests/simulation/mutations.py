@@ -302,7 +302,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         "19 nobody is forgotten",
         together(instead(Gathering, "_gathered", _only_the_heard), instead(Gathering, "_placing", _no_placing)),
     ),
-    "a 410 wipes a cache": ("33 minimal movement", instead(Reflector, "_note", _wiping)),
+    "a 410 wipes a cache": (
+        "14 no delete on doubt",
+        together(instead(Reflector, "_note", _wiping), instead(burying, "confirm_absence", _unconfirmed)),
+    ),
     "one failed probe makes a cluster NotReady": ("15 patience", instead(links, "after", _impatient)),
     "dependent objects are removed and made for ever": ("10 stays at rest", instead(Expander, "turn", _to_and_fro)),
 }

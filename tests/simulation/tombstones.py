@@ -1,4 +1,5 @@
-"""8, at its moment: a decision is let go only when the members that can be reached hold nothing of its workload.
+"""8 and 14, at their moment: a decision is deleted only when its workload is gone, and let go only when the members that
+can be reached hold nothing of it.
 
 The product removes later what a write on its way has left behind, so a world at rest shows nothing of a finalizer that
 was dropped early. Hence only slices count that have stood for a while, in members that are Ready.
@@ -11,6 +12,7 @@ from federator.api.placementdecision import decision_facts
 from federator.hub import records
 from tests.simulation.invariants import Obj, Step, is_slice
 
+DOUBT = "14 no delete on doubt"
 STANDS_S = 30.0
 """A younger slice may have come by a write that was on its way."""
 
@@ -27,9 +29,16 @@ class Tombstones:
         """What a write to a decision lets go of too early."""
         if is_slice(step) and step.old is None:
             self._since_s[step.obj["metadata"]["uid"]] = now_s
-        if step.kind != "PlacementDecision" or step.new is not None or step.old is None or not step.writer:
+        if step.kind != "PlacementDecision" or step.old is None or not step.writer:
             return
         facts = decision_facts(step.old)
+        if _begins_to_go(step) and any(
+            obj["metadata"]["uid"] == facts.workload_uid and not obj["metadata"].get("deletionTimestamp")
+            for obj in step.all_of(facts.key.kind)
+        ):
+            yield f"{DOUBT}: {step.name}: {step.writer} deletes it, and its workload is there"
+        if step.new is not None:
+            return
         if records.summarise(step.old).given_up:
             return
         for cluster, slice_ in self._held(step, facts.key.kind, facts.workload_uid):
@@ -43,6 +52,14 @@ class Tombstones:
                 mark = kinds.verbs_of(kind).read_mark(obj)
                 if mark is not None and mark.workload_uid == uid and not obj["metadata"].get("deletionTimestamp"):
                     yield cluster, obj
+
+
+def _begins_to_go(step: Step) -> bool:
+    """Whether this write is the deletion itself; what is left is the end of a deletion that was judged already."""
+    assert step.old is not None
+    if step.old["metadata"].get("deletionTimestamp"):
+        return False
+    return step.new is None or bool(step.new["metadata"].get("deletionTimestamp"))
 
 
 def _ready(step: Step) -> set[str]:
