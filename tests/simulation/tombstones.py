@@ -1,5 +1,5 @@
-"""8 and 14, at their moment: a decision is deleted only when its workload is gone, and let go only when the members that
-can be reached hold nothing of it.
+"""8 and 14, at their moment: a decision is deleted only when its workload is gone, and let go only when the members
+that can be reached hold nothing of it.
 
 The product removes later what a write on its way has left behind, so a world at rest shows nothing of a finalizer that
 was dropped early. Hence only slices count that have stood for a while, in members that are Ready.
