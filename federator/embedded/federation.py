@@ -23,6 +23,7 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.elector import Elector, LeaseLost
+from federator.kube.metrics import Metrics
 from federator.kube.store import Store
 from federator.kube.transport import Transport
 from federator.member.options import MemberOptions
@@ -58,6 +59,8 @@ class Federation:
     aliases: dict[str, str] = field(init=False, default_factory=dict)
     """Names of MemberClusters that stand for a member of another name."""
     hubs: int = 1
+    metrics: Metrics | None = None
+    """Of hubs that are started from now on."""
     processes: dict[str, HubProcess] = field(init=False, default_factory=dict)
     """The hubs by name, as last started."""
     lost: Counter[str] = field(init=False, default_factory=Counter)
@@ -166,6 +169,7 @@ class Federation:
             options=self.hub_options,
             clock=self._clock(name),
             rng=rng,
+            metrics=self.metrics,
             elector=self._elector(client, name) if self.hubs > 1 else None,
         )
 

@@ -257,6 +257,7 @@ class Reflector(Generic[T]):
             if self._doubt and await self._is_behind():
                 raise errors.Expired(f"{self.client.cluster}: the history of {self.plural} went back; listing anew.")
             self._doubt = False
+            begun = self._clock.monotonic()  # what was asked besides is no time that the watch stood
             while (batch := await stream.batch()) is not None:
                 await self._take_in(stream, batch)
         except errors.ApiError:

@@ -11,6 +11,7 @@ from federator.hub import vitals
 from federator.hub.link import Link, LinkState, Sign, after
 from federator.hub.vitals import ClockWatch, Vitals
 from federator.kube.clock import Clock
+from federator.kube.metrics import Metrics
 from federator.kube.transport import Transport
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
@@ -83,6 +84,11 @@ def test_a_member_whose_clock_is_off_is_told_and_keeps_its_work() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
+        world.federation.metrics = Metrics()
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        await world.settle()
         before = await world.shares("feed", "web")
         assert (await told(world, "b", "ClockSynced"))["status"] == "True"
         world.federation.members["b"].context.clock = Clock(EPOCH_S + 90)
@@ -91,6 +97,8 @@ def test_a_member_whose_clock_is_off_is_told_and_keeps_its_work() -> None:
 
         assert (skew["status"], skew["reason"]) == ("False", "ClockSkew")
         assert "90 s ahead of the hub's" in skew["message"]
+        shown = [line for line in world.federation.metrics.render().decode().splitlines() if "clock_skew" in line]
+        assert any(line.startswith('federator_member_clock_skew_seconds{cluster="b"}') for line in shown), shown
         assert (await told(world, "b", "Ready"))["status"] == "True"
         assert await world.shares("feed", "web") == before
         world.writes.clear()
