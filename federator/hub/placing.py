@@ -16,10 +16,11 @@ from typing import Any
 from federator.api import pinterestjobset, placementdecision
 from federator.hub import policying, records, restored, waves
 from federator.hub.events import Events
+from federator.hub.pledges import Pledges
 from federator.hub.records import Record
 from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
-from federator.hub.waves import Decided, Due
+from federator.hub.waves import Decided, Due, Effect
 from federator.hub.workloads import Workload
 from federator.kube import errors
 from federator.kube.applier import Applier
@@ -61,6 +62,7 @@ class Placing:
         )
         self.waiting: dict[WorkloadKey, Waiting] = {}
         """Workloads that lack something, and what news could help them."""
+        self._pledges = Pledges()
         self._attempts: dict[WorkloadKey, int] = {}
         self._unheard: dict[WorkloadKey, str] = {}
         """Key -> uid of workloads that are charged for a first decision of which nobody knows whether it was taken."""
@@ -95,16 +97,22 @@ class Placing:
 
     async def _write_all(self, decided: Sequence[Decided]) -> None:
         """Writes a batch in waves. What counted on something that was not given up after all is decided again."""
-        complete = True
-        for wave in waves.of(decided):
-            if not complete:
-                for one in wave:
-                    self._restore(one)
-                    self.queue.add(one.item.workload.key)
-                continue
-            async with asyncio.TaskGroup() as group:
-                written = [group.create_task(self._commit(one)) for one in wave]
-            complete = all(task.result() for task in written)
+        async with self._pledges.made() as pledge:
+            complete = True
+            for which, wave in waves.of(decided):
+                if which is Effect.TAKES:
+                    pledge.settle(kept=complete)
+                if which is not Effect.FREES:
+                    complete = complete and await pledge.earlier_kept()
+                if not complete:
+                    for one in wave:
+                        self._restore(one)
+                        self.queue.add(one.item.workload.key)
+                    continue
+                async with asyncio.TaskGroup() as group:
+                    written = [group.create_task(self._commit(one)) for one in wave]
+                complete = all(task.result() for task in written)
+            pledge.settle(kept=complete)
         if any(map(waves.frees, decided)):
             self.state.signals.freed()
         else:
@@ -203,7 +211,7 @@ class Placing:
 
     def _decide(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decision:
         if self.state.refuses_native(item.ask.key.kind):
-            return self._host_would_run_it(item, snapshot.as_of)
+            return waves.host_would_run_it(item, snapshot.as_of, self.state.next_seq())
         held = self.holdings(item.workload, item.record)
         before = item.record.facts.inputs_hash if item.record is not None else ""
         seq, overtaken = self.state.next_seq(), self.overtaken(item.workload.key)
@@ -221,27 +229,6 @@ class Placing:
         if overtaken:
             decision = restored.numbered(self.state, item.workload, decision, seq)
         return in_pieces(_not_below(decision, item.record), {one.cluster: one.ranges for one in held})
-
-    def _host_would_run_it(self, item: Due, as_of: float) -> Decision:
-        """The refusal of a native kind on a host that runs such workloads itself: it would run twice."""
-        ask = item.ask
-        message = (
-            f"the host runs {ask.key.kind}s itself (setting hub.shared_host): its {ask.count} copies would run there"
-            " and in members; use a PinterestService, or a dedicated host"
-        )
-        return Decision(
-            key=ask.key,
-            uid=ask.uid,
-            wanted=ask.count,
-            shares=(),
-            shortfall=ask.count,
-            reason=Reason.HOST_WOULD_RUN_IT,
-            message=message,
-            verdicts=(),
-            as_of=as_of,
-            inputs_hash=item.inputs,
-            seq=self.state.next_seq(),
-        )
 
     def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
         """What the workload has, by its decision and what its members say."""

@@ -12,6 +12,7 @@ from federator.embedded import virtualtime
 from federator.embedded.federation import Federation
 from federator.embedded.revisions import Event
 from federator.hub import waves
+from federator.hub.pledges import Pledges
 from federator.hub.process import HubProcess
 from federator.hub.waves import Effect
 from federator.kube.clock import Clock
@@ -87,6 +88,30 @@ def test_no_account_is_beyond_its_limit_on_the_host_while_one_workload_shrinks_a
         assert max(seen) == LIMIT_CPU
 
     play(scenario)
+
+
+def test_a_batch_takes_what_an_earlier_one_gives_up_only_when_the_host_has_that() -> None:
+    said: list[str] = []
+
+    async def batch(pledges: Pledges, name: str, gives_s: float, *, kept: bool = True) -> None:
+        async with pledges.made() as pledge:
+            await asyncio.sleep(gives_s)
+            said.append(f"{name} gave")
+            pledge.settle(kept=kept)
+            said.append(f"{name} takes" if await pledge.earlier_kept() else f"{name} decides again")
+
+    async def main() -> None:
+        pledges = Pledges()
+        async with asyncio.TaskGroup() as group:
+            for name, gives_s, kept in (("first", 3.0, True), ("second", 1.0, False), ("third", 0.0, True)):
+                group.create_task(batch(pledges, name, gives_s, kept=kept))
+                await asyncio.sleep(0)
+        await batch(pledges, "last", 0.0)
+
+    virtualtime.run(main())
+    assert said[:4] == ["third gave", "second gave", "first gave", "first takes"]
+    assert sorted(said[4:6]) == ["second takes", "third decides again"]
+    assert said[6:] == ["last gave", "last takes"]
 
 
 def test_what_a_workload_gives_up_is_offered_at_once_to_one_that_waits_for_it() -> None:
