@@ -51,7 +51,8 @@ class Federation:
     clock_of: Callable[[str], Clock] | None = None
     """The wall clock of a process or of a cluster by its name; all have `clock` where this is None."""
     ended: Callable[[str], None] | None = None
-    """Told when a hub's process has ended because it lost the lease; without it a new one is started at once."""
+    """Told when a process has ended on its own (a hub that lost the lease, a member process that found its API server's
+    history rewritten) by its name in `wrap`; without it a new one is started at once."""
     pods: Defaults = field(default_factory=Defaults)
     """How pods of the members behave that say nothing about it."""
     host: EmbeddedCluster = field(init=False)
@@ -142,8 +143,11 @@ class Federation:
             self.start_member(name)
 
     def start_member(self, name: str) -> None:
-        """Starts one member process."""
-        process = MemberProcess(
+        """Starts one member process; another call after its end is a restart with an empty memory."""
+        self._start(f"member {name}", self._keep_member(name, self._new_member(name)))
+
+    def _new_member(self, name: str) -> MemberProcess:
+        return MemberProcess(
             clients.Client(self._transport(f"member-{name}", name), name, field_manager="federator-member"),
             cluster=name,
             fleet=self.hub_options.fleet,
@@ -151,7 +155,18 @@ class Federation:
             rng=self._split(),
             options=self.member_options,
         )
-        self._start(f"member {name}", process.run())
+
+    async def _keep_member(self, name: str, process: MemberProcess) -> None:
+        """Runs a member process, and the next one after it found its API server's history rewritten."""
+        while True:
+            try:
+                await process.run()
+                return
+            except errors.WentBack:
+                if self.ended is not None:
+                    self.ended(f"member-{name}")
+                    return
+                process = self._new_member(name)
 
     def start_hub(self, name: str = "") -> None:
         """Starts one hub by its name, or all; another call after `kill` is a restart with an empty memory."""

@@ -72,26 +72,37 @@ def _preconditions(body: bytes) -> dict[str, Any]:
 class NoHotLoop:
     """21: no life of a process asks for one object more than `REQUESTS_PER_MINUTE` times a virtual minute.
 
-    A life, because one that is killed over and over begins over and over: how fast is not ours to say.
+    Counted where requests leave their process, so that what never arrives or is answered by something else on the way
+    counts too, and once more where they arrive. A life, because one that is killed over and over begins over and over:
+    how fast is not ours to say.
     """
 
     name = "21 no hot loop"
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], float]) -> None:
+        """`now()`: virtual monotonic time in seconds."""
         self.found: list[str] = []
         self.most = 0
-        self._recent: dict[tuple[str, str, str, str], collections.deque[float]] = collections.defaultdict(
-            collections.deque
-        )
+        self._now = now
+        self._recent: dict[tuple[str, ...], collections.deque[float]] = collections.defaultdict(collections.deque)
+
+    def sending(self, life: Life, sending: Sending) -> None:
+        """A request leaves its process."""
+        what = life.name, sending.cluster, sending.request.method, sending.request.path
+        self._count(("left", *what), self._now(), f"{' '.join(what)} as it leaves")
 
     def __call__(self, sent: Sent) -> None:
-        recent = self._recent[sent.life.name, sent.cluster, sent.request.method, sent.request.path]
-        recent.append(sent.at_s)
-        while recent[0] < sent.at_s - 60:
+        what = sent.life.name, sent.cluster, sent.request.method, sent.request.path
+        self._count(("arrived", *what), sent.at_s, sent.text())
+
+    def _count(self, what: tuple[str, ...], at_s: float, text: str) -> None:
+        recent = self._recent[what]
+        recent.append(at_s)
+        while recent[0] < at_s - 60:
             recent.popleft()
         self.most = max(self.most, len(recent))
         if len(recent) == REQUESTS_PER_MINUTE + 1:
-            self.found.append(f"{self.name}: {sent.text()} is one of {len(recent)} in a minute")
+            self.found.append(f"{self.name}: {text} is one of {len(recent)} in a minute")
 
 
 class OneLeader:

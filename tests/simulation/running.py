@@ -134,7 +134,7 @@ class Run:
         self.script = course.actions if course is not None else script.write(parameters)
         self.nemesis = Nemesis(self.world, parameters.turns)
         self.quiet = conduct.Quiet()
-        self.loops = conduct.NoHotLoop()
+        self.loops = conduct.NoHotLoop(self.world.federation.clock.monotonic)
         self.one_leader = conduct.OneLeader()
         identity = conduct.OnlyWhomWeKnow(lambda name: self.world.facing(name).uid, self.world.recorded)
         self.stability = conduct.StaticStability()
@@ -146,7 +146,7 @@ class Run:
             identity,
             self.stability,
         ]
-        self.world.senders.append(self.one_leader.sending)
+        self.world.senders += [self.one_leader.sending, self.loops.sending]
         self.world.listeners += [self._watch(one) for one in self.watchers]
         self.tombstones = Tombstones()
         self.errors = Errors(self.world.say)

@@ -2,13 +2,16 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from federator.api import kinds
+from federator.embedded.faults.lives import Life
+from federator.embedded.faults.rows import Sending
 from federator.embedded.revisions import DELETED, Event
 from tests.simulation import solo
-from tests.simulation.world import World
+from tests.simulation.world import Sent, World
 
 SCALED = 6
 
@@ -36,7 +39,55 @@ def deletions(world: World) -> Counter[str]:
     return found
 
 
-@pytest.mark.parametrize("name", ["expired-event", "nonsense-event", "repeated-events"])
+def during(name: str, for_s: float, *, draws: tuple[int, ...] = (0, 1)) -> Callable[[World], Awaitable[None]]:
+    """A story: while the episode lasts the user scales; nothing of ours is deleted, and in the end all is as asked.
+    Several draws: they befall different clusters."""
+
+    async def story(world: World) -> None:
+        gone = deletions(world)
+        for draw in draws:
+            async with solo.happening(world, name, draw=draw):
+                await scale(world, replicas=SCALED + draw)
+                await asyncio.sleep(for_s)
+            await solo.settled(world, 120.0)
+            assert copies(world) == SCALED + draw
+        assert not gone
+
+    return story
+
+
+def test_a_list_from_the_past_deletes_nothing_of_a_service_made_anew() -> None:
+    async def story(world: World) -> None:
+        ref = kinds.KINDS["PinterestService"].ref("feed", "web")
+        old = await world.user("host").get(ref)
+        await world.user("host").delete(ref, uid=old["metadata"]["uid"])
+        await asyncio.sleep(5)
+        again = {name: old[name] for name in ("apiVersion", "kind", "spec")}
+        await world.user("host").create(ref, {**again, "metadata": {"name": "web", "namespace": "feed"}})
+        await solo.settled(world)
+        gone = deletions(world)
+        async with solo.befalling(world, "stale-list"):
+            for _ in range(6):
+                for cluster in world.clusters:
+                    await world.links.end_streams(cluster)
+                async with solo.befalling(world, "expired-watch", 700):
+                    await asyncio.sleep(5)
+                world.rescheduled(solo.only("stale-list"))
+                await asyncio.sleep(5)
+        await solo.settled(world, 120.0)
+        assert not gone
+
+    solo.tell(story)
+
+
+@pytest.mark.parametrize(("name", "for_s"), [("missed-events", 20.0), ("pages-expire", 20.0), ("watches-close", 40.0)])
+def test_what_a_cluster_does_not_tell_is_caught_up_and_nothing_is_deleted_for_it(name: str, for_s: float) -> None:
+    solo.tell(during(name, for_s))
+
+
+@pytest.mark.parametrize(
+    "name", ["expired-event", "expired-watch", "nonsense-event", "repeated-events", "shuffled-events"]
+)
 def test_streams_that_break_off_or_lie_delete_nothing_and_hide_nothing(name: str) -> None:
     async def story(world: World) -> None:
         gone = deletions(world)
@@ -48,5 +99,69 @@ def test_streams_that_break_off_or_lie_delete_nothing_and_hide_nothing(name: str
         await solo.settled(world, 120.0)
         assert copies(world) == SCALED
         assert not gone
+
+    solo.tell(story)
+
+
+def test_streams_that_were_forgotten_are_given_up_after_three_bookmarks_without_anybody_healing_them() -> None:
+    async def story(world: World) -> None:
+        for draw in (0, 3):
+            async with solo.happening(world, "streams-forgotten", draw=draw):
+                await scale(world, replicas=SCALED + draw)
+                await asyncio.sleep(220)
+                assert world.unsettled() == []
+                assert copies(world) == SCALED + draw
+
+    solo.tell(story)
+
+
+def test_after_a_long_time_without_bookmarks_every_collection_is_listed_once_and_not_all_at_the_same_moment() -> None:
+    async def story(world: World) -> None:
+        found: list[Sent] = []
+        async with solo.happening(world, "no-bookmarks"):
+            await asyncio.sleep(600)
+            world.listeners.append(found.append)
+        await asyncio.sleep(15)
+        world.listeners.remove(found.append)
+        lists = [sent for sent in found if ("limit", "500") in sent.request.query and not sent.watches]
+        once = Counter((sent.process, sent.cluster, sent.request.path) for sent in lists)
+        assert lists
+        assert set(once.values()) == {1}, once
+        assert len({sent.at_s for sent in lists}) > len(lists) // 2
+
+    solo.tell(story)
+
+
+def test_watches_that_end_at_once_are_opened_ever_more_seldom_and_the_member_says_so() -> None:
+    async def story(world: World) -> None:
+        begun: Counter[tuple[str, str]] = Counter()
+
+        def count(life: Life, sending: Sending) -> None:
+            if sending.watches and sending.cluster == "a":
+                begun[life.process, sending.request.path] += 1
+
+        async with solo.happening(world, "watches-close"):
+            await asyncio.sleep(90)
+            seen = solo.conditions(solo.one_of(world, "MemberCluster", "a"))
+            assert seen["Watching"] == ("False", "WatchFailing")
+            assert seen["Ready"] == ("True", "Ready")
+            world.senders.append(count)
+            await asyncio.sleep(60)
+            world.senders.remove(count)
+        assert len(begun) > 10
+        assert max(begun.values()) <= 3, begun.most_common(3)
+        await asyncio.sleep(60)
+        assert "Watching" not in solo.conditions(solo.one_of(world, "MemberCluster", "a"))
+
+    solo.tell(story)
+
+
+def test_a_flood_of_events_in_one_member_costs_the_others_nothing() -> None:
+    async def story(world: World) -> None:
+        leader = world.leader()
+        async with solo.happening(world, "event-flood"):
+            await scale(world)
+            await solo.settled(world, 15.0)
+        assert world.leader() == leader
 
     solo.tell(story)

@@ -346,8 +346,9 @@ class World:
         self.begin(process)
 
     def _ended(self, process: str) -> None:
-        """A hub that lost the lease exits; it is started again like one that was killed."""
-        self.say(f"{self.lives[process].name:12} exits: it lost the lease")
+        """A process that exits on its own is started again like one that was killed."""
+        why = "it lost the lease" if is_hub(process) else "its API server's history went back"
+        self.say(f"{self.lives[process].name:12} exits: {why}")
         self.lives[process].die()
 
     def _died(self, life: Life) -> None:
