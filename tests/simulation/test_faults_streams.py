@@ -149,7 +149,8 @@ def test_watches_that_end_at_once_are_opened_ever_more_seldom_and_the_member_say
             await asyncio.sleep(60)
             world.senders.remove(count)
         assert len(begun) > 10
-        assert max(begun.values()) <= 3, begun.most_common(3)
+        assert begun.total() <= 5 * len(begun), begun.most_common(3)
+        assert begun.most_common(1)[0][1] <= 12  # waits are drawn from 3 to 30 s by then
         await asyncio.sleep(60)
         assert "Watching" not in solo.conditions(solo.one_of(world, "MemberCluster", "a"))
 
