@@ -98,6 +98,10 @@ class Member:
     """Monotonic time at which this process began to look for it."""
     futile: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=3, window_s=120.0, pause_s=300.0))
     """Writes of slices that did not last."""
+    other_uid: str = ""
+    """Identity of another cluster that was found at its address between two probes of this connection."""
+    estranged: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with `other_uid`: the line closes the connection."""
     duplicate_of: str = ""
     reported: bool = False
     probes: int = 0
@@ -161,10 +165,20 @@ class Member:
             return row
         return own
 
-    def attach(self, client: clients.Client | None, clock: Clock) -> None:
-        """A connection came up, or went away (None)."""
+    def attach(self, client: clients.Client, clock: Clock) -> None:
+        """A connection came up."""
         self.client = client
-        self.applier = Applier(client, self.lane, clock=clock, component="hub") if client is not None else None
+        self.applier = Applier(client, self.lane, clock=clock, component="hub")
+
+    def detach(self) -> None:
+        """The connection went away, or must not be used any longer."""
+        self.client = self.applier = None
+
+    def meet_other(self, uid: str) -> None:
+        """Another cluster answers at its address: from this moment on nothing is written there."""
+        self.detach()
+        self.other_uid = uid
+        self.estranged.set()
 
     def note(self, seen: SliceSeen) -> None:
         """Files the answer to our own write, so that nobody waits for the watch to tell us what we did."""
@@ -221,7 +235,7 @@ class Member:
     ) -> None:
         """Keeps slices and the capacity report in memory until cancelled. `lists` bounds how many lists all members
         read at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
-        verify = Sameness(client, self.name, self.uid, clock).check
+        verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
         async with asyncio.TaskGroup() as group:
             for kind in kinds.WORKLOADS.values():
                 if f"{kind.kind}.{kind.group}" not in self.apis:

@@ -109,7 +109,7 @@ class Line:
                 self._judge(Sign.SILENT, "what it answers cannot be read")
                 await self._pause()
             finally:
-                member.attach(None, self.clock)
+                member.detach()
                 await transport.close()
 
     async def _open(self) -> Transport:
@@ -153,6 +153,7 @@ class Line:
         member = self.member
         client = clients.Client(transport, member.name)
         wanted: tuple[object, ...] = ()
+        member.estranged.clear()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks: list[asyncio.Task[None]] = []
@@ -175,13 +176,26 @@ class Line:
                         ]
                     if member.link.link is Link.REFUSED or (member.vitals.auth_trouble and await self._renewed()):
                         break
-                    await self._pause()
+                    if await self._estranged():
+                        break
                 for task in tasks:
                     task.cancel()
         except* errors.ApiError as group_error:
             log.warning("the line to %s broke: %s", member.name, group_error.exceptions[0])
         if member.link.link is Link.REFUSED or member.duplicate_of:
             await self._pause()
+
+    async def _estranged(self) -> bool:
+        """Waits for the next probe; True at once when another cluster answers at the address meanwhile."""
+        member = self.member
+        try:
+            async with asyncio.timeout(self._interval_s()):
+                await member.estranged.wait()
+        except TimeoutError:
+            return False
+        if trouble := member.identity_trouble(member.other_uid, self.host_uid()):
+            self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
+        return True
 
     async def _tell_when_synced(self) -> None:
         """The first lists of a member are news: from now on an absence there is an absence."""
@@ -241,8 +255,10 @@ class Line:
             self.changed(member)
 
     async def _pause(self) -> None:
-        interval = self.options.probe_interval_s
-        await asyncio.sleep(interval * self.rng.uniform(0.9, 1.1))
+        await asyncio.sleep(self._interval_s())
+
+    def _interval_s(self) -> float:
+        return self.options.probe_interval_s * self.rng.uniform(0.9, 1.1)
 
 
 def _secret_name(member: Member) -> str:

@@ -217,7 +217,10 @@ class Reporting:
         its host (F35), and the next probe that asks may be a minute away. Raises ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
-        return member.identity_trouble(await member.client.kube_system_uid(), member.host_uid)
+        uid = await member.client.kube_system_uid()
+        if trouble := member.identity_trouble(uid, member.host_uid):
+            member.meet_other(uid)
+        return trouble
 
 
 def sum_of(parts: Iterable[Resources]) -> Resources:

@@ -1,11 +1,13 @@
 """Is whoever answers at a member's address still the cluster that the last probe found? Asked before lists and watches
 are believed: what another cluster lacks is not lost, and must not be made a second time (FAULTS.md F35).
 
-Called by a member's reflectors. Several that ask at once share one answer, and many questions have pauses between
-them: streams that break all the time do not make it a flood.
+Called by a member's reflectors. Whoever made it is told at once of another cluster, because between two probes
+nothing else would stop what is being written there. Several that ask at once share one answer, and many questions have
+pauses between them: streams that break all the time do not make it a flood.
 """
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from federator.kube import errors
@@ -26,11 +28,13 @@ class Asked(Protocol):
 class Sameness:
     """Of one connection. `check` raises `errors.ServerTrouble` when another cluster answers."""
 
-    def __init__(self, client: Asked, cluster: str, uid: str, clock: Clock) -> None:
+    def __init__(self, client: Asked, cluster: str, uid: str, clock: Clock, other: Callable[[str], None]) -> None:
+        """`other` is told the uid of another cluster that answers."""
         self._client = client
         self._cluster = cluster
         self._uid = uid
         self._clock = clock
+        self._other = other
         self._one = asyncio.Lock()
         self._begun = 0
         self._good = 0
@@ -50,5 +54,6 @@ class Sameness:
             self._earned_s = max(self._earned_s, self._clock.monotonic()) + PAUSE_S
             uid = await self._client.kube_system_uid()
             if uid != self._uid:
+                self._other(uid)
                 raise errors.ServerTrouble(f"{self._cluster} answers as {uid}, and was {self._uid} at the last probe.")
             self._good = number

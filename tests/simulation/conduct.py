@@ -174,8 +174,12 @@ class Quiet:
 
 
 class OnlyWhomWeKnow:
-    """17: a life of a hub that has read another identity at a member's address than the host has recorded sends nothing
-    with a body there."""
+    """17: a life of a hub sends nothing with a body to a member before it has read who that is, nor once it has read
+    another identity there than the host has recorded.
+
+    Only what a hub can know is judged: it asks at every probe, and whenever a list or a watch begins. A cluster that
+    takes another's place behind connections that do not break is found out by the next probe (10 s).
+    """
 
     name = "17 identity"
     SETTLE_S = 1.0
@@ -187,15 +191,21 @@ class OnlyWhomWeKnow:
         self._answering = answering
         self._recorded = recorded
         self._knows_since: dict[tuple[str, str, str], float] = {}
+        self._met: set[tuple[str, str]] = set()
 
     def __call__(self, sent: Sent) -> None:
         if not is_hub(sent.process) or sent.cluster == "host":
             return
+        asked = sent.request.path == "/api/v1/namespaces/kube-system" and sent.status == 200
+        if asked:
+            self._met.add((sent.life.name, sent.cluster))
+        elif sent.request.body and (sent.life.name, sent.cluster) not in self._met:
+            self.found.append(f"{self.name}: {sent.text()} before it has asked who that is")
         answering, recorded = self._answering(sent.cluster), self._recorded(sent.cluster)
         if not recorded or answering == recorded:
             return
         known = sent.life.name, sent.cluster, answering
-        if sent.request.path == "/api/v1/namespaces/kube-system" and sent.status == 200:
+        if asked:
             self._knows_since.setdefault(known, sent.at_s)
         elif sent.request.body and sent.at_s > self._knows_since.get(known, sent.at_s) + self.SETTLE_S:
             self.found.append(f"{self.name}: {sent.text()} goes to {answering}, {recorded} was joined")

@@ -1,4 +1,4 @@
-"""The rules about requests can fail: who leads, and who takes running work away."""
+"""The rules about requests can fail: who leads, who takes running work away, and to whom hubs write."""
 
 import asyncio
 from dataclasses import replace
@@ -44,6 +44,28 @@ def test_a_member_process_that_deletes_running_work_of_its_own_accord_is_told() 
         assert not rule.found
         rule(replace(sent, at_s=500.0))
         assert rule.found[0].startswith("16 static stability: ")
+        await asyncio.sleep(0)
+
+    virtualtime.run(main())
+
+
+def test_a_hub_that_writes_to_a_member_without_asking_or_in_spite_of_the_answer_is_told() -> None:
+    async def main() -> None:
+        standing = ["joined"]
+        asks = Sent(10.0, "hub-0", Life("hub-0#1"), "a", Request("GET", "/api/v1/namespaces/kube-system"), 200)
+        writes = replace(asks, request=replace(WRITE, body=b"{}"), at_s=15.0)
+        rule = conduct.OnlyWhomWeKnow(lambda _: standing[0], lambda _: "joined")
+        rule(asks)
+        rule(writes)
+        standing[0] = "another"
+        rule(writes)
+        assert not rule.found
+        rule(replace(asks, at_s=16.0))
+        rule(replace(writes, at_s=18.0))
+        rule(replace(writes, life=Life("hub-0#2")))
+        told, unasked = rule.found
+        assert told.endswith("goes to another, joined was joined")
+        assert unasked.endswith("before it has asked who that is")
         await asyncio.sleep(0)
 
     virtualtime.run(main())

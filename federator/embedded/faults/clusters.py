@@ -7,7 +7,7 @@ import random
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from federator.api import kinds
+from federator.api import clustercapacity, kinds, raw
 from federator.embedded.faults import guests
 from federator.embedded.faults.rows import Episode, Stage
 from federator.embedded.server import EmbeddedCluster
@@ -15,6 +15,8 @@ from federator.model import names
 from federator.model.steps import ObjectRef
 
 CLUSTER = "MemberCluster"
+BACK_S = 30.0
+"""Longer than any cluster stays out of the fleet."""
 _HOST_HOLDS = ("PlacementDecision", "PlacementPolicy", "ClusterPlacementPolicy", "FederatedQuota", CLUSTER)
 
 
@@ -134,13 +136,35 @@ async def restored(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def wrong(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """Every hub finds another host, to which the same members are joined, and on which there is no workload."""
+    """Every hub finds another host, to which the same members are joined, and on which there is no workload.
+
+    A member that no host had claimed when the wrong one came (the right one had not reached it yet) is the wrong one's
+    by right: an operator hands it back in the end, as the hub's message says."""
     other = stage.fresh("host")
     members = [found for found in _copied(stage.federation.host) if found[0] in (CLUSTER, "Secret", "Namespace")]
     _furnish(other, members, "")
-    async with _instead_of_the_host(stage, other):
-        stage.happened("host-wrong")
-        yield
+    unclaimed = [name for name in stage.members if not _claimed(stage, name)]
+    try:
+        async with _instead_of_the_host(stage, other):
+            stage.happened("host-wrong")
+            yield
+    finally:
+        for name in unclaimed:
+            await _take_over(stage, name, other.uid)
+
+
+def _claimed(stage: Stage, name: str) -> bool:
+    """Whether the right host is recorded in a member."""
+    found = guests.stored(stage.federation.members[name], kinds.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME))
+    return found is not None and stage.federation.host.uid in raw.text_map(found["metadata"], "annotations").values()
+
+
+async def _take_over(stage: Stage, name: str, other: str) -> None:
+    """`federator cluster take-over`: an operator says that the right host takes a member from another one. A cluster
+    that left the fleet meanwhile is waited for."""
+    ref = kinds.KINDS[CLUSTER].ref("", name)
+    if await guests.until(lambda: guests.stored(stage.federation.host, ref), BACK_S):
+        await stage.user("host").patch(ref, {"spec": {"takeOverFrom": other}})
 
 
 @contextlib.asynccontextmanager

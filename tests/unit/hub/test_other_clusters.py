@@ -59,6 +59,21 @@ def test_a_cluster_made_anew_at_the_same_address_gets_nothing_and_is_not_taken_f
     play(scenario)
 
 
+def test_work_that_comes_between_two_probes_is_not_put_into_a_cluster_made_anew() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        world.writes.clear()
+        await made_anew(world, "b", writes=0)
+        await asyncio.sleep(2)
+        await world.create(PSVC, "feed", "late", service(9))
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await asyncio.sleep(30)
+        assert [key for key in world.writes if key[:2] == ("hub", "b")] == []
+
+    play(scenario)
+
+
 def test_a_hub_that_starts_afterwards_knows_the_cluster_that_had_joined() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))

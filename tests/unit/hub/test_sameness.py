@@ -25,8 +25,8 @@ class Cluster:
 
 def test_those_who_ask_together_share_an_answer_to_a_question_put_after_they_asked() -> None:
     async def main() -> None:
-        cluster = Cluster()
-        same = Sameness(cluster, "a", "one", Clock(0.0))
+        cluster, told = Cluster(), list[str]()
+        same = Sameness(cluster, "a", "one", Clock(0.0), told.append)
         await asyncio.gather(*(same.check() for _ in range(5)))
         assert cluster.asked == 1
 
@@ -35,21 +35,22 @@ def test_those_who_ask_together_share_an_answer_to_a_question_put_after_they_ask
 
 def test_an_answer_from_before_is_not_enough_and_another_cluster_is_told() -> None:
     async def main() -> None:
-        cluster = Cluster()
-        same = Sameness(cluster, "a", "one", Clock(0.0))
+        cluster, told = Cluster(), list[str]()
+        same = Sameness(cluster, "a", "one", Clock(0.0), told.append)
         first = asyncio.create_task(same.check())
         await asyncio.sleep(0.05)
         cluster.uid = "two"
         with pytest.raises(errors.ServerTrouble, match="answers as two"):
             await asyncio.gather(first, same.check())
+        assert told == ["two"]
 
     virtualtime.run(main())
 
 
 def test_many_questions_have_pauses_between_them() -> None:
     async def main() -> None:
-        cluster, clock = Cluster(), Clock(0.0)
-        same = Sameness(cluster, "a", "one", clock)
+        cluster, clock, told = Cluster(), Clock(0.0), list[str]()
+        same = Sameness(cluster, "a", "one", clock, told.append)
         for _ in range(AT_ONCE):
             await same.check()
         assert clock.monotonic() < PAUSE_S
