@@ -1,9 +1,10 @@
 """15: a member that was heard a moment ago is not called unreachable: a blip flips nothing.
 
-What counts as heard is what the process itself heard: an answer to its probe that came through every fault. A new life
+What counts as heard is what the process itself heard: an answer of an API server to its probe. A new life
 counts from its birth, because it has nothing older to judge by.
 """
 
+from federator.embedded.faults.requests import CannedResponse
 from federator.kube.clock import Clock
 from federator.kube.transport import RefreshesCredentials, Request, Response, Transport
 from tests.simulation.invariants import Obj, Step
@@ -11,6 +12,7 @@ from tests.simulation.invariants import Obj, Step
 PATIENCE_S = 30.0
 """The product waits forty seconds from the last good probe; probes are ten seconds apart."""
 PROBE = "/readyz"
+_BODY_MAX = 1 << 20
 
 
 class Patience:
@@ -62,9 +64,13 @@ class Hearing:
     async def request(self, request: Request) -> Response:
         """The inner answer."""
         response = await self._inner.request(request)
-        if request.path == PROBE and response.status == 200:
+        if request.path != PROBE or response.status != 200:
+            return response
+        body = await response.read(_BODY_MAX)
+        await response.close()
+        if body.strip() == b"ok":
             self._patience.heard(self._life, self._cluster, self._clock.monotonic())
-        return response
+        return CannedResponse(response.status, body, response.headers)
 
     async def refresh_credentials(self) -> bool:
         """Passed on."""

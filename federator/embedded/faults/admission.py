@@ -3,6 +3,7 @@
 All of them end as they began: credentials are restored, webhooks removed, definitions served again.
 """
 
+import asyncio
 import contextlib
 import random
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -168,11 +169,14 @@ def changing(member: str, change: Change, plurals: frozenset[str], note: Callabl
 
 @contextlib.asynccontextmanager
 async def webhook_changes(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A webhook, or an older definition, in one member changes what is written there."""
+    """A webhook, or an older definition, in one member changes what is written there. It is over when what lacks
+    something has been written once more without it."""
     member, change = rng.choice(list(stage.members)), CHANGES[rng.choice(sorted(CHANGES))]
     plurals = _SLICES if rng.random() < 0.5 else _NATIVES
     with stage.boxes.standing(changing(member, change, plurals, lambda: stage.happened("webhook-changes"))):
         yield
+    options = stage.federation.hub_options if plurals is _SLICES else stage.federation.member_options
+    await asyncio.sleep(options.futile_pause_s)
 
 
 @contextlib.asynccontextmanager
