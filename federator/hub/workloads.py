@@ -7,7 +7,7 @@
 import hashlib
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -131,6 +131,7 @@ def lasting(annotations: Mapping[str, Any]) -> dict[str, Any]:
 def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | None) -> Workload:
     """Total: whatever an API server can hold gives a summary, if need be one with a `problem`."""
     meta = obj["metadata"]
+    key = names.key(kind, meta.get("namespace", ""), meta["name"])
     ask: Ask | None = None
     content, problem = b"", ""
     placement: Mapping[str, Any] = raw.NO_FIELDS
@@ -139,12 +140,13 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
             raise refused[0]
         verbs = kinds.verbs_of(kind)
         placement = verbs.placement(obj) or raw.NO_FIELDS
-        ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=created_s(obj))
+        # The kind is the list's; what an object says of itself may be anything.
+        ask = replace(asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=created_s(obj)), key=key)
         content = content_digest(verbs, neutral(verbs, obj))
     except FieldError as bad:
         problem = str(bad)
     return Workload(
-        key=ask.key if ask is not None else names.key(kind, meta.get("namespace", ""), meta["name"]),
+        key=key,
         uid=sharing.text(meta.get("uid", "")),
         generation=raw.integer(meta, "generation"),
         resource_version=meta.get("resourceVersion", ""),

@@ -22,7 +22,7 @@ from tests.e2e.rawserver import Asked, RawServer, answer, replying, serving
 pytestmark = pytest.mark.e2e
 
 REF = ObjectRef("v1", "configmaps", "ns", "web", "ConfigMap")
-OBJECT = json.dumps({"kind": "ConfigMap", "metadata": {"name": "web"}}).encode()
+OBJECT = json.dumps({"kind": "ConfigMap", "metadata": {"name": "web", "uid": "1"}}).encode()
 
 
 @pytest.fixture
