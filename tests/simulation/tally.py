@@ -11,7 +11,7 @@ from typing import Any
 from federator.embedded.faults.table import FAULTS
 from tests.simulation.running import Report
 
-CAMPAIGN = 100
+CAMPAIGN = 1000
 """In so many seeds every fault must fire."""
 
 

@@ -48,7 +48,7 @@ def test_the_write_of_a_point_is_sent_only_when_the_crash_comes_after_it(after: 
     crashed = Crashes(Point("first", (0,), after), (HUB,))
     report = crashes.run(crashed)
     lines = [line for line in report.story.texts() if line.lstrip()[0].isdigit()]
-    death = next(index for index, line in enumerate(lines) if "hub#1 dies" in line)
+    death = next(index for index, line in enumerate(lines) if line.split()[1:3] == ["hub#1", "dies"])
     sent = [line for line in lines[:death] if "hub#1 " in line and any(verb in line for verb in ("POST", "PATCH"))]
 
     assert crashed.fired == 1

@@ -11,6 +11,7 @@ from federator.embedded.faults.table import FAULTS
 from tests.simulation import running
 from tests.simulation.drawing import draw
 from tests.simulation.planting import PLANTED
+from tests.simulation.tally import CAMPAIGN
 
 SEEDS_EACH = 10
 CALM = 1
@@ -28,10 +29,10 @@ def test_whatever_fails_the_federation_keeps_its_rules_and_ends_where_it_should(
     assert {"create", "patch", "delete", "re-create"} <= set(actions)
 
 
-def test_every_fault_of_the_table_is_drawn_somewhere_in_these_seeds() -> None:
+def test_every_fault_of_the_table_is_drawn_in_a_campaign() -> None:
     drawn = {
         name
-        for parameters in map(draw, range(100))
+        for parameters in map(draw, range(CAMPAIGN))
         for name in (*parameters.hub, *(turn.fault for turn in parameters.turns))
     }
 
