@@ -199,9 +199,9 @@ def render(
 def difference(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
     """The merge patch that makes every field we own have our value; empty when there is nothing to do.
 
-    Fields of a spec of ours that the live object has and we do not want any more are removed, but only in objects
-    that carry `spec.slice`: there the hub is the one writer of spec. In carried native kinds, what is not ours is
-    left to its owner.
+    Fields of a spec of ours that the live object has and we do not want any more are removed, in the spec itself and
+    anywhere in its pod template, but only in objects that carry `spec.slice`: there the hub is the one writer of spec.
+    In carried native kinds, what is not ours is left to its owner.
     """
     patch: dict[str, Any] = {}
     live_meta, want_meta = live["metadata"], want["metadata"]
@@ -216,6 +216,9 @@ def difference(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, An
     spec_patch = diffs.merge_patch(live_spec, want_spec)
     if "slice" in want_spec:
         spec_patch |= {name: None for name in live_spec if name not in want_spec}
+        template, wanted = raw.mapping(live_spec, "template"), raw.mapping(want_spec, "template")
+        if template and wanted and (found := diffs.replacement_patch(template, wanted)):
+            spec_patch["template"] = found
     if spec_patch:
         patch["spec"] = spec_patch
     return patch

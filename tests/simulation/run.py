@@ -34,7 +34,8 @@ def run(seed: int, *, reference: bool, only: Sequence[str] = ()) -> Outcome:
 
 
 def campaign(seeds: Sequence[int], options: argparse.Namespace) -> int:
-    """Runs the seeds; 1 when any of them broke a rule, or when a fault never fired in a whole campaign."""
+    """Runs the seeds; 1 when any of them broke a rule, or when, in a whole campaign, a fault never fired or a
+    reason never appeared."""
     found = tally.kept(options.keep) if options.keep else {}
     left = [seed for seed in seeds if seed not in found]
     work = functools.partial(run, reference=not options.no_reference, only=_only(options))
@@ -50,15 +51,19 @@ def campaign(seeds: Sequence[int], options: argparse.Namespace) -> int:
                 print(f"... {done} of {len(left)} seeds, {time.monotonic() - begun:.0f} s", flush=True)
     outcomes = [found[seed] for seed in seeds]
     never = [] if options.only else tally.never_fired(outcomes)
+    silent = [] if options.only else [*tally.never_appeared(outcomes), *tally.in_no_table(outcomes)]
     broken = [one.seed for one in outcomes if one.breaches]
-    print(*tally.fault_table(outcomes), *tally.sums(outcomes), f"{time.monotonic() - begun:.0f} s", sep="\n")
+    tables = (*tally.fault_table(outcomes), *tally.reason_table(outcomes))
+    print(*tables, *tally.sums(outcomes), f"{time.monotonic() - begun:.0f} s", sep="\n")
     if broken:
         print("broken:", ", ".join(map(str, broken)))
     if never:
         print("never fired:", ", ".join(never))
+    if silent:
+        print("never appeared, or is in no table of reasons.py:", ", ".join(silent))
     if options.json:
         options.json.write_text(json.dumps(tally.summary(outcomes), indent=1) + "\n")
-    return 1 if broken or never else 0
+    return 1 if broken or never or silent else 0
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -23,7 +23,7 @@ from federator.kube import errors
 from federator.member.caches import NATIVES
 from federator.model import names
 from federator.model.steps import ObjectRef
-from tests.simulation import conduct, guard, invariants, rest, script
+from tests.simulation import conduct, guard, invariants, reasons, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.story import Sent, Story
@@ -73,6 +73,8 @@ class Report:
     story: Story
     changes: Counter[str]
     """How many objects of each kind that is ours to make were created and deleted, as "create Job"."""
+    reasons: Counter[str]
+    """How often each reason was newly given, as `reasons.spoken` names them."""
 
     @property
     def digest(self) -> str:
@@ -155,6 +157,7 @@ class Run:
         self.holders: list[str] = []
         """Who held the lease of the hubs, one after the other."""
         self.changes: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
         self.decided: dict[str, int] = {}
         for name, cluster in self.world.clusters.items():
             self._look_at(name, cluster)
@@ -180,6 +183,7 @@ class Run:
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
         )
+        self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
         now_s = self.world.federation.clock.monotonic()
         if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
             self.stability.moved(name, self.world.federation.clock.monotonic())
@@ -267,6 +271,7 @@ class Run:
             virtual_s=world.federation.clock.monotonic(),
             story=world.story,
             changes=self.changes,
+            reasons=self.reasons,
         )
 
     async def _note(self) -> None:

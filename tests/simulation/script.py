@@ -14,6 +14,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
+from tests.simulation import oddities
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -102,6 +103,7 @@ class _Author:
         self.policies: set[str] = set()
         self.cordoned: set[str] = set()
         self.image = 1
+        self.odd = oddities.Oddities(generator(parameters.seed, "oddities"))
 
     def begin(self) -> Iterator[Action]:
         if self.quota_cpu:
@@ -124,6 +126,8 @@ class _Author:
         for kind, namespace, name in sorted(self.alive):
             if kind != DEPLOYMENT:
                 yield Action(0.0, "patch", kind, namespace, name, {"spec": {"suspend": False}})
+        for found, cure in self.odd.cures(self.alive):
+            yield Action(0.0, "patch", *found, cure)
 
     def _pause(self) -> float:
         return round(self.rng.uniform(0, self.pause_s), 3)
@@ -138,11 +142,11 @@ class _Author:
 
     def _made(self, found: tuple[str, str, str]) -> Action:
         self.alive.add(found)
-        return Action(self._pause(), "create", *found, self._body(found[0]))
+        return Action(self._pause(), "create", *found, self.odd.made(found, self._body(found[0])))
 
     def recreate(self) -> Action | None:
         found = self._one(SERVICE, JOBSET, DEPLOYMENT)
-        return found and Action(self._pause(), "re-create", *found, self._body(found[0]))
+        return found and Action(self._pause(), "re-create", *found, self.odd.made(found, self._body(found[0])))
 
     def delete(self) -> Action | None:
         found = self._one(SERVICE, JOBSET, DEPLOYMENT)

@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from federator.embedded.faults.table import FAULTS
+from tests.simulation.reasons import ELSEWHERE, EXPECTED
 from tests.simulation.running import Report
 
 CAMPAIGN = 1000
 """In so many seeds every fault must fire."""
+REASONS_CAMPAIGN = 1000
+"""In so many seeds every reason must appear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Outcome:
     breaches: tuple[str, ...] = ()
     """Empty when every rule was kept."""
     fired: Mapping[str, int] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """How often each reason was newly given."""
     writes: int = 0
     deaths: int = 0
     leaders: int = 0
@@ -38,6 +43,7 @@ class Outcome:
         return cls(
             seed,
             fired=dict(sorted(report.fired.items())),
+            reasons=dict(sorted(report.reasons.items())),
             writes=report.steps,
             deaths=report.deaths,
             leaders=report.leaders,
@@ -86,6 +92,25 @@ def never_fired(outcomes: Sequence[Outcome]) -> list[str]:
     return sorted(set(FAULTS) - seen) if len(outcomes) >= CAMPAIGN else []
 
 
+def reason_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
+    """One line per reason that must appear, and per one that nobody expected."""
+    seeds = Counter(name for one in outcomes for name in one.reasons)
+    for name in sorted({*EXPECTED, *seeds}):
+        said = "" if name in EXPECTED else " (not expected in these worlds)" if name in ELSEWHERE else " (in no table)"
+        yield f"{name:44} appeared in {seeds[name]:5} seeds{said}"
+
+
+def never_appeared(outcomes: Sequence[Outcome]) -> list[str]:
+    """Reasons that a campaign of this size should have seen."""
+    seen = {name for one in outcomes for name in one.reasons}
+    return sorted(EXPECTED - seen) if len(outcomes) >= REASONS_CAMPAIGN else []
+
+
+def in_no_table(outcomes: Sequence[Outcome]) -> list[str]:
+    """Reasons that were given and stand in neither table."""
+    return sorted({name for one in outcomes for name in one.reasons} - EXPECTED - ELSEWHERE.keys())
+
+
 def sums(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """What all seeds come to. The last line is equal for two campaigns that saw the same."""
     good = [one for one in outcomes if not one.breaches]
@@ -121,5 +146,7 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
             }
             for name, fault in FAULTS.items()
         },
+        "never_appeared": never_appeared(outcomes),
+        "reasons": dict(sorted(Counter(name for one in outcomes for name in one.reasons).items())),
         "text": list(sums(outcomes)),
     }

@@ -1,0 +1,141 @@
+"""Every reason that the federation can give: in conditions, decisions, verdicts and Events; and which have been seen.
+
+`running` counts at every write what `spoken` finds in it. A campaign of many seeds in which a reason of `EXPECTED`
+never appeared has not looked everywhere; reasons of `ELSEWHERE` cannot appear in these worlds. A test compares the
+table with the words in the product's sources.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from federator.api import kinds
+from federator.member.caches import CARRIED
+from federator.model.decision import Reason
+
+Obj = Mapping[str, Any]
+COMPONENT = "federation.pinterest.com/"
+"""What the reporter of an Event of ours begins with."""
+
+_UNKNOWN = frozenset({"PendingEvaluation", "ClusterUnknown"})
+OWN: Mapping[str, frozenset[str]] = {
+    "workload Ready": _UNKNOWN | {"Failed", "Completed", "Suspended", "Ready", "Progressing"},
+    "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed"}),
+    "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
+    "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
+    "workload Reconciling": _UNKNOWN | {"Settled", "Deleting", "Applying", "Progressing"},
+    "workload Stalled": frozenset({"NotStalled", "Failed"}),
+    "workload QuotaUnlimited": frozenset({"NoQuota"}),
+    "workload SpreadViolated": frozenset({"SpreadUnsatisfiable"}),
+    "workload Suspended": frozenset({"Suspended"}),
+    "workload Failed": frozenset({"ShardsFailed"}),
+    "workload Complete": frozenset({"AllShardsCompleted"}),
+    "workload Available": frozenset({"MinimumReplicasAvailable", "MinimumReplicasUnavailable"}),
+    "workload Progressing": frozenset({"NewReplicaSetAvailable", "ReplicaSetUpdated"}),
+    "slice Ready": frozenset({"Ready", "Completed", "Progressing"}),
+    "slice Expanded": frozenset({"Expanded", "Applying"}),
+    "slice Conflict": frozenset({"ForeignObject"}),
+    "slice MissingDependency": frozenset({"NotFound"}),
+    "MemberCluster Ready": frozenset(
+        {"Ready", "NotProbed", "Unreachable", "AuthFailed", "IdentityChanged", "HostIdentityChanged", "NotReporting"}
+    ),
+    "MemberCluster Authenticated": frozenset({"AuthFailed"}),
+    "MemberCluster ClockSynced": frozenset({"Synced", "ClockSkew"}),
+    "MemberCluster Watching": frozenset({"WatchFailing"}),
+    "MemberCluster SlicesKnown": frozenset({"UnknownSlices"}),
+    "deletion": frozenset({"DeletionBlocked", "DeletionBudget"}),
+    "Event": frozenset({"Placed", "Rebalanced", "NotReady", "MemberWentBack", "Ready", "Completed"})
+    | {"DeletionBlocked", "DeletionBudget"},
+}
+"""Where -> the reasons that are that place's own."""
+
+PLACEMENT = frozenset(str(reason) for reason in Reason)
+"""Why copies are missing, or a cluster was not chosen: of decisions and verdicts, and from there in any condition."""
+MEMBERS = frozenset({"Conflict", "MissingDependency", "ExpansionFailed", "StaleSlice", "CannotConverge"}) | {
+    *("NamespaceTerminating", "ImagePullFailed", "ContainerConfigError", "ContainerStartFailed", "CrashLooping"),
+    *("PodFailed", "JobFailed", "NoLoadBalancer", "RollingOut", "NotAvailable", "NotObserved", "FailedIndexes"),
+    *("BackoffLimitExceeded", "FailedCreate", "ProgressDeadlineExceeded", "SuccessCriteriaMet", "CompletionsReached"),
+}
+"""What a member and its pods can have that is worth telling, in any condition of the workload."""
+REFUSALS = frozenset({"Denied", "Invalid", "AlreadyExists", "Unreachable", "Malformed", "Throttled", "LaneClosed"}) | {
+    *("ServerTrouble", "NotLeading", "WentBack", "Expired", "Unauthenticated"),
+}
+"""How a write into a member can fail: the names of the client's errors."""
+ANYWHERE = "anywhere"
+BORROWED = PLACEMENT | MEMBERS | REFUSALS
+EVERY = frozenset(f"{place}: {one}" for place, own in OWN.items() for one in own) | {
+    f"{ANYWHERE}: {one}" for one in BORROWED
+}
+"""Every reason, in its place."""
+
+_KUBELET = "The stand-in kubelet has no such trouble: containers start, end or wait for their image."
+_PASSED = "Passed on from a cluster's own controller, which does not say it here."
+_RULES = "No policy of these worlds has such a rule; tests/unit/placement have them."
+_CLIENT = "Other callers of the client meet it; a write into a member ends with it only by a rare meeting of faults."
+ELSEWHERE: Mapping[str, str] = {
+    "workload Placed: Suspended": "Who is suspended here was placed before, or is short for a reason of its own.",
+    "workload Reconciling: Deleting": "No workload on the host has a finalizer, so it is gone at once.",
+    "workload SpreadViolated: SpreadUnsatisfiable": _RULES,
+    "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",
+    "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
+    "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
+    "deletion: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
+    "Event: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
+    "Event: MemberWentBack": "No fault of the table restores a member from a backup.",
+    "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
+    "anywhere: Tainted": "The user of the script sets no taints.",
+    "anywhere: NotAllowed": "No quota of these worlds keeps a namespace out.",
+    "anywhere: PriorityExceedsMax": "No quota of these worlds bounds priorities.",
+    "anywhere: Unschedulable": "The room that the hub gives away is there: nobody else starts pods in members.",
+    "anywhere: PendingEvaluation": "Told in conditions that have it as their own.",
+    "anywhere: Suspended": "Told in conditions that have it as their own, and by decisions of what was never placed.",
+    **{f"anywhere: {one}": _RULES for one in ("SpreadUnsatisfiable", "GangIncomplete", "BelowMinimum", "AtMaximum")},
+    **{f"anywhere: {one}": _KUBELET for one in ("ContainerConfigError", "ContainerStartFailed")},
+    **{
+        f"anywhere: {one}": _PASSED
+        for one in ("JobFailed", "FailedIndexes", "BackoffLimitExceeded", "FailedCreate", "ProgressDeadlineExceeded")
+    },
+    "anywhere: SuccessCriteriaMet": "For carried Jobs, which are not a kind of workload yet.",
+    "anywhere: CompletionsReached": "For carried Jobs, which are not a kind of workload yet.",
+    "anywhere: NoLoadBalancer": "No service of these worlds asks for a load balancer.",
+    **{f"anywhere: {one}": "Progress, which is told as Progressing." for one in ("RollingOut", "NotAvailable")},
+    "anywhere: NotObserved": "Progress, which is told as Progressing.",
+    "anywhere: ExpansionFailed": "Every workload of the script expands, and one expander version is in use.",
+    "anywhere: StaleSlice": "Needs a member process that outlives a restore of its cluster.",
+    **{
+        f"anywhere: {one}": _CLIENT
+        for one in ("Invalid", "AlreadyExists", "NotLeading", "WentBack", "Expired", "Unauthenticated")
+    },
+}
+"""What these worlds cannot be relied on to say, and why."""
+EXPECTED = EVERY - ELSEWHERE.keys()
+"""What a long campaign must see."""
+
+
+def spoken(kind: str, cluster: str, old: Obj | None, new: Obj | None) -> Iterator[str]:
+    """What `new` says and `old` did not, as "place: reason"."""
+    if new is None:
+        return
+    if kind == "PlacementDecision":
+        yield from _decision(new["spec"])
+    elif kind == "Event":
+        if str(new.get("reportingComponent")).startswith(COMPONENT):
+            yield _named("Event", str(new.get("reason", "")))
+    elif kind == "MemberCluster" or (kind in kinds.WORKLOADS and not (kind == CARRIED and cluster != "host")):
+        live = (new.get("status") or {}).get("conditions") or ()
+        if live and live != ((old or {}).get("status") or {}).get("conditions"):
+            place = kind if kind == "MemberCluster" else "workload" if cluster == "host" else "slice"
+            yield from (_named(f"{place} {one['type']}", one.get("reason", "")) for one in live)
+
+
+def _decision(spec: Obj) -> Iterator[str]:
+    yield _named("decision", str(spec.get("reason", "")))
+    for group in (spec.get("verdicts") or {}).get("rejected") or ():
+        yield _named("verdict", group["reason"])
+    if spec.get("deletion"):
+        yield _named("deletion", spec["deletion"]["reason"])
+
+
+def _named(place: str, reason: str) -> str:
+    """A reason in its place; one that can be told in many counts once for all of them."""
+    own = OWN.get(place, frozenset())
+    return f"{ANYWHERE}: {reason}" if reason not in own and reason in BORROWED else f"{place}: {reason}"
