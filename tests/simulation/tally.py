@@ -13,9 +13,7 @@ from tests.simulation.reasons import ELSEWHERE, EXPECTED
 from tests.simulation.running import Report
 
 CAMPAIGN = 1000
-"""In so many seeds every fault must fire."""
-REASONS_CAMPAIGN = 1000
-"""In so many seeds every reason must appear."""
+"""In so many seeds every fault must fire, and every reason appear."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +101,7 @@ def reason_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
 def never_appeared(outcomes: Sequence[Outcome]) -> list[str]:
     """Reasons that a campaign of this size should have seen."""
     seen = {name for one in outcomes for name in one.reasons}
-    return sorted(EXPECTED - seen) if len(outcomes) >= REASONS_CAMPAIGN else []
+    return sorted(EXPECTED - seen) if len(outcomes) >= CAMPAIGN else []
 
 
 def in_no_table(outcomes: Sequence[Outcome]) -> list[str]:

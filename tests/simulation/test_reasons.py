@@ -7,7 +7,7 @@ from pathlib import Path
 
 from federator.api import kinds
 from tests.simulation import reasons, tally
-from tests.simulation.tally import REASONS_CAMPAIGN, Outcome
+from tests.simulation.tally import CAMPAIGN, Outcome
 
 ROOT = Path(__file__).parents[2] / "federator"
 SOURCES = (
@@ -65,8 +65,8 @@ def test_a_reason_counts_in_its_place_and_a_borrowed_one_once_for_all() -> None:
 
 def test_a_reason_that_never_appeared_is_named_once_there_were_seeds_enough() -> None:
     first = min(reasons.EXPECTED)
-    few = [Outcome(seed, reasons={first: 1}) for seed in range(REASONS_CAMPAIGN - 1)]
+    few = [Outcome(seed, reasons={first: 1}) for seed in range(CAMPAIGN - 1)]
 
     assert tally.never_appeared(few) == []
-    assert tally.never_appeared([*few, Outcome(REASONS_CAMPAIGN)]) == sorted(reasons.EXPECTED - {first})
+    assert tally.never_appeared([*few, Outcome(CAMPAIGN)]) == sorted(reasons.EXPECTED - {first})
     assert tally.in_no_table([Outcome(0, reasons={"workload Ready: Bewitched": 1})]) == ["workload Ready: Bewitched"]
