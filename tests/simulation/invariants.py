@@ -43,6 +43,8 @@ class Step:
     new: Obj | None
     decided: Mapping[str, int] = field(default_factory=dict)
     """uid of a workload -> the highest seq that any decision of it has had on the host, this step included."""
+    heard: Callable[[Obj], bool] = lambda obj: True
+    """Whether the hub that wrote has been told of this state of an object of the host, or of a later one."""
 
     @property
     def obj(self) -> Obj:
@@ -154,13 +156,13 @@ def _marked(kind: str, obj: Obj) -> bool:
 
 
 def quota_kept(step: Step) -> Iterator[str]:
-    """No decision takes an account beyond its limit."""
+    """No decision takes an account beyond a limit that its hub has heard of: events take their time (F17)."""
     if not is_decision(step):
         return
     facts = decision_facts(step.obj)
     for obj in step.all_of("FederatedQuota"):
         account = federatedquota.to_account(obj)
-        if facts.project not in account.projects or facts.tier not in account.tiers:
+        if facts.project not in account.projects or facts.tier not in account.tiers or not step.heard(obj):
             continue
         others = [
             other

@@ -6,6 +6,7 @@
 import asyncio
 import collections
 import contextlib
+import functools
 import gc
 import logging
 from collections import Counter
@@ -23,7 +24,7 @@ from federator.kube import errors
 from federator.member.caches import NATIVES
 from federator.model import names
 from federator.model.steps import ObjectRef
-from tests.simulation import conduct, guard, invariants, reasons, rest, script
+from tests.simulation import conduct, guard, hearing, invariants, reasons, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.nemesis import Nemesis
 from tests.simulation.story import Sent, Story
@@ -182,6 +183,7 @@ class Run:
             old=event.previous.obj if event.previous is not None else None,
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
+            heard=functools.partial(hearing.heard, self.world, life),
         )
         self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
         now_s = self.world.federation.clock.monotonic()
