@@ -182,8 +182,10 @@ class Reporting:
     async def ask(self, name: str) -> None:
         """Writes into the member's ClusterCapacity the shapes that decisions care about, and whose member it is."""
         member = self.state.members.get(name)
-        if member is None or member.client is None or not (member.link.trusted and member.claim_known):
+        if member is None or member.client is None or not member.claim_known:
             return
+        if member.link.link is not Link.LIVE:
+            return  # it will be asked when it answers again; until then every try would be one more that is lost
         if member.duplicate_of or (member.other_host and member.other_host != claims.given_up(member.obj)):
             return
         spec = clustercapacity.to_spec(self.state.shapes.values())
