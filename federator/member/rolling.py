@@ -179,7 +179,9 @@ class RollUp:
         finding, judgement = self.finding(row), result.judgement
         told: dict[str, Any] = {}
         if reason := judgement.reason or finding.reason:
+            mark = self._expander.mark_of(row)
             told = {"message": judgement.message or finding.message, "reason": reason}
+            told |= {"seq": mark.seq} if mark is not None else {}
         if finding.unschedulable:
             told["unschedulable"] = {"count": finding.unschedulable, "since": finding.unschedulable_since}
         text = json.dumps(told, sort_keys=True, separators=(",", ":")) if told else None

@@ -288,6 +288,12 @@ def test_a_native_deployment_status_is_observed_with_the_members_word_over_it() 
     seen = deployment.observe(slice_obj, "east", True)
     assert (seen.reason, seen.unschedulable, seen.ready, seen.updated, seen.actual) == ("Unschedulable", 3, 5, 7, 8)
     assert seen.unschedulable_since_s == raw.epoch_s("2026-01-01T00:00:00Z")
+    mark = deployment.VERBS.read_mark(slice_obj)
+    assert mark is not None
+    for seq, reason in ((mark.seq, "StaleSlice"), (mark.seq - 1, "ProgressDeadlineExceeded")):
+        refused = json.dumps({"reason": "StaleSlice", "message": "m", "seq": seq})
+        slice_obj["metadata"]["annotations"][deployment.MEMBER_STATUS_ANNOTATION] = refused
+        assert deployment.observe(slice_obj, "east", True).reason == reason
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
