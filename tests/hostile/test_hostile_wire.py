@@ -24,7 +24,7 @@ DEADLINE_S = 0.5
 MEMORY = 160 * 1024 * 1024
 """Of the whole exchange, server included: a list page of 32 MiB may be held a few times."""
 GZIPPED = gzip.compress(b"0" * 200_000_000)
-OTHER = json.dumps({"kind": "ConfigMap", "metadata": {"name": "other", "resourceVersion": "5"}}).encode()
+OTHER = json.dumps({"kind": "ConfigMap", "metadata": {"name": "other", "uid": "2", "resourceVersion": "5"}}).encode()
 
 Sends = Callable[[asyncio.StreamWriter], Awaitable[None]]
 
