@@ -52,14 +52,18 @@ _SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGrac
 
 def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     """POST to a collection: 201 with the stored object."""
-    info = target.info
     opts = options.write_options(request, "CreateOptions")
-    given = bodies.read_object(request, info)
-    identities.check_kind(given, info, request.body, opts.field_validation)
-    fresh, warnings = decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+    fresh, warnings = _given(request, target, opts)
     with warning(warnings):
         identities.check_names(fresh, target)
         return _created(ctx, request, target, fresh, opts, warnings=warnings)
+
+
+def _given(request: ApiRequest, target: Target, opts: WriteOptions) -> tuple[JsonObject, tuple[str, ...]]:
+    """The object of the body, decoded, and what there is to warn of."""
+    given = bodies.read_object(request, target.info)
+    identities.check_kind(given, target.info, request.body, opts.field_validation)
+    return decode(given, target.info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
 
 
 def _created(
@@ -133,11 +137,8 @@ def _stored(ctx: Context, info: ResourceInfo, fresh: JsonObject, opts: WriteOpti
 
 def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     """PUT of one object (or of its status): 200 with the stored object."""
-    info = target.info
     opts = options.write_options(request, "UpdateOptions")
-    given = bodies.read_object(request, info)
-    identities.check_kind(given, info, request.body, opts.field_validation)
-    fresh, warnings = decode(given, info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+    fresh, warnings = _given(request, target, opts)
     with warning(warnings):
         identities.check_names(fresh, target)
         return _replaced(ctx, request, target, fresh, opts, warnings=warnings)

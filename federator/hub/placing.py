@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from federator.api import pinterestjobset, placementdecision
-from federator.hub import policying, records, restored, waves
+from federator.hub import policying, records, refusing, restored, waves
 from federator.hub.events import Events
 from federator.hub.pledges import Pledges
 from federator.hub.records import Record
@@ -211,7 +211,9 @@ class Placing:
 
     def _decide(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decision:
         if self.state.refuses_native(item.ask.key.kind):
-            return waves.host_would_run_it(item, snapshot.as_of, self.state.next_seq())
+            return refusing.host_would_run_it(
+                item.ask, inputs_hash=item.inputs, as_of=snapshot.as_of, seq=self.state.next_seq()
+            )
         held = self.holdings(item.workload, item.record)
         before = item.record.facts.inputs_hash if item.record is not None else ""
         seq, overtaken = self.state.next_seq(), self.overtaken(item.workload.key)

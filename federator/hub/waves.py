@@ -12,7 +12,7 @@ from federator.hub.records import Record
 from federator.hub.workloads import Workload
 from federator.kube import errors
 from federator.model.ask import Ask
-from federator.model.decision import Decision, Reason
+from federator.model.decision import Decision
 from federator.placement.books import Commitment
 
 
@@ -73,28 +73,6 @@ def of(batch: Iterable[Decided]) -> Sequence[tuple[Effect, Sequence[Decided]]]:
     for one in batch:
         found.setdefault(effect(one.before, one.after), []).append(one)
     return [(which, found[which]) for which in sorted(found)]
-
-
-def host_would_run_it(item: Due, as_of: float, seq: int) -> Decision:
-    """The refusal of a native kind on a host that runs such workloads itself: it would run twice."""
-    ask = item.ask
-    message = (
-        f"the host runs {ask.key.kind}s itself (setting hub.shared_host): its {ask.count} copies would run there"
-        " and in members; use a PinterestService, or a dedicated host"
-    )
-    return Decision(
-        key=ask.key,
-        uid=ask.uid,
-        wanted=ask.count,
-        shares=(),
-        shortfall=ask.count,
-        reason=Reason.HOST_WOULD_RUN_IT,
-        message=message,
-        verdicts=(),
-        as_of=as_of,
-        inputs_hash=item.inputs,
-        seq=seq,
-    )
 
 
 def charge_kept(one: Decided, trouble: errors.ApiError) -> bool:

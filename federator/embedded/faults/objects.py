@@ -73,14 +73,20 @@ async def _annotate(stage: Stage, cluster: str) -> None:
         await asyncio.sleep(1.0)
 
 
+def _one_of_ours(stage: Stage, rng: random.Random) -> tuple[str, ObjectRef, Obj] | None:
+    """(cluster, its name there, it as it is) of one object that is not being deleted; None where a drawn cluster has
+    none."""
+    cluster = rng.choice(list(stage.members))
+    found = [(ref, obj) for ref, obj in ours(stage, cluster) if "deletionTimestamp" not in obj["metadata"]]
+    return (cluster, *rng.choice(found)) if found else None
+
+
 @contextlib.asynccontextmanager
 async def deleted_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """Somebody deletes a few of our objects in members."""
     for _ in range(3):
-        cluster = rng.choice(list(stage.members))
-        found = [(ref, obj) for ref, obj in ours(stage, cluster) if "deletionTimestamp" not in obj["metadata"]]
-        if found:
-            ref, obj = rng.choice(found)
+        if (found := _one_of_ours(stage, rng)) is not None:
+            cluster, ref, obj = found
             propagation = rng.choice(("Background", "Foreground"))
             stage.say(f"somebody deletes {ref.kind} {ref.namespace}/{ref.name} in {cluster}: {propagation}")
             with contextlib.suppress(errors.NotFound, errors.Conflict):
@@ -114,10 +120,8 @@ _EDITS: dict[str, tuple[Obj, ...]] = {
 async def edited_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """Somebody changes fields of ours in a few of our objects in members."""
     for _ in range(3):
-        cluster = rng.choice(list(stage.members))
-        found = [(ref, obj) for ref, obj in ours(stage, cluster) if "deletionTimestamp" not in obj["metadata"]]
-        if found:
-            ref, obj = rng.choice(found)
+        if (found := _one_of_ours(stage, rng)) is not None:
+            cluster, ref, obj = found
             patch = rng.choice(_EDITS[ref.kind])
             stage.say(f"somebody edits {ref.kind} {ref.namespace}/{ref.name} in {cluster}: {patch}")
             with contextlib.suppress(errors.NotFound):

@@ -29,14 +29,20 @@ async def slice_in(world: World, member: str, name: str) -> dict[str, Any] | Non
     return await world.get(PSVC, "feed", name, at=member)
 
 
+async def buried(world: World) -> dict[str, Any]:
+    """A service is made, spread and deleted; its slice in b as it was."""
+    await spread(world, "web")
+    await world.settle()
+    before = await slice_in(world, "b", "web")
+    assert before is not None
+    await world.delete(PSVC, "feed", "web")
+    await world.settle()
+    return before
+
+
 def test_a_slice_that_comes_back_is_removed_when_its_workload_is_known_to_be_deleted() -> None:
     async def scenario(world: World) -> None:
-        await spread(world, "web")
-        await world.settle()
-        before = await slice_in(world, "b", "web")
-        assert before is not None
-        await world.delete(PSVC, "feed", "web")
-        await world.settle()
+        before = await buried(world)
         assert await slice_in(world, "b", "web") is None
         await comes_back(world, before, "b")
         await asyncio.sleep(10)
@@ -49,12 +55,7 @@ def test_a_slice_of_which_the_host_knows_nothing_is_left_alone() -> None:
     """The host may have been restored to a time before the workload: that it knows nothing proves nothing."""
 
     async def scenario(world: World) -> None:
-        await spread(world, "web")
-        await world.settle()
-        before = await slice_in(world, "b", "web")
-        assert before is not None
-        await world.delete(PSVC, "feed", "web")
-        await world.settle()
+        before = await buried(world)
         await comes_back(world, before, "b", workloadUID="somebody-unknown")
         await asyncio.sleep(120)
         assert await slice_in(world, "b", "web") is not None
@@ -64,12 +65,7 @@ def test_a_slice_of_which_the_host_knows_nothing_is_left_alone() -> None:
 
 def test_the_slice_of_a_deleted_workload_makes_room_for_the_one_of_its_successor() -> None:
     async def scenario(world: World) -> None:
-        await spread(world, "web")
-        await world.settle()
-        before = await slice_in(world, "b", "web")
-        assert before is not None
-        await world.delete(PSVC, "feed", "web")
-        await world.settle()
+        before = await buried(world)
         world.cut.add(("hub", "b"))
         await comes_back(world, before, "b")
         await spread(world, "web")
