@@ -11,7 +11,9 @@ from pathlib import Path
 import yaml
 
 GROUP = "system:serviceaccounts:federator-system"
-"""Only what the accounts of the federation's own namespace do is logged."""
+"""What the accounts of the federation's own namespace do is logged."""
+COLLECTOR = "system:serviceaccount:kube-system:generic-garbage-collector"
+"""So is what dies with its owner: who creates the natives of a slice that came back creates nothing twice."""
 WHOLE = {
     "pinterest.com": ("pinterestservices", "pinterestjobsets"),
     "federation.pinterest.com": ("placementdecisions",),
@@ -44,7 +46,9 @@ def arguments(directory: Path, name: str) -> list[str]:
         "verbs": ["create", "update", "patch"],
         "resources": [{"group": group, "resources": list(resources)} for group, resources in WHOLE.items()],
     }
-    rules = [whole, {"level": "Metadata", "userGroups": [GROUP]}, {"level": "None"}]
+    ours = {"level": "Metadata", "userGroups": [GROUP]}
+    collected = {"level": "Metadata", "users": [COLLECTOR], "verbs": ["delete"]}
+    rules = [whole, ours, collected, {"level": "None"}]
     body = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"], "rules": rules}
     policy.write_text(yaml.safe_dump(body))
     return [f"--audit-policy-file={policy}", f"--audit-log-path={log_of(directory, name)}"]

@@ -1,4 +1,5 @@
-"""What the federation's accounts wrote, as the servers' audit logs have it, and what must hold of it at all times.
+"""What the federation's accounts wrote, and garbage collectors took away, as the servers' audit logs have it, and what
+must hold of it at all times.
 
 Used by the failure tests: nothing is applied twice, no `seq` falls, and a settled federation writes nothing. Reads
 logs only.

@@ -168,8 +168,9 @@ def test_a_plain_deployment_is_carried_and_natives_in_members_are_like_any(fleet
     shell("scale", "deploy/page", "--replicas=0", *space)  # drift, which the hub repairs
     shell("wait", f"--for=jsonpath={{.spec.replicas}}={share}", "deploy/page", *space, "--timeout=30s")
     with shell.following("get", "deploy", "page", *space, "-w") as wait:
+        listed = len(wait(lambda text: len(text.splitlines()) > 1).splitlines())  # it watches from there on
         kubectl("label", "deploy", "page", *space, "team=growth")
-        wait(lambda text: len(text.splitlines()) > 2)
+        wait(lambda text: len(text.splitlines()) > listed)
     kubectl("delete", "deploy", "page", *space)
     for shell in fleet.members.values():
         shell("wait", "--for=delete", "deploy/page", *space, "--timeout=60s")
