@@ -2,9 +2,9 @@
 
 Every action has time to take effect, also when a process is down for a moment, so that a run with a crash makes and
 removes as many objects as one without. Nor does any number of objects depend on which of two equal clusters got a copy:
-a hub that starts in between takes what is still to be placed in another order, and ties fall otherwise. So what is scaled
-has copies in both clusters before (with one copy, scaled up while the other cluster was cordoned and down again, it took
-a slice more or less by where that copy was).
+a hub that starts in between takes what is still to be placed in another order, and ties fall otherwise. So what is
+scaled has copies in both clusters before. (With one copy, scaled up while the other was cordoned and down again,
+it took a slice more or less by where that copy was.)
 """
 
 from collections.abc import Iterator, Mapping

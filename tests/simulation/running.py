@@ -6,37 +6,30 @@
 import asyncio
 import collections
 import contextlib
-import functools
 import gc
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from federator.api import kinds
-from federator.api.placementdecision import decision_facts
 from federator.embedded import virtualtime
 from federator.embedded.faults.lives import keeper
-from federator.embedded.revisions import DELETED, Event
-from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.kube import errors
-from federator.member.caches import NATIVES
 from federator.model import names
 from federator.model.steps import ObjectRef
-from tests.simulation import conduct, guard, hearing, invariants, reasons, rest, script
+from tests.simulation import guard, invariants, rest, script
 from tests.simulation.drawing import Parameters, draw, generator
+from tests.simulation.judges import Judges
 from tests.simulation.nemesis import Nemesis
-from tests.simulation.story import Sent, Story
-from tests.simulation.tombstones import Tombstones
-from tests.simulation.world import WRITER, Between, Listener, Stoppable, World
+from tests.simulation.story import Story
+from tests.simulation.world import Between, Stoppable, World
 
 HEAL_S = 120.0
 """After the last fault everything settles within this many virtual seconds."""
 DEBOUNCE_S = 45.0
 """Figures that are not urgent are written up to half a minute after they moved."""
 QUIET_S = 60.0
-COUNTED = frozenset({*kinds.WORKLOADS, *NATIVES, "PlacementDecision", "ClusterCapacity"})
 TAIL = 60
 """Lines of the story that a failure shows."""
 
@@ -110,20 +103,6 @@ class Course:
     """Only the end is of interest: nothing is looked for at rest, and nothing is restarted."""
 
 
-class Errors(logging.Handler):
-    """20: an exception that nobody expected is a breach."""
-
-    def __init__(self, say: Callable[[str], None]) -> None:
-        super().__init__(logging.ERROR)
-        self.found: list[str] = []
-        self._say = say
-
-    def emit(self, record: logging.LogRecord) -> None:
-        text = self.format(record) if record.exc_info else record.getMessage()
-        self.found.append(f"20 total functions: {text}")
-        self._say(f"BROKEN: {self.found[-1].splitlines()[0]}")
-
-
 class Run:
     """The parts of one run."""
 
@@ -136,97 +115,13 @@ class Run:
         self.brief = course is not None and course.brief
         self.script = course.actions if course is not None else script.write(parameters)
         self.nemesis = Nemesis(self.world, parameters.turns)
-        self.quiet = conduct.Quiet()
-        self.loops = conduct.NoHotLoop(self.world.federation.clock.monotonic)
-        self.one_leader = conduct.OneLeader()
-        identity = conduct.OnlyWhomWeKnow(lambda name: self.world.facing(name).uid, self.world.recorded)
-        self.stability = conduct.StaticStability()
-        self.watchers: list[conduct.Watcher] = [
-            self.quiet,
-            self.loops,
-            conduct.NoDeleteOnDoubt(),
-            self.one_leader,
-            identity,
-            self.stability,
-        ]
-        self.world.senders += [self.one_leader.sending, self.loops.sending]
-        self.world.listeners += [self._watch(one) for one in self.watchers]
-        self.tombstones = Tombstones()
-        self.errors = Errors(self.world.say)
-        self.broken: list[str] = []
-        self.steps = 0
-        self.holders: list[str] = []
-        """Who held the lease of the hubs, one after the other."""
-        self.changes: Counter[str] = Counter()
-        self.reasons: Counter[str] = Counter()
-        self.decided: dict[str, int] = {}
-        for name, cluster in self.world.clusters.items():
-            self._look_at(name, cluster)
-        self.world.on_cluster.append(self._look_at)
+        self.judges = Judges(self.world)
         self.notes = generator(parameters.seed, "notes")
-
-    def _look_at(self, name: str, cluster: EmbeddedCluster) -> None:
-        cluster.store.subscribe_all(lambda event: self._step(name, cluster, event))
-
-    def _step(self, name: str, cluster: EmbeddedCluster, event: Event) -> None:
-        """Every rule at every write. Runs inside the write, so it only takes note."""
-        self.steps += 1
-        life = WRITER.get()
-        if event.current.obj["kind"] == "PlacementDecision":
-            facts = decision_facts(event.current.obj)
-            self.decided[facts.workload_uid] = max(facts.seq, self.decided.get(facts.workload_uid, -1))
-        step = invariants.Step(
-            clusters={**{one: self.world.facing(one) for one in self.world.clusters}, name: cluster},
-            cluster=name,
-            writer=life.name if life is not None else "",
-            kind=event.current.obj["kind"],
-            old=event.previous.obj if event.previous is not None else None,
-            new=None if event.type is DELETED else event.current.obj,
-            decided=self.decided,
-            heard=functools.partial(hearing.heard, self.world, life),
-        )
-        self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
-        now_s = self.world.federation.clock.monotonic()
-        if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
-            self.stability.moved(name, self.world.federation.clock.monotonic())
-        found = [
-            *invariants.breaches(step),
-            *self.world.patience.breaches(step, now_s),
-            *self.tombstones.breaches(step, now_s),
-        ]
-        self.broken += found
-        for breach in found:
-            self.world.say(f"BROKEN: {breach}")
-        if (step.old is None or step.new is None) and step.kind in COUNTED:
-            self.changes[f"{'create' if step.old is None else 'delete'} {step.kind}"] += 1
-        if step.kind == "Lease" and step.cluster == "host" and step.new is not None:
-            self._held(step.writer, (step.new.get("spec") or {}).get("holderIdentity") or "")
-        if invariants.is_decision(step) and (step.old is None or step.old["spec"] != step.obj["spec"]):
-            facts = decision_facts(step.obj)
-            shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
-            self.world.say(f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of {facts.wanted}")
-
-    def _held(self, writer: str, holder: str) -> None:
-        """The lease of the hubs names a holder, or nobody."""
-        if holder and self.holders[-1:] != [holder]:
-            self.holders.append(holder)
-            self.world.say(f"{writer:12} LEADS  as {holder}")
-
-    def _watch(self, watcher: conduct.Watcher) -> Listener:
-        """The rule as a listener that tells the story at which request it was broken."""
-
-        def listen(sent: Sent) -> None:
-            before = len(watcher.found)
-            watcher(sent)
-            for breach in watcher.found[before:]:
-                self.world.say(f"BROKEN: {breach}")
-
-        return listen
 
     def check(self) -> None:
         """Raises `Broken` when any rule has been broken so far, or a process has ended by itself."""
         self.world.federation.check()
-        found = [*self.broken, *self.errors.found, *(text for one in self.watchers for text in one.found)]
+        found = self.judges.found()
         if found:
             raise Broken(self.parameters, found, self.world.story)
 
@@ -266,14 +161,14 @@ class Run:
             fired=world.fired,
             actions=Counter(action.what for action in self.script),
             end_state=rest.end_state(world, contended=bool(self.parameters.quota_cpu)),
-            steps=self.steps,
+            steps=self.judges.steps,
             deaths=world.deaths,
-            leaders=max(0, len(self.holders) - 1),
-            most_per_minute=self.loops.most,
+            leaders=max(0, len(self.judges.holders) - 1),
+            most_per_minute=self.judges.loops.most,
             virtual_s=world.federation.clock.monotonic(),
             story=world.story,
-            changes=self.changes,
-            reasons=self.reasons,
+            changes=self.judges.changes,
+            reasons=self.judges.reasons,
         )
 
     async def _note(self) -> None:
@@ -315,9 +210,9 @@ class Run:
     async def _rest(self, why: str) -> None:
         await asyncio.sleep(DEBOUNCE_S)
         self.world.say(f"quiet from here: {why}")
-        self.quiet.listening = True
+        self.judges.quiet.listening = True
         await asyncio.sleep(QUIET_S)
-        self.quiet.listening = False
+        self.judges.quiet.listening = False
         self.check()
 
     def _judge_rest(self) -> None:
@@ -342,7 +237,7 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
         run = Run(parameters, plant, course)
         story = run.world.story
         logger = logging.getLogger("federator")
-        logger.addHandler(run.errors)
+        logger.addHandler(run.judges.errors)
         try:
             return await run.main()
         except (Broken, AssertionError):
@@ -351,7 +246,7 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
             raise Broken(parameters, [f"the run itself failed: {error!r}"], run.world.story) from error
         finally:
             story.end()
-            logger.removeHandler(run.errors)
+            logger.removeHandler(run.judges.errors)
 
     order = generator(parameters.seed, "order") if parameters.shuffled else None
     with _few_collections(), guard.nothing_real(), plant.patched():

@@ -1,0 +1,131 @@
+"""All the rules of one run together: who is told of every write and every request, and what was found.
+
+Made by `running.Run`, which says when quiet begins and asks `found()`. Writes are judged inside themselves, so a judge
+only takes note.
+"""
+
+import functools
+import logging
+from collections import Counter
+from collections.abc import Callable
+
+from federator.api import kinds
+from federator.api.placementdecision import decision_facts
+from federator.embedded.revisions import DELETED, Event
+from federator.embedded.server import EmbeddedCluster
+from federator.member.caches import NATIVES
+from tests.simulation import conduct, hearing, invariants, reasons
+from tests.simulation.story import Sent
+from tests.simulation.tombstones import Tombstones
+from tests.simulation.world import WRITER, Listener, World
+
+COUNTED = frozenset({*kinds.WORKLOADS, *NATIVES, "PlacementDecision", "ClusterCapacity"})
+
+
+class Errors(logging.Handler):
+    """20: an exception that nobody expected is a breach."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__(logging.ERROR)
+        self.found: list[str] = []
+        self._say = say
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = self.format(record) if record.exc_info else record.getMessage()
+        self.found.append(f"20 total functions: {text}")
+        self._say(f"BROKEN: {self.found[-1].splitlines()[0]}")
+
+
+class Judges:
+    """Every rule that holds while a world runs, and what is counted of it."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.quiet = conduct.Quiet()
+        self.loops = conduct.NoHotLoop(world.federation.clock.monotonic)
+        one_leader = conduct.OneLeader()
+        self.stability = conduct.StaticStability()
+        self.watchers: list[conduct.Watcher] = [
+            self.quiet,
+            self.loops,
+            conduct.NoDeleteOnDoubt(),
+            one_leader,
+            conduct.OnlyWhomWeKnow(lambda name: world.facing(name).uid, world.recorded),
+            self.stability,
+        ]
+        world.senders += [one_leader.sending, self.loops.sending]
+        world.listeners += [self._watch(one) for one in self.watchers]
+        self.tombstones = Tombstones()
+        self.errors = Errors(world.say)
+        self.broken: list[str] = []
+        self.steps = 0
+        self.holders: list[str] = []
+        """Who held the lease of the hubs, one after the other."""
+        self.changes: Counter[str] = Counter()
+        self.reasons: Counter[str] = Counter()
+        self.decided: dict[str, int] = {}
+        for name, cluster in world.clusters.items():
+            self._look_at(name, cluster)
+        world.on_cluster.append(self._look_at)
+
+    def found(self) -> list[str]:
+        """Every breach so far."""
+        return [*self.broken, *self.errors.found, *(text for one in self.watchers for text in one.found)]
+
+    def _look_at(self, name: str, cluster: EmbeddedCluster) -> None:
+        cluster.store.subscribe_all(lambda event: self._step(name, cluster, event))
+
+    def _step(self, name: str, cluster: EmbeddedCluster, event: Event) -> None:
+        """Every rule at every write. Runs inside the write, so it only takes note."""
+        self.steps += 1
+        life = WRITER.get()
+        if event.current.obj["kind"] == "PlacementDecision":
+            facts = decision_facts(event.current.obj)
+            self.decided[facts.workload_uid] = max(facts.seq, self.decided.get(facts.workload_uid, -1))
+        step = invariants.Step(
+            clusters={**{one: self.world.facing(one) for one in self.world.clusters}, name: cluster},
+            cluster=name,
+            writer=life.name if life is not None else "",
+            kind=event.current.obj["kind"],
+            old=event.previous.obj if event.previous is not None else None,
+            new=None if event.type is DELETED else event.current.obj,
+            decided=self.decided,
+            heard=functools.partial(hearing.heard, self.world, life),
+        )
+        self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
+        now_s = self.world.federation.clock.monotonic()
+        if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
+            self.stability.moved(name, self.world.federation.clock.monotonic())
+        found = [
+            *invariants.breaches(step),
+            *self.world.patience.breaches(step, now_s),
+            *self.tombstones.breaches(step, now_s),
+        ]
+        self.broken += found
+        for breach in found:
+            self.world.say(f"BROKEN: {breach}")
+        if (step.old is None or step.new is None) and step.kind in COUNTED:
+            self.changes[f"{'create' if step.old is None else 'delete'} {step.kind}"] += 1
+        if step.kind == "Lease" and step.cluster == "host" and step.new is not None:
+            self._held(step.writer, (step.new.get("spec") or {}).get("holderIdentity") or "")
+        if invariants.is_decision(step) and (step.old is None or step.old["spec"] != step.obj["spec"]):
+            facts = decision_facts(step.obj)
+            shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
+            self.world.say(f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of {facts.wanted}")
+
+    def _held(self, writer: str, holder: str) -> None:
+        """The lease of the hubs names a holder, or nobody."""
+        if holder and self.holders[-1:] != [holder]:
+            self.holders.append(holder)
+            self.world.say(f"{writer:12} LEADS  as {holder}")
+
+    def _watch(self, watcher: conduct.Watcher) -> Listener:
+        """The rule as a listener that tells the story at which request it was broken."""
+
+        def listen(sent: Sent) -> None:
+            before = len(watcher.found)
+            watcher(sent)
+            for breach in watcher.found[before:]:
+                self.world.say(f"BROKEN: {breach}")
+
+        return listen
