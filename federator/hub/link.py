@@ -63,6 +63,8 @@ class LinkState:
     since_s: float = 0.0
     heard_at_s: float | None = None
     """When the last good probe was answered; None before the first."""
+    counts_from_s: float = 0.0
+    """Silence is counted from here at the earliest: before it nobody was asked."""
     why: str = "has not been probed yet"
 
     @property
@@ -78,7 +80,7 @@ def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) 
     The time of first silence is kept through further failures, so the grace measures the loss and not the last attempt.
     """
     anchor = state.heard_at_s if state.heard_at_s is not None else state.since_s
-    if now_s - anchor >= grace_s:
+    if now_s - max(anchor, state.counts_from_s) >= grace_s:
         if sign is Sign.SILENT:
             sign = Sign.GRACE_OVER
         elif sign is Sign.REJECTS and state.link is not Link.LIVE:  # as with silence: one probe is only one
@@ -87,3 +89,8 @@ def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) 
     since = now_s if link is not state.link else state.since_s
     heard = now_s if sign is Sign.HEARD else state.heard_at_s
     return replace(state, link=link, since_s=since, heard_at_s=heard, why=why)
+
+
+def excused(state: LinkState, why: str, now_s: float) -> LinkState:
+    """The state when the member could not even be asked, for a reason that is not its own: its grace begins anew."""
+    return replace(state, why=why, counts_from_s=now_s)

@@ -94,8 +94,6 @@ class Member:
     refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
     """Writes it would not take: (reason, message, permanent)."""
     vitals: Vitals = field(default_factory=Vitals)
-    met_s: float = 0.0
-    """Monotonic time at which this process began to look for it."""
     futile: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=3, window_s=120.0, pause_s=300.0))
     """Writes of slices that did not last."""
     other_uid: str = ""

@@ -37,8 +37,14 @@ VERSION_MAX = 64
 
 OPENINGS_MAX = 32
 """Members that are connected to for the first time at once."""
+IDENTITY_STANDS_S = 120.0
+"""For so long a member that says it is ready is heard although it does not say who it is."""
 LISTS_MAX = 16
 """Lists that are read from all members at once (F37)."""
+
+
+class HostSilent(Exception):
+    """The host did not answer when a member's credentials were asked for: a member is never judged by that."""
 
 
 class Gates:
@@ -82,6 +88,8 @@ class Line:
         """The host's own identity, as far as it is known yet: the host cannot be its own member."""
         self.metrics = metrics
         self._discovered_s = float("-inf")
+        self._identified_s = float("-inf")
+        """Begin of the last probe that was told who it is."""
         self._was_ready = False
         """As the last probe that was answered left it."""
         self._secret: object = None
@@ -90,14 +98,19 @@ class Line:
     async def run(self) -> None:
         """Connects, then probes for ever; reflectors live in a task group beside the probes."""
         member = self.member
-        member.link = links.LinkState(since_s=self.clock.monotonic())
-        member.met_s = self.clock.monotonic()
+        began_s = self.clock.monotonic()
+        member.link = links.LinkState(since_s=began_s, counts_from_s=began_s)
         member.vitals.clock.limit_s = self.options.clock_skew_max_s
         await asyncio.sleep(self.rng.uniform(0, min(0.05, self.options.probe_interval_s)))
         while True:
             try:
                 async with place_in(self.gates.openings):
                     transport = await self._open()
+            except HostSilent as trouble:
+                log.info("member %s cannot be asked: %s", member.name, trouble)
+                member.link = links.excused(member.link, str(trouble), self.clock.monotonic())
+                await self._pause()
+                continue
             except (errors.ApiError, ValueError) as trouble:
                 self._judge(Sign.REJECTS if isinstance(trouble, ValueError) else Sign.SILENT, str(trouble))
                 await self._pause()
@@ -114,26 +127,38 @@ class Line:
 
     async def _open(self) -> Transport:
         """Credentials from the one namespace where they live, then a transport that is already probed once."""
+        secret = await self._credentials()
+        self._secret = secret.get("data")
         within_s = self.options.probe_timeout_s * 4
         try:
             async with asyncio.timeout(within_s):
-                return await self._open_unbounded()
+                return await self.connect(self.member.obj, secret)
         except TimeoutError:
             raise errors.Unreachable(f"no connection to {self.member.name} within {within_s:g} s") from None
 
-    async def _open_unbounded(self) -> Transport:
+    async def _credentials(self) -> Mapping[str, Any]:
+        """The Secret that the member's spec names; empty where it names none.
+
+        Raises ValueError when there is none, ApiErrors when the host keeps it from us, and `HostSilent` when nothing is
+        heard of the host: then nothing was learnt of the member either.
+        """
         name = _secret_name(self.member)
+        if not name:
+            return {}
         namespace = self.options.credentials_namespace
-        secret: Mapping[str, Any] = {}
-        if name:
+        ref = ObjectRef("v1", "secrets", namespace, name, "Secret")
+        try:
+            return await self.host.get(ref, timeout_s=self.options.probe_timeout_s)
+        except errors.NotFound:
+            raise ValueError(
+                f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist"
+            ) from None
+        except errors.ApiError as trouble:
             try:
-                secret = await self.host.get(ObjectRef("v1", "secrets", namespace, name, "Secret"))
-            except errors.NotFound:
-                raise ValueError(
-                    f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist"
-                ) from None
-        self._secret = secret.get("data")
-        return await self.connect(self.member.obj, secret)
+                await self.host.ready(timeout_s=self.options.probe_timeout_s)
+            except errors.ApiError:
+                raise HostSilent(f"its credentials could not be read: {trouble}") from trouble
+            raise
 
     async def _renewed(self) -> bool:
         """Whether the Secret says something else than the connection was made from."""
@@ -205,32 +230,62 @@ class Line:
     async def _probe(self, client: clients.Client) -> None:
         """One probe: is it ready, is it still the cluster that was joined, what does it serve."""
         member, now = self.member, self.clock.monotonic()
+        answered = False
         try:
             async with asyncio.timeout(self.options.probe_timeout_s):
                 asked_s = self.clock.now()
                 self._note_clock(vitals.skew_s(await client.ready(), asked_s, self.clock.now()))
+                answered = True
                 uid = await client.kube_system_uid()
                 if trouble := member.identity_trouble(uid, self.host_uid()):
                     self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
                     return
-                member.uid = uid
-                if now - self._discovered_s >= self.options.discovery_interval_s:
-                    member.apis = await member.discover(client)
-                    member.version = raw.text(await client.version(), "gitVersion")[:VERSION_MAX]
-                    self._discovered_s = now
+                member.uid, self._identified_s = uid, now
                 await member.hear_expander(client, self.options.system_namespace, self.clock)
+                if now - self._discovered_s >= self.options.discovery_interval_s:
+                    await self._discover(client)
+                    self._discovered_s = now
         except (errors.Unauthenticated, errors.Denied) as refusal:
             self._judge(Sign.REJECTS, f"the member does not accept our credentials: {refusal}")
         except (errors.ApiError, TimeoutError) as trouble:
-            self._judge(Sign.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
+            if answered and self._known(now):
+                log.info("member %s answers, but not everything: %s", member.name, trouble)
+                self._hear()
+            else:
+                self._judge(Sign.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
         else:
-            self._judge(Sign.HEARD, "answers", reason="Ready")
-            failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
-            ready, _ = member.readiness(self.options.unready_after_s)
-            news = member.vitals.note_watches(failing)
-            if news or ready != self._was_ready:
-                self._was_ready = ready
-                self.changed(member)
+            self._hear()
+
+    def _known(self, now_s: float) -> bool:
+        """Whether a member that says it is ready may be taken as heard although it did not answer the rest of a probe
+        (429, discovery that fails, F40 and F48): who it is was told, and which kinds it serves."""
+        member = self.member
+        if not member.apis and self._identified_s == now_s:
+            member.apis = frozenset(raw.texts(member.obj, "status", "apis"))
+        told_s = now_s - self._identified_s
+        return bool(member.apis) and told_s <= (IDENTITY_STANDS_S if member.link.trusted else 0.0)
+
+    async def _discover(self, client: clients.Client) -> None:
+        """What it serves, and which version it is."""
+        member, before = self.member, (self.member.apis, self.member.version)
+        member.apis = await member.discover(client)
+        version = raw.text(await client.version(), "gitVersion")[:VERSION_MAX]
+        if not version:
+            raise errors.Malformed(f"{member.name}: what it says of its version has no gitVersion.")
+        member.version = version
+        if before != (member.apis, member.version):
+            self.changed(member)
+
+    def _hear(self) -> None:
+        """The member answers: it is judged, and what it is besides is told if it is news."""
+        member = self.member
+        self._judge(Sign.HEARD, "answers", reason="Ready")
+        failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
+        ready, _ = member.readiness(self.options.unready_after_s)
+        news = member.vitals.note_watches(failing)
+        if news or ready != self._was_ready:
+            self._was_ready = ready
+            self.changed(member)
 
     def _note_clock(self, skew_s: float | None) -> None:
         """Takes one measurement of how far the member's clock is off ours."""

@@ -19,6 +19,7 @@ from federator.hub.events import Events
 from federator.hub.forgetting import Forgetting
 from federator.hub.gathering import Gathering
 from federator.hub.hosting import Hosting
+from federator.hub.link import LinkState
 from federator.hub.members import Member
 from federator.hub.membership import Connect, Gates, Line
 from federator.hub.options import HubOptions
@@ -132,6 +133,11 @@ class HubProcess:
         """The host's lists were read and every member was heard or given up: this hub could lead."""
         return self._warmed.is_set()
 
+    def _awaited(self, member: Member) -> bool:
+        """Whether a first word of it, or of its silence, may still come within its grace."""
+        grace_over_s = member.link.counts_from_s + self.options.unready_after_s
+        return not member.known_or_unknown and self.clock.monotonic() < grace_over_s
+
     def _may_write(self) -> bool:
         return self.state.leading
 
@@ -151,10 +157,7 @@ class HubProcess:
     async def _warm_up(self) -> None:
         """The host's lists, then every member heard or given up for now, within the time that makes one NotReady."""
         await self.hosting.wait_synced()
-        deadline = self.clock.monotonic() + self.options.unready_after_s
-        while self.clock.monotonic() < deadline:
-            if all(member.known_or_unknown for member in self.state.members.values()):
-                break
+        while any(self._awaited(member) for member in self.state.members.values()):  # noqa: ASYNC110 - once per life
             await asyncio.sleep(0.02)
         self._warmed.set()
         log.info("hub is warm: %d workloads, %d members", len(self.state.workloads), len(self.state.members))
@@ -254,6 +257,7 @@ class HubProcess:
             ),
             fleet=self.options.fleet,
             host_uid=self.host_uid,
+            link=LinkState(since_s=self.clock.monotonic(), counts_from_s=self.clock.monotonic()),
             futile=Futility(
                 writes=self.options.futile_writes,
                 window_s=self.options.futile_window_s,

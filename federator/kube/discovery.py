@@ -34,6 +34,8 @@ async def discover(client: "Client") -> tuple[Resource, ...]:
         if document.get("kind") == "APIGroupDiscoveryList":
             found.update(_aggregated(document))
             continue
+        if document.get("kind") not in ("APIVersions", "APIGroupList"):
+            raise errors.Malformed(f"discovery of {root}: the answer names no resources.")
         for api_version, path in _older(document):
             try:
                 body = await client.raw("GET", path)

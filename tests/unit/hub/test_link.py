@@ -69,3 +69,11 @@ def test_pairs_outside_the_table_leave_the_state_as_it_is() -> None:
             state = link.after(LinkState(before, 0.0, 0.0), sign, "x", 1.0, GRACE_S)
 
             assert state.link is link.MOVES.get((before, sign), before)
+
+
+def test_who_could_not_even_be_asked_has_its_whole_grace_before_it() -> None:
+    state = link.excused(walk((39.0, Sign.SILENT)), "the host did not answer", 39.0)
+
+    assert state.link is Link.NEW
+    assert link.after(state, Sign.SILENT, "because", 78.0, GRACE_S).link is Link.NEW
+    assert link.after(state, Sign.SILENT, "because", 79.0, GRACE_S).link is Link.LOST

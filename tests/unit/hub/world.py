@@ -37,6 +37,9 @@ class Tap:
             raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
         if (self.process, self.cluster) in self.world.strange:
             return Canned(200, b"<html>Please sign in</html>")
+        for (process, cluster, ending), (status, body) in self.world.canned.items():
+            if (process, cluster) == (self.process, self.cluster) and request.path.endswith(ending):
+                return Canned(status, body)
         if (self.process, self.cluster) in self.world.denied:
             return Canned(401, UNAUTHORIZED)
         if (self.process, self.cluster) in self.world.short_watches and ("watch", "true") in request.query:
@@ -93,6 +96,8 @@ class World:
         self.taps: list[Tap] = []
         self.strange: set[tuple[str, str]] = set()
         """(process, cluster) where something answers that is no API server."""
+        self.canned: dict[tuple[str, str, str], tuple[int, bytes]] = {}
+        """(process, cluster, end of a path) and what is answered there, by nobody's API server."""
         self.denied: set[tuple[str, str]] = set()
         """(process, cluster) where credentials are not accepted."""
         self.short_watches: set[tuple[str, str]] = set()

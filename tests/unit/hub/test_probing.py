@@ -1,0 +1,130 @@
+"""What counts against a member when a probe fails: not what the host keeps to itself, and not a part of its answers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from federator.hub.link import Link
+from tests.unit.hub.world import World, play, service
+
+PSVC = "PinterestService"
+AWAY = (503, b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"ServiceUnavailable","code":503}')
+BUSY = (429, b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"TooManyRequests","code":429}')
+
+
+async def status_of(world: World, member: str) -> dict[str, Any]:
+    found = await world.get("MemberCluster", "", member)
+    assert found is not None
+    status = found["status"]
+    assert isinstance(status, dict)
+    return status
+
+
+async def readiness(world: World, member: str) -> tuple[str, str, str]:
+    """Status, reason and time of the last change of a member's Ready."""
+    conditions = (await status_of(world, member))["conditions"]
+    return next(
+        (one["status"], one["reason"], one["lastTransitionTime"]) for one in conditions if one["type"] == "Ready"
+    )
+
+
+async def restart(world: World) -> None:
+    await world.federation.kill("hub")
+    world.federation.start_hub()
+
+
+def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        before, shares = await readiness(world, "b"), await world.shares("feed", "web")
+        world.canned = {
+            ("hub", "host", ending): AWAY for ending in ("/secrets/a", "/secrets/b", "/secrets/c", "/readyz")
+        }
+        await restart(world)
+        await asyncio.sleep(1)
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
+        await asyncio.sleep(100)
+        assert world.federation.hub.state.members["b"].link.link is Link.NEW
+        assert await readiness(world, "b") == before
+
+        world.canned.clear()
+        await world.settle()
+        assert await readiness(world, "b") == before
+        assert {name: grown - shares[name] for name, grown in (await world.shares("feed", "web")).items()} == {
+            "a": 1,
+            "b": 1,
+            "c": 1,
+        }
+
+    play(scenario)
+
+
+def test_a_host_that_answers_but_keeps_a_secret_to_itself_makes_the_member_not_ready_in_the_end() -> None:
+    async def scenario(world: World) -> None:
+        await world.settle()
+        world.canned["hub", "host", "/secrets/b"] = AWAY
+        await restart(world)
+        await asyncio.sleep(30)
+        assert (await readiness(world, "b"))[0] == "True"
+        await asyncio.sleep(40)
+        assert (await readiness(world, "b"))[0] != "True"
+        assert (await readiness(world, "a"))[0] == "True"
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("fails", ["discovery", "discovery of a hub that has just started", "identity"])
+def test_a_member_that_says_it_is_ready_is_heard_though_it_does_not_answer_the_rest_of_a_probe(fails: str) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        before = await readiness(world, "b")
+        if fails == "identity":
+            world.canned["hub", "b", "/namespaces/kube-system"] = BUSY
+        else:
+            world.canned |= {("hub", "b", "/api"): AWAY, ("hub", "b", "/apis"): AWAY}
+        if "started" in fails:
+            await restart(world)
+        await asyncio.sleep(75)
+        assert world.federation.hub.state.members["b"].link.link is Link.LIVE
+        assert await readiness(world, "b") == before
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
+        await world.settle()
+        assert (await world.shares("feed", "web"))["b"] == 3
+
+    play(scenario)
+
+
+def test_a_member_that_never_says_again_who_it_is_is_given_up_in_the_end() -> None:
+    async def scenario(world: World) -> None:
+        await world.settle()
+        world.canned["hub", "b", "/namespaces/kube-system"] = BUSY
+        await asyncio.sleep(240)
+        assert world.federation.hub.state.members["b"].link.link is Link.LOST
+        world.canned.clear()
+        await asyncio.sleep(15)
+        assert world.federation.hub.state.members["b"].link.link is Link.LIVE
+
+    play(scenario)
+
+
+def test_a_version_that_could_not_be_read_is_asked_for_again_with_the_next_probe_and_told_at_once() -> None:
+    async def scenario(world: World) -> None:
+        await world.settle()
+        version = (await status_of(world, "b"))["version"]
+        assert version
+        found = await world.get("MemberCluster", "", "b")
+        assert found is not None
+        world.canned["hub", "b", "/version"] = (200, b"{}")
+        await world.delete("MemberCluster", "", "b")
+        await world.create("MemberCluster", "", "b", found["spec"], labels=found["metadata"]["labels"])
+        await asyncio.sleep(15)
+        assert (await readiness(world, "b"))[0] == "True"
+        assert (await status_of(world, "b"))["version"] == ""
+        world.canned.clear()
+        await asyncio.sleep(15)
+        assert (await status_of(world, "b"))["version"] == version
+
+    play(scenario)
