@@ -5,89 +5,29 @@ One federation serves all tests of this file: each looks at `web`, or at workloa
 
 import asyncio
 import contextlib
-import json
 import random
-import sys
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytest_asyncio
 
-from federator.api import kinds
-from federator.embedded import fleetfile, http
+from federator.embedded import fleetfile
 from federator.embedded.federation import Federation
 from federator.kube.clock import RealClock
+from tests.e2e import shells
+from tests.e2e.shells import DEADLINE_S, Shell, psvc
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio(loop_scope="module")]
-
-DEADLINE_S = 60.0
-
-
-@dataclass
-class Shell:
-    """Runs commands with the host's kubeconfig."""
-
-    federation: Federation
-    kubeconfig: Path
-
-    async def start(self, *args: str) -> asyncio.subprocess.Process:
-        return await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "federator",
-            *args,
-            "--kubeconfig",
-            str(self.kubeconfig),
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-
-    async def run(self, *args: str, code: int = 0) -> tuple[str, str]:
-        process = await self.start(*args)
-        out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
-        assert process.returncode == code, err.decode()
-        return out.decode(), err.decode()
-
-    async def json(self, *args: str) -> Any:
-        return json.loads((await self.run(*args, "-o", "json"))[0])
-
-    async def create(self, obj: dict[str, Any]) -> None:
-        await self.federation.client("host").create(kinds.KINDS[obj["kind"]].ref_of(obj), obj)
-
-    async def settle(self) -> None:
-        await self.federation.until_settled(DEADLINE_S)
-
-
-def psvc(name: str, replicas: int, cpu: str = "1", **meta: Any) -> dict[str, Any]:
-    container = {"name": "main", "image": "registry/app:1", "resources": {"requests": {"cpu": cpu}}}
-    return {
-        "apiVersion": "pinterest.com/v1beta1",
-        "kind": "PinterestService",
-        "metadata": {"name": name, "namespace": "default", **meta},
-        "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}},
-    }
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def shell(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Shell]:
     federation = Federation(fleet=fleetfile.generated(3), clock=RealClock(), rng=random.Random(3))
-    server = await http.serve(federation.host)
-    try:
-        path = tmp_path_factory.mktemp("shell") / "host.kubeconfig"
-        http.write_kubeconfig(path, {"host": server}, "host")
-        await federation.start()
-        await federation.client("host").create(
-            kinds.KINDS["PinterestService"].ref("default", "web"), psvc("web", 30, labels={"team": "feed"})
-        )
-        made = Shell(federation, path)
+    async with shells.running(federation, tmp_path_factory.mktemp("shell")) as made:
+        await made.create(psvc("web", 30, labels={"team": "feed"}))
         await made.settle()
         yield made
-    finally:
-        await federation.stop()
-        await server.close()
 
 
 async def test_tables_have_the_printer_columns(shell: Shell) -> None:

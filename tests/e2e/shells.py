@@ -1,0 +1,78 @@
+"""`federator` as processes against a federation in this one: the host is served over HTTPS, all else is in memory.
+
+Used by the command line's end-to-end tests that reach into the federation (cut a link, write as another host).
+"""
+
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from federator.api import kinds
+from federator.embedded import http
+from federator.embedded.federation import Federation
+
+DEADLINE_S = 60.0
+
+
+@dataclass
+class Shell:
+    """Runs commands with the host's kubeconfig."""
+
+    federation: Federation
+    kubeconfig: Path
+
+    async def start(self, *args: str) -> asyncio.subprocess.Process:
+        return await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "federator",
+            *args,
+            "--kubeconfig",
+            str(self.kubeconfig),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+
+    async def run(self, *args: str, code: int = 0) -> tuple[str, str]:
+        process = await self.start(*args)
+        out, err = await asyncio.wait_for(process.communicate(), DEADLINE_S)
+        assert process.returncode == code, err.decode()
+        return out.decode(), err.decode()
+
+    async def json(self, *args: str) -> Any:
+        return json.loads((await self.run(*args, "-o", "json"))[0])
+
+    async def create(self, obj: dict[str, Any]) -> None:
+        await self.federation.client("host").create(kinds.KINDS[obj["kind"]].ref_of(obj), obj)
+
+    async def settle(self) -> None:
+        await self.federation.until_settled(DEADLINE_S)
+
+
+def psvc(name: str, replicas: int, cpu: str = "1", **meta: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "registry/app:1", "resources": {"requests": {"cpu": cpu}}}
+    return {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestService",
+        "metadata": {"name": name, "namespace": "default", **meta},
+        "spec": {"replicas": replicas, "template": {"spec": {"containers": [container]}}},
+    }
+
+
+@contextlib.asynccontextmanager
+async def running(federation: Federation, home: Path) -> AsyncIterator[Shell]:
+    """Starts the federation, and ends it whatever happens."""
+    server = await http.serve(federation.host)
+    try:
+        path = home / "host.kubeconfig"
+        http.write_kubeconfig(path, {"host": server}, "host")
+        await federation.start()
+        yield Shell(federation, path)
+    finally:
+        await federation.stop()
+        await server.close()
