@@ -17,7 +17,7 @@ from federator.member import jobs, rows
 from federator.member.caches import native_ref
 from federator.member.options import MemberOptions
 from federator.member.rows import NativeKey, NativeRow
-from federator.model import diffs, names
+from federator.model import diffs, names, ownedfields
 from federator.model.steps import Apply, Delete, Patch, Step
 
 JOB_MUTABLE: Final = ("parallelism", "suspend")
@@ -104,7 +104,7 @@ class Verdicts:
     def accept(self, row: NativeRow, want: str, again_s: float = math.inf) -> None:
         """This state is what the wish leads to; the bytes are not needed until it changes."""
         self._verdicts[row.key] = _Verdict(row.uid, row.live, want, again_s)
-        row.document = None
+        row.document = row.applied = None
 
     def answered(self, work: Work, answer: Mapping[str, Any], now_s: float) -> None:
         """Whatever the server made of a wish is what it leads to here, webhooks and older definitions included (F47).
@@ -226,11 +226,16 @@ def _step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, surely: bool)
     live: Any = msgspec.json.decode(row.document) if row.document is not None else None
     if key[0] == "Job":
         return _job_step(key, body, row, live)
-    if live is not None and not surely and diffs.covers(live, _comparable(body)):
+    if live is not None and not surely and diffs.covers(live, _comparable(body)) and not _leftover(row, body):
         return None
     if live is None and not surely:
         return None
     return Apply(native_ref(key), body, force=True)
+
+
+def _leftover(row: NativeRow, body: Mapping[str, Any]) -> str:
+    """A field that an earlier wish of ours set and this one has not; "" for none. Only an apply takes it away."""
+    return ownedfields.leftover(msgspec.json.decode(row.applied), body) if row.applied else ""
 
 
 def _job_step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, live: Any) -> Step | None:

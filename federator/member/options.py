@@ -3,6 +3,9 @@ its default."""
 
 from dataclasses import dataclass
 
+FIELD_MANAGER = "federator-member"
+"""Under this name member processes write; what it applied before, an API server knows by it."""
+
 
 @dataclass(frozen=True, slots=True)
 class MemberOptions:

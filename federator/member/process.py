@@ -20,13 +20,11 @@ from federator.member.caches import Caches
 from federator.member.entitlements import Entitlements
 from federator.member.expanding import Expander
 from federator.member.heartbeat import Heartbeat
-from federator.member.options import MemberOptions
+from federator.member.options import FIELD_MANAGER, MemberOptions
 from federator.member.reporting import CapacityReporter
 from federator.member.rolling import RollUp
 from federator.member.tiers import TierClasses
 from federator.model.names import WorkloadKey
-
-FIELD_MANAGER = "federator-member"
 
 
 class MemberProcess:

@@ -18,7 +18,8 @@ from federator.api.raw import Obj
 from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.expand import effective, jobsets
 from federator.expand.labels import MANAGED_BY, MANAGED_BY_LABEL
-from federator.model import names, quantity
+from federator.member.options import FIELD_MANAGER
+from federator.model import names, ownedfields, quantity
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
@@ -112,6 +113,8 @@ class NativeRow:
     """The shards that a Job runs, None for anything else."""
     workload_uid: str = ""
     """The workload that its label names, "" for none."""
+    applied: bytes | None = None
+    """The fields that member processes applied (FieldsV1, as JSON); dropped together with `document`."""
 
     def as_object(self) -> dict[str, Any]:
         """What judging its health takes."""
@@ -144,6 +147,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         spec={name: spec[name] for name in _KEPT_SPEC if name in spec},
         shards=jobsets.piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
         workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
+        applied=msgspec.json.encode(ownedfields.applied(meta, FIELD_MANAGER)),
     )
 
 

@@ -109,9 +109,17 @@ class MemberWorld:
 
     async def restart_member(self) -> None:
         """Ends the member process and starts another one with an empty memory."""
+        await self.stop_member()
+        self.start_member()
+
+    async def stop_member(self) -> None:
+        """From now on nobody makes natives of slices."""
         task = self.tasks.pop()
         task.cancel()
         await asyncio.wait([task])
+
+    def start_member(self) -> None:
+        """A new life of the member process, with an empty memory."""
         self.process = self._process()
         self.tasks.append(asyncio.get_running_loop().create_task(self.process.run(), name="member"))
 
