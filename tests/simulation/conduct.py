@@ -5,7 +5,7 @@ Each keeps its own small memory per life of a process and adds a sentence to `fo
 
 import collections
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from federator.api import kinds
@@ -185,8 +185,8 @@ class OnlyWhomWeKnow:
     SETTLE_S = 1.0
     """What was under way when it learned."""
 
-    def __init__(self, answering: Callable[[str], str], recorded: Callable[[str], str]) -> None:
-        """`answering(cluster)`: the uid of what stands at the address; `recorded`: that of the MemberCluster."""
+    def __init__(self, answering: Callable[[str], str], recorded: Callable[[str], Collection[str]]) -> None:
+        """`answering(cluster)`: the uid of what stands at the address; `recorded`: those of its MemberClusters."""
         self.found: list[str] = []
         self._answering = answering
         self._recorded = recorded
@@ -202,10 +202,10 @@ class OnlyWhomWeKnow:
         elif sent.request.body and (sent.life.name, sent.cluster) not in self._met:
             self.found.append(f"{self.name}: {sent.text()} before it has asked who that is")
         answering, recorded = self._answering(sent.cluster), self._recorded(sent.cluster)
-        if not recorded or answering == recorded:
+        if not recorded or answering in recorded:
             return
         known = sent.life.name, sent.cluster, answering
         if asked:
             self._knows_since.setdefault(known, sent.at_s)
         elif sent.request.body and sent.at_s > self._knows_since.get(known, sent.at_s) + self.SETTLE_S:
-            self.found.append(f"{self.name}: {sent.text()} goes to {answering}, {recorded} was joined")
+            self.found.append(f"{self.name}: {sent.text()} goes to {answering}, {' '.join(sorted(recorded))} was joined")

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from federator.api import raw
 from federator.embedded import fleetfile
 from federator.embedded.faults.boxes import Boxes, BoxTransport
 from federator.embedded.faults.clocks import ProcessClock
@@ -203,14 +204,15 @@ class World:
         """The present life of a process, or its last one."""
         return self.lives[process]
 
-    def recorded(self, cluster: str) -> str:
-        """The identity that the host, as hubs find it, has recorded for a member; "" for none."""
+    def recorded(self, cluster: str) -> frozenset[str]:
+        """The identities that the host, as hubs find it, has recorded for what stands at a member's address: of its
+        MemberCluster, and of others by which somebody has joined the same address."""
         host = self.facing("host")
-        found = host.store.get(host.registry.get("federation.pinterest.com", "memberclusters"), "", cluster)
-        if found is None:
-            return ""
-        spec, status = found.obj.get("spec") or {}, found.obj.get("status") or {}
-        return str(spec.get("clusterUID") or status.get("clusterUID") or "")
+        info = host.registry.get("federation.pinterest.com", "memberclusters")
+        aliases = self.federation.aliases
+        joined = [found.obj for found in host.store.items(info) if aliases.get(found.key[1], found.key[1]) == cluster]
+        named = (raw.text(obj, "spec", "clusterUID") or raw.text(obj, "status", "clusterUID") for obj in joined)
+        return frozenset(uid for uid in named if uid)
 
     def leader(self) -> str:
         """The hub that acts; "" while there is none."""
