@@ -133,7 +133,7 @@ class Burying:
         busy = False
         for seen in self.state.slices_with_uid(record.key, record.workload_uid):
             member = self.state.members[seen.cluster]
-            if not member.heard or member.applier is None:
+            if not member.knows(record.key.kind) or member.applier is None:
                 continue
             busy = True
             if not member.claimed:
@@ -148,7 +148,7 @@ class Burying:
         blocked = tuple(
             cluster
             for cluster in sorted(record.clusters | {seen.cluster for seen in self._unheard_slices(record)})
-            if (holder := self.state.members.get(cluster)) is not None and not holder.heard
+            if (holder := self.state.members.get(cluster)) is not None and not holder.knows(record.key.kind)
         )
         return blocked, busy
 
@@ -156,19 +156,17 @@ class Burying:
         return [
             seen
             for seen in self.state.slices_with_uid(record.key, record.workload_uid)
-            if not self.state.members[seen.cluster].heard
+            if not self.state.members[seen.cluster].knows(record.key.kind)
         ]
 
     async def _say_blocked(self, name: tuple[str, str], record: Record, blocked: tuple[str, ...]) -> None:
         """Names on the decision, once per change, who keeps it from going."""
         if blocked == record.facts.waiting_for:
             return
-        message = f"Waiting for {len(blocked)} clusters that are not heard: {', '.join(blocked)}."
-        await self._say(name, record, "DeletionBlocked", message, blocked)
+        waits = f"{len(blocked)} clusters that are not heard or do not serve {record.key.kind}: {', '.join(blocked)}"
+        await self._say(name, record, "DeletionBlocked", f"Waiting for {waits}.", blocked)
         log.info("deletion of %s is blocked by %s", record.key, ", ".join(blocked))
-        self.events.about_decision(
-            name, record, "DeletionBlocked", f"waiting for clusters that are not heard: {', '.join(blocked)}"
-        )
+        self.events.about_decision(name, record, "DeletionBlocked", f"waiting for {waits}")
 
     async def _say(
         self, name: tuple[str, str], record: Record, reason: str, message: str = "", blocked: tuple[str, ...] = ()

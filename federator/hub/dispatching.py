@@ -174,7 +174,7 @@ class Dispatching:
             return Held(cluster, known=False, exists=cluster in self.state.slices_of(workload.key))
         seen = member.slice_of(workload.key)
         if seen is None:
-            return Held(cluster, known=True)
+            return Held(cluster, known=member.knows(workload.key.kind))
         observed = seen.observation
         share = record.share_of(cluster)
         standing = self.writer.standing(member, workload, share, seen)

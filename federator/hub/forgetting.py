@@ -78,6 +78,8 @@ class Forgetting:
         workload = self.state.workloads.get(key)
         if workload is not None and workload.uid == uid:
             return False  # the host was restored to a time at which it had not been deleted
+        if not member.knows(key.kind):
+            return True
         seen = member.slice_of(key)
         return seen is not None and seen.ours(member.fleet) and seen.mark is not None and seen.mark.workload_uid == uid
 

@@ -176,7 +176,7 @@ class Gathering:
     ) -> SliceObservation:
         member = self.state.members[cluster]
         if seen is None:
-            return SliceObservation(cluster, known=member.heard)
+            return SliceObservation(cluster, known=member.knows(workload.key.kind))
         mark = seen.mark
         origin = mark.origin_generation if mark is not None else 0
         if self.dispatching.writer.standing(member, workload, None, seen).content:
@@ -221,7 +221,7 @@ class Gathering:
         # uid from the object that is there, and do not compare.
         step = Patch(ref, {"status": patch}, "status", uid=workload.uid, resource_version=workload.resource_version)
         outcome = await self.host.apply(step, key.namespace)
-        if isinstance(outcome.error, errors.NotFound):
+        if isinstance(outcome.error, errors.NotFound) and not isinstance(outcome.error, errors.NotServed):
             return
         if outcome.error is not None:
             raise outcome.error

@@ -118,6 +118,11 @@ class Member:
         they are never its own, neither to be counted nor to be removed. Those of another host's member neither."""
         return self.link.trusted and self.synced and not self.duplicate_of and not self.other_host
 
+    def knows(self, kind: str) -> bool:
+        """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
+        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed."""
+        return self.heard and kind in self.stores and any(api.partition(".")[0] == kind for api in self.apis)
+
     @property
     def claim_known(self) -> bool:
         """Whether it was read which host its slices belong to, or that nothing there can say so."""

@@ -192,7 +192,7 @@ class Placing:
             cluster
             for cluster in sorted(record.facts.leaving)
             if (member := self.state.members.get(cluster)) is not None
-            and member.heard
+            and member.knows(record.key.kind)
             and member.slice_of(record.key) is None
         )
 
@@ -334,7 +334,7 @@ class Placing:
             cluster
             for cluster in sorted(record.clusters - staying)
             if (member := self.state.members.get(cluster)) is None
-            or not member.heard
+            or not member.knows(decision.key.kind)
             or member.slice_of(decision.key) is not None
         )
 

@@ -30,7 +30,8 @@ class Held:
 
     cluster: str
     known: bool
-    """False while the cluster is not heard: nothing is done there, and it counts as not ready."""
+    """False while the cluster is not heard, or does not serve the kind: nothing is done there, and it counts as not
+    ready."""
     exists: bool = False
     ours: bool = True
     """False for an object of the same name that this fleet did not write."""
@@ -87,9 +88,8 @@ def plan(
 
 def _one(unit: Unit, cluster: str, share: Share | None, now: Held, *, may_roll: bool, allowance: int) -> Action:
     if not now.known:
-        return Action(
-            cluster, Do.HOLD if share is not None or now.exists else Do.NOTHING, why="the cluster is not heard"
-        )
+        do = Do.HOLD if share is not None or now.exists else Do.NOTHING
+        return Action(cluster, do, why="the cluster is not heard, or does not serve this kind")
     if not now.exists:
         if share is None:
             return Action(cluster, Do.NOTHING)

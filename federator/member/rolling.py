@@ -75,7 +75,7 @@ class RollUp:
         if wait_s > 0:
             return Revisit(key, wait_s, "statuses are written at most so often")
         outcome = await self._applier.apply(patch, key)
-        if isinstance(outcome.error, errors.NotFound):
+        if isinstance(outcome.error, errors.NotFound) and not isinstance(outcome.error, errors.NotServed):
             return None
         if outcome.error is not None:
             raise outcome.error

@@ -208,4 +208,6 @@ class OnlyWhomWeKnow:
         if asked:
             self._knows_since.setdefault(known, sent.at_s)
         elif sent.request.body and sent.at_s > self._knows_since.get(known, sent.at_s) + self.SETTLE_S:
-            self.found.append(f"{self.name}: {sent.text()} goes to {answering}, {' '.join(sorted(recorded))} was joined")
+            self.found.append(
+                f"{self.name}: {sent.text()} goes to {answering}, {' '.join(sorted(recorded))} was joined"
+            )

@@ -60,8 +60,8 @@ class Side:
     async def _send(self, speaker: Speaker, step: Step) -> Said:
         body = step.body if isinstance(step.body, bytes) else self._filled(step.body)
         query = {name: self._text(value) for name, value in step.query}
-        if query.get("resourceVersion") == "0":
-            # Any version will do for this one; a consistent list first lets the real server's cache catch up.
+        if query.get("resourceVersion") == "0" or query.get("resourceVersionMatch") == "NotOlderThan":
+            # An older version will do for these; a consistent list first lets the real server's cache catch up.
             await speaker.get(self._text(step.path), labelSelector=f"seq={self.namespace}")
         answer = await speaker.call(
             step.method,

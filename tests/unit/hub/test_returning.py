@@ -123,3 +123,21 @@ def test_tombs_take_no_more_from_a_lease_than_a_uid() -> None:
         tombs.inherit({ANNOTATION: text})
     tombs.add("a,b")
     assert tombs.notes() == {}
+
+
+def test_a_status_is_written_when_the_member_serves_the_kind_again_although_the_slice_did_not_change() -> None:
+    async def scenario(world: World) -> None:
+        not_served = (404, b"404 page not found\n")
+        world.canned["member-a", "a", "/pinterestservices/web/status"] = not_served
+        world.canned["hub", "host", "/pinterestservices/page/status"] = not_served
+        await world.create("PinterestService", "feed", "web", service(3))
+        await world.create("PinterestService", "feed", "page", service(3))
+        await asyncio.sleep(60)
+        world.canned.clear()
+        await world.settle()
+        for name in ("web", "page"):
+            found = await world.get("PinterestService", "feed", name)
+            assert found is not None
+            assert found["status"]["ready"] == 3
+
+    play(scenario)
