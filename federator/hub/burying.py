@@ -78,11 +78,15 @@ class Burying:
         if not record.deleting:
             await confirm_absence(self.host, record.key, record.workload_uid)
             try:
-                await self.host.delete(ref, uid=record.uid)
+                answer = await self.host.delete(ref, uid=record.uid)
             except errors.NotFound:
                 self._gone(name, record)
                 return None
-            return Revisit(name, RECHECK_S, "the deletion is on its way")
+            if answer.get("kind") != ref.kind:
+                return Revisit(name, RECHECK_S, "the deletion is on its way")
+            # The answer shows the decision as it now is: a watch that lags would have it deleted every second.
+            record = records.summarise(answer)
+            self.state.note_record(name[0], record)
         blocked, busy = await self._empty(record)
         if busy:
             return Revisit(name, RECHECK_S, "slices are being removed")

@@ -37,6 +37,8 @@ LOOK_S = 60.0
 LOOK_BATCH = 2000
 """Slices looked at before other work gets its turn."""
 OWNED = ("Ready", *vitals.OWNED)
+CLAIM_PAUSE_S = 3.0
+"""Every workload that waits for a member to be claimed wishes so; it is tried at most this often."""
 SETTLE_S = 0.5
 """Shapes and figures that arrive together are written together."""
 
@@ -55,8 +57,9 @@ class Reporting:
         self.claimed: Callable[[Member], None] = self.changed
         """Told when a member was given to this host."""
         self._figures_due: dict[str, float] = {}
+        self._claim_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
-        state.signals.to_claim.append(self.questions.add)
+        state.signals.to_claim.append(self._claim)
         state.signals.on_booked.append(self.count_all)
 
     def count_all(self) -> None:
@@ -178,6 +181,14 @@ class Reporting:
             "apis": sorted(member.apis) or live.get("apis") or [],
             "summary": "Ready" if ready else why[:256],
         }
+
+    def _claim(self, name: str) -> None:
+        """Somebody waits for this member to be claimed."""
+        now = self.clock.monotonic()
+        due = self._claim_due.get(name, now)
+        if due <= now:
+            self._claim_due[name] = now + CLAIM_PAUSE_S
+        self.questions.add_after(name, max(0.0, due - now))
 
     async def ask(self, name: str) -> None:
         """Writes into the member's ClusterCapacity the shapes that decisions care about, and whose member it is."""

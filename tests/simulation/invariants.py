@@ -43,6 +43,8 @@ class Step:
     new: Obj | None
     decided: Mapping[str, int] = field(default_factory=dict)
     """uid of a workload -> the highest seq that any decision of it has had on the host, this step included."""
+    finished: Mapping[str, Ranges] = field(default_factory=dict)
+    """uid of a workload that is gone from the host -> the shards that had completed or failed when it went."""
     heard: Callable[[Obj], bool] = lambda obj: True
     """Whether the hub that wrote has been told of this state of an object of the host, or of a later one."""
 
@@ -184,21 +186,16 @@ def _charge(step: Step, facts: DecisionFacts, resource: str) -> int:
         return 0
     copies = sum(share.slots for share in facts.shares)
     if facts.unit is Unit.SHARDS:
-        status = next(
-            (
-                obj.get("status") or {}
-                for obj in step.all_of(facts.key.kind)
-                if obj["metadata"]["uid"] == facts.workload_uid
-            ),
-            {},
-        )
-        done = finished(status)
+        uid = facts.workload_uid
+        live = (obj for obj in step.all_of(facts.key.kind) if obj["metadata"]["uid"] == uid)
+        done = next((finished(obj) for obj in live), step.finished.get(uid, ()))
         copies = sum(min(share.slots, shards.size(shards.minus(share.ranges, done))) for share in facts.shares)
     return copies * facts.shape.requests[resource]
 
 
-def finished(status: Obj) -> Ranges:
-    """The shards that a status of a job set records as completed or failed."""
+def finished(job_set: Obj) -> Ranges:
+    """The shards that the status of a job set records as completed or failed."""
+    status = job_set.get("status") or {}
     completed, failed = (
         workloads.read_ranges(status.get(f"{which}Indexes") or "") for which in ("completed", "failed")
     )

@@ -14,6 +14,7 @@ from federator.api.placementdecision import decision_facts
 from federator.embedded.revisions import DELETED, Event
 from federator.embedded.server import EmbeddedCluster
 from federator.member.caches import NATIVES
+from federator.model.shards import Ranges
 from tests.simulation import conduct, hearing, invariants, reasons
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
@@ -64,6 +65,7 @@ class Judges:
         self.changes: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.decided: dict[str, int] = {}
+        self.finished: dict[str, Ranges] = {}
         for name, cluster in world.clusters.items():
             self._look_at(name, cluster)
         world.on_cluster.append(self._look_at)
@@ -82,6 +84,8 @@ class Judges:
         if event.current.obj["kind"] == "PlacementDecision":
             facts = decision_facts(event.current.obj)
             self.decided[facts.workload_uid] = max(facts.seq, self.decided.get(facts.workload_uid, -1))
+        if name == "host" and event.type is DELETED and event.current.obj["kind"] == "PinterestJobSet":
+            self.finished[event.current.obj["metadata"]["uid"]] = invariants.finished(event.current.obj)
         step = invariants.Step(
             clusters={**{one: self.world.facing(one) for one in self.world.clusters}, name: cluster},
             cluster=name,
@@ -90,6 +94,7 @@ class Judges:
             old=event.previous.obj if event.previous is not None else None,
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
+            finished=self.finished,
             heard=functools.partial(hearing.heard, self.world, life),
         )
         self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))

@@ -72,9 +72,7 @@ def decided_as_asked(world: World) -> Iterator[str]:
         asked = kinds.verbs_of(kind).count(obj) - _done_elsewhere(obj, facts)
         if facts.wanted != asked:
             yield f"{name} asks for {asked}, its decision is for {facts.wanted}"
-        if facts.unit is Unit.SHARDS and shards.size(finished(obj.get("status") or {})) == kinds.verbs_of(kind).count(
-            obj
-        ):
+        if facts.unit is Unit.SHARDS and shards.size(finished(obj)) == kinds.verbs_of(kind).count(obj):
             continue
         shares = {share.cluster: share.count for share in facts.shares}
         held = {cluster: _held(kind, one) for cluster, one in slices(world, kind, uid).items()}
@@ -85,7 +83,7 @@ def decided_as_asked(world: World) -> Iterator[str]:
 def _done_elsewhere(obj: Obj, facts: DecisionFacts) -> int:
     """Shards that finished in clusters which have no share any more: nobody has to be given them."""
     assigned = shards.normal(one for share in facts.shares for one in share.ranges)
-    return shards.size(shards.minus(finished(obj.get("status") or {}), assigned)) if facts.unit is Unit.SHARDS else 0
+    return shards.size(shards.minus(finished(obj), assigned)) if facts.unit is Unit.SHARDS else 0
 
 
 def _held(kind: str, obj: Obj) -> int:

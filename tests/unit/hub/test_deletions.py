@@ -215,3 +215,20 @@ def test_nothing_is_given_up_for_a_cluster_that_is_not_named() -> None:
         assert await forgotten(world, "b") == []
 
     play(scenario)
+
+
+def test_a_decision_is_deleted_once_although_its_watch_tells_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        await world.federation.kill("hub")
+        await world.delete(PSVC, "feed", "web")
+        world.short_watches.add(("hub", "host"))
+        world.federation.start_hub()
+        await asyncio.sleep(0.5)
+        world.canned["hub", "host", "/placementdecisions"] = (503, b"")
+        await asyncio.sleep(20)
+        assert await world.decisions() == []
+        assert world.writes["hub", "host", "DELETE", "placementdecisions"] == 1
+
+    play(scenario)
