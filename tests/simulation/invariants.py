@@ -173,23 +173,24 @@ def quota_kept(step: Step) -> Iterator[str]:
         ]
         before = decision_facts(step.old) if step.old is not None else None
         for resource, which, limit in quota.limits(account.tiers[facts.tier]):
-            theirs = sum(_charge(step, other, resource) for other in others)
-            used = _charge(step, facts, resource) + theirs
-            had = theirs + (_charge(step, before, resource) if before is not None else 0)
+            theirs = sum(charge(step, other, resource) for other in others)
+            used = charge(step, facts, resource) + theirs
+            had = theirs + (charge(step, before, resource) if before is not None else 0)
             if used > max(limit, had):
                 yield f"{step.name}: {account.name} uses {used} {resource} after {had}, its {which} is {limit}"
 
 
-def _charge(step: Step, facts: DecisionFacts, resource: str) -> int:
-    """What a decision takes of a resource. Shards that have finished take nothing any more."""
+def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -> int:
+    """What a decision takes of a resource, in one cluster or in all. Finished shards take nothing any more."""
     if facts.shape is None:
         return 0
-    copies = sum(share.slots for share in facts.shares)
+    shares = [share for share in facts.shares if cluster in {"", share.cluster}]
+    copies = sum(share.slots for share in shares)
     if facts.unit is Unit.SHARDS:
         uid = facts.workload_uid
         live = (obj for obj in step.all_of(facts.key.kind) if obj["metadata"]["uid"] == uid)
         done = next((finished(obj) for obj in live), step.finished.get(uid, ()))
-        copies = sum(min(share.slots, shards.size(shards.minus(share.ranges, done))) for share in facts.shares)
+        copies = sum(min(share.slots, shards.size(shards.minus(share.ranges, done))) for share in shares)
     return copies * facts.shape.requests[resource]
 
 
@@ -216,17 +217,6 @@ def observed_generation(step: Step) -> Iterator[str]:
 def _observed(obj: Obj) -> int:
     found = (obj.get("status") or {}).get("observedGeneration", 0)
     return found if isinstance(found, int) else 0
-
-
-def notes_survive(step: Step) -> Iterator[str]:
-    """Labels and annotations of somebody else come through every write of ours."""
-    if not step.same or not step.writer or step.old is None or step.new is None:
-        return
-    for part in ("labels", "annotations"):
-        now = step.new["metadata"].get(part) or {}
-        for name, text in (step.old["metadata"].get(part) or {}).items():
-            if name == note_key(step.kind) and now.get(name) != text:
-                yield f"{step.name}: {step.writer} lost the {part[:-1]} {name}={text}"
 
 
 def nobody_forgotten(step: Step) -> Iterator[str]:
@@ -281,7 +271,6 @@ STEPS: Mapping[str, Rule] = {
     "5 ownership": ownership,
     "6 quota": quota_kept,
     "9 observed generation": observed_generation,
-    "18 field respect": notes_survive,
     "19 nobody is forgotten": nobody_forgotten,
     "33 minimal movement": minimal_movement,
 }

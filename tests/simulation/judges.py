@@ -16,6 +16,8 @@ from federator.embedded.server import EmbeddedCluster
 from federator.member.caches import NATIVES
 from federator.model.shards import Ranges
 from tests.simulation import conduct, hearing, invariants, reasons
+from tests.simulation.feasibility import Feasibility
+from tests.simulation.respect import Respect
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
 from tests.simulation.world import WRITER, Listener, World
@@ -57,6 +59,9 @@ class Judges:
         world.senders += [one_leader.sending, self.loops.sending]
         world.listeners += [self._watch(one) for one in self.watchers]
         self.tombstones = Tombstones()
+        self.feasibility = Feasibility(world)
+        self.respect = Respect()
+        world.on_hub.append(lambda hub, life: self.feasibility.meet(hub, life.name))
         self.errors = Errors(world.say)
         self.broken: list[str] = []
         self.steps = 0
@@ -105,6 +110,8 @@ class Judges:
             *invariants.breaches(step),
             *self.world.patience.breaches(step, now_s),
             *self.tombstones.breaches(step, now_s),
+            *self.feasibility.breaches(step),
+            *self.respect.breaches(step),
         ]
         self.broken += found
         for breach in found:

@@ -30,17 +30,18 @@ from federator.kube.transport import Request, Response, Transport
 from federator.member.caches import CARRIED, native_ref
 from federator.member.expanding import Expander
 from federator.model import names
-from federator.model.decision import Decision
+from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.model.steps import Delete, Patch, Revisit
-from federator.placement import spread
+from federator.placement import filters, spread
 from federator.placement.books import Books
-from tests.simulation.invariants import NOTE
 from tests.simulation.running import Plant
 
 SLOW_S = 1.0
 """A list takes so long where a bug needs the time to act."""
 Method = Callable[..., Any]
+UNKNOWN = (errors.Unreachable, errors.ServerTrouble, errors.Malformed)
+"""Nobody knows whether a write took effect."""
 FOREVER_S = 3.0
 """A member process with that bug removes an object so often."""
 
@@ -140,9 +141,7 @@ def _written_again(original: Method) -> Method:
     async def write(self: Placing, item: Due, decision: Decision) -> Mapping[str, Any]:
         try:
             found: Mapping[str, Any] = await original(self, item, decision)
-        except errors.Unreachable:
-            if item.record is not None:
-                raise
+        except UNKNOWN:
             name = f"{_name(item)}-2"
             ref = kinds.KINDS["PlacementDecision"].ref(item.workload.key.namespace, name)
             return await self.host.client.create(ref, _body(item, decision, name))
@@ -177,6 +176,24 @@ def _quota_twice(original: Method) -> Method:
         original(self, commitment, sign * 2)
 
     return account
+
+
+def _without(*reasons: Reason) -> Callable[[Method], Method]:
+    def make(original: Method) -> Method:
+        def refusal(ask: Any, cluster: Any) -> Any:
+            found = original(ask, cluster)
+            return None if found is not None and found.reason in reasons else found
+
+        return refusal
+
+    return make
+
+
+def _keeps_all(original: Method) -> Method:
+    def evicted(ask: Any, cluster: Any) -> bool:
+        return False
+
+    return evicted
 
 
 def _divided_by_clusters(original: Method) -> Method:
@@ -215,7 +232,7 @@ def _overwrites(original: Method) -> Method:
         ours = await self.client.get(step.ref)
         meta = ours["metadata"]
         for part in ("labels", "annotations"):
-            meta[part] = {name: text for name, text in (meta.get(part) or {}).items() if NOTE not in name}
+            meta[part] = {name: text for name, text in (meta.get(part) or {}).items() if names.FEDERATION in name}
         return Outcome(step, obj=await self.client.replace(step.ref, ours))
 
     return apply
@@ -289,6 +306,15 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "an old leader goes on writing": ("12 one leader", instead(Elector, "_renew_until", _never_looks)),
     "a lost reply is counted twice": ("1 decided as asked", instead(Placing, "_write", _written_again)),
     "a decision counts although it was not written": ("4 intent first", instead(Placing, "_write", _believed)),
+    "a cordon keeps nobody away": ("2 feasibility", instead(filters, "refusal", _without(Reason.CORDONED))),
+    "a policy's choice of clusters is not looked at": (
+        "2 feasibility",
+        together(instead(filters, "refusal", _without(Reason.NOT_SELECTED)), instead(filters, "evicted", _keeps_all)),
+    ),
+    "copies go to members that are not heard": (
+        "2 feasibility",
+        instead(filters, "refusal", _without(Reason.CLUSTER_UNHEALTHY, Reason.CLUSTER_STALE)),
+    ),
     "capacity is charged twice": ("10 reference", instead(Books, "uncovered", _all_charged)),
     "quota is charged twice": ("6 quota", instead(Books, "_account", _quota_twice)),
     "a fleet without a fitting cluster divides by zero": (
@@ -304,7 +330,11 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     ),
     "a 410 wipes a cache": (
         "14 no delete on doubt",
-        together(instead(Reflector, "_note", _wiping), instead(burying, "confirm_absence", _unconfirmed)),
+        together(
+            Plant(between=_slow_lists),
+            instead(Reflector, "_note", _wiping),
+            instead(burying, "confirm_absence", _unconfirmed),
+        ),
     ),
     "one failed probe makes a cluster NotReady": ("15 patience", instead(links, "after", _impatient)),
     "dependent objects are removed and made for ever": ("10 stays at rest", instead(Expander, "turn", _to_and_fro)),

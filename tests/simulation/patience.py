@@ -21,7 +21,8 @@ class Patience:
     name = "15 patience"
 
     def __init__(self) -> None:
-        self._heard_s: dict[tuple[str, str], float] = {}
+        self.heard_s: dict[tuple[str, str], float] = {}
+        """(life, member) -> when it was last heard."""
         self._born_s: dict[str, float] = {}
 
     def born(self, life: str, now_s: float) -> None:
@@ -30,7 +31,7 @@ class Patience:
 
     def heard(self, life: str, cluster: str, now_s: float) -> None:
         """A good probe was answered."""
-        self._heard_s[life, cluster] = now_s
+        self.heard_s[life, cluster] = now_s
 
     def breaches(self, step: Step, now_s: float) -> list[str]:
         """What a write to a MemberCluster says too early."""
@@ -40,7 +41,7 @@ class Patience:
         if before.get("status") != "True" or after.get("status") == "True" or after.get("reason") != "Unreachable":
             return []
         member = step.new["metadata"]["name"]
-        since_s = max(self._heard_s.get((step.writer, member), 0.0), self._born_s.get(step.writer, 0.0))
+        since_s = max(self.heard_s.get((step.writer, member), 0.0), self._born_s.get(step.writer, 0.0))
         if now_s - since_s >= PATIENCE_S:
             return []
         return [f"{self.name}: {step.name}: {step.writer} calls it unreachable after {now_s - since_s:.1f} s"]

@@ -110,7 +110,9 @@ class Run:
         self.parameters = parameters
         self.plant = plant
         schedules = course.schedules if course is not None else None
-        self.world = World(parameters, between=plant.between, tamper=plant.tamper, schedules=schedules)
+        self.world = World(parameters, between=plant.between, schedules=schedules)
+        if (tamper := plant.tamper) is not None:
+            self.world.on_hub.append(lambda hub, _: tamper(hub))
         self.story = course.story if course is not None else None
         self.brief = course is not None and course.brief
         self.script = course.actions if course is not None else script.write(parameters)

@@ -14,6 +14,9 @@ from federator.embedded.pruning import copy_json
 from federator.hub.process import HubProcess
 from tests.simulation.drawing import Parameters
 
+MACHINE = {"cpu": "8", "memory": "32Gi"}
+"""What each machine of a member has."""
+
 
 def fleet(parameters: Parameters) -> FleetSpec:
     return FleetSpec(
@@ -21,7 +24,7 @@ def fleet(parameters: Parameters) -> FleetSpec:
             MemberSpec(
                 name=name,
                 labels={"zone": f"z-{1 + index % 2}"},
-                nodes=[Pool(count=parameters.nodes, cpu="8", memory="32Gi")],
+                nodes=[Pool(count=parameters.nodes, cpu=MACHINE["cpu"], memory=MACHINE["memory"])],
             )
             for index, name in enumerate(string.ascii_lowercase[: parameters.members])
         ]

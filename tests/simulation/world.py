@@ -133,12 +133,11 @@ class World:
         parameters: Parameters,
         *,
         between: Between | None = None,
-        tamper: Callable[[HubProcess], None] | None = None,
         schedules: Mapping[str, Stoppable] | None = None,
     ) -> None:
         self.parameters = parameters
-        self.tamper = tamper
-        """Done to every new hub: where a test plants a bug in the process itself."""
+        self.on_hub: list[Callable[[HubProcess, Life], None]] = []
+        """Told of every hub that starts: a test may plant a bug in it, a rule may ask it what it knows."""
         self.fired: Counter[str] = Counter()
         self.listeners: list[Listener] = []
         self.senders: list[Callable[[Life, Sending], None]] = []
@@ -328,8 +327,8 @@ class World:
         context.run(LIFE.set, life)
         if is_hub(process):
             context.run(self.federation.start_hub, process)
-            if self.tamper is not None:
-                self.tamper(self.federation.processes[process])
+            for listener in self.on_hub:
+                listener(self.federation.processes[process], life)
         else:
             context.run(self.federation.start_member, process.removeprefix("member-"))
 

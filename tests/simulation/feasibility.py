@@ -1,0 +1,180 @@
+"""2: no decision gives copies to a cluster that, by what the hub had heard when it decided, is not open to them.
+
+What it had heard is what its reflectors had of the host at the moment that the decision names (`asOf`): copies may go
+to a cluster that was cordoned an event ago. The objects themselves are looked up among what the API server stored, and
+their fields are read here in their plain meaning, beside the product's filters. Who was just heard is told by
+`patience`. Not judged: what a hub must find out by itself (kinds that a member serves, the age of its figures),
+decisions that follow members which know better than a restored host, and hosts whose histories parted, so that a
+version does not say which state of an object was meant.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from federator.api import capacityfields, kinds, raw
+from federator.api.placementdecision import DecisionFacts, decision_facts
+from federator.hub import policying
+from federator.hub.process import HubProcess
+from federator.hub.records import Record
+from federator.hub.workloads import Workload
+from federator.model import shards, taints
+from federator.model.ask import Policy, Unit
+from federator.model.decision import Share
+from federator.model.fleet import Holding
+from federator.model.quantity import vector
+from federator.model.taints import Effect
+from federator.placement.policies import Rule
+from tests.simulation import setting
+from tests.simulation.invariants import Obj, Step, charge, is_decision
+from tests.simulation.world import World
+
+POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
+READ = frozenset({*POLICIES, *kinds.WORKLOADS, "MemberCluster"})
+UNHEARD_S = 120.0
+"""A hub calls a member lost 40 s after the last good probe. It may have stood still for a minute (F6), and begins then
+with what it knew."""
+
+
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What a hub had heard of the host when it decided about one workload."""
+
+    members: Mapping[str, Obj | None]
+    """MemberClusters by name; None where it cannot be said which state was heard."""
+    policy: Policy | None
+    """The one in force; None where that cannot be said."""
+    project: str
+    silent_s: Mapping[str, float]
+    """Seconds since each member's last good probe of this life; without one, it was never heard."""
+    better_known: bool
+    """Members hold slices of later decisions than the host has."""
+
+
+class Feasibility:
+    """Every decision beside what its hub knew. `meet` every hub that starts."""
+
+    name = "2 feasibility"
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._stored: dict[tuple[str, int], list[Obj]] = {}
+        self._known: dict[tuple[str, str], Knowledge] = {}
+        self._machine = vector(setting.MACHINE)
+        self._machines = world.parameters.nodes
+        """In each member."""
+
+    def meet(self, hub: HubProcess, life: str) -> None:
+        """From now on what this hub knows is noted whenever it decides."""
+        original = hub.placing.holdings
+
+        def holdings(workload: Workload, record: Record | None) -> tuple[Holding, ...]:
+            as_of = raw.rfc3339(hub.placing.clock.now())  # it has just taken its snapshot, at this very moment
+            self._known[workload.uid, as_of] = self._knowledge(hub, life, workload)
+            return original(workload, record)
+
+        hub.placing.holdings = holdings  # type: ignore[method-assign]
+
+    def breaches(self, step: Step) -> Iterator[str]:
+        """What a decision gives to clusters that were closed to it."""
+        if step.cluster == "host" and step.kind in READ and step.new is not None:
+            meta = step.new["metadata"]
+            self._stored.setdefault((meta["uid"], int(meta["resourceVersion"])), []).append(step.new)
+        if not is_decision(step) or not step.writer:
+            return
+        facts, before = decision_facts(step.obj), decision_facts(step.old) if step.old is not None else None
+        known = self._known.get((facts.workload_uid, step.obj["spec"]["asOf"]))
+        if known is None or known.better_known or (before is not None and before.shares == facts.shares):
+            return
+        for share in facts.shares:
+            grows = _grows(share, before, facts.unit)
+            for why in self._closed(share.cluster, known, facts, grows=grows):
+                yield f"{self.name}: {step.name}: {share.cluster} is given {share.count}, and {why}"
+            if grows:
+                yield from (f"{self.name}: {step.name}: {why}" for why in self._overfull(step, share.cluster, facts))
+
+    def _closed(self, cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool) -> Iterator[str]:
+        """Why a cluster may hold none of this workload, or, when its share `grows`, take no more of it."""
+        if cluster not in known.members:
+            yield "it is no member"
+            return
+        obj, policy = known.members[cluster], known.policy
+        if obj is None or policy is None:
+            return
+        labels = obj["metadata"].get("labels") or {}
+        chosen = policy.selector is None or policy.selector.matches(labels)
+        if cluster in policy.exclude or (policy.names and cluster not in policy.names) or not chosen:
+            yield f"policy {policy.name} does not choose it"
+        if raw.at(obj, "metadata", "deletionTimestamp"):
+            yield "it leaves the fleet"
+        effects = (Effect.NO_EXECUTE, Effect.NO_SCHEDULE) if grows else (Effect.NO_EXECUTE,)
+        if taint := taints.untolerated(
+            capacityfields.taints_of(raw.at(obj, "spec", "taints")), policy.tolerations, effects
+        ):
+            yield f"it has the taint {taint}"
+        if not grows:
+            return
+        if policy.problem:
+            yield f"its policy cannot be followed: {policy.problem}"
+        if raw.flag(obj, "spec", "cordoned"):
+            yield "it is cordoned"
+        if (welcome := raw.texts(obj, "spec", "projects")) and known.project not in welcome:
+            yield f"project {known.project} is not welcome there"
+        if (tiers := raw.texts(obj, "spec", "tiers")) and facts.tier not in tiers:
+            yield f"tier {facts.tier} is not welcome there"
+        if known.silent_s.get(cluster, UNHEARD_S) >= UNHEARD_S:
+            yield "it has not been heard for minutes"
+
+    def _overfull(self, step: Step, cluster: str, facts: DecisionFacts) -> Iterator[str]:
+        """Where a cluster would need more machines than it has, for all decisions together or for one copy."""
+        assert facts.shape is not None
+        decisions = [decision_facts(obj) for obj in step.all_of("PlacementDecision")]
+        for name, one in sorted(self._machine.items()):
+            used = sum(charge(step, other, name, cluster) for other in decisions if other.shape is not None)
+            if used > one * self._machines:
+                yield f"{cluster} is to give {used} {name} and has {one * self._machines}"
+            if facts.shape.requests[name] > one:
+                yield f"a copy needs {facts.shape.requests[name]} {name}, a machine of {cluster} has {one}"
+
+    def _knowledge(self, hub: HubProcess, life: str, workload: Workload) -> Knowledge:
+        now_s = self._world.federation.clock.monotonic()
+        members = {name: obj for (_, name), obj in self._heard(hub, "MemberCluster").items()}
+        heard_s = self._world.patience.heard_s
+        return Knowledge(
+            members=members,
+            policy=self._policy(hub, workload),
+            project=workload.ask.project if workload.ask is not None else "",
+            silent_s={name: now_s - heard_s[life, name] for name in members if (life, name) in heard_s},
+            better_known=hub.placing.overtaken(workload.key),
+        )
+
+    def _policy(self, hub: HubProcess, workload: Workload) -> Policy | None:
+        key = workload.key
+        obj = self._heard(hub, key.kind).get((key.namespace, key.name))
+        found = [(kind, one) for kind in POLICIES for _, one in sorted(self._heard(hub, kind).items())]
+        if obj is None or any(one is None for _, one in found):
+            return None
+        rules: Sequence[Rule] = [policying.rule_of(kind, one) for kind, one in found if one is not None]
+        placement = kinds.verbs_of(key.kind).placement(obj) or {}
+        labels = obj["metadata"].get("labels") or {}
+        project = workload.ask.project if workload.ask is not None else ""
+        return policying.in_force(key, labels, project, placement, rules)
+
+    def _heard(self, hub: HubProcess, kind: str) -> dict[tuple[str, str], Obj | None]:
+        """Every object of a kind on the host as the hub's reflector has it."""
+        store = next((one for one in hub.hosting.stores if one.name == f"host/{kinds.KINDS[kind].plural}"), None)
+        found: dict[tuple[str, str], Obj | None] = {}
+        for key in store.keys() if store is not None else ():
+            version = store.version(key) if store is not None else None
+            states = self._stored.get((version.uid, version.number), []) if version is not None else []
+            found[key] = states[0] if len(states) == 1 else None
+        return found
+
+
+def _grows(share: Share, before: DecisionFacts | None, unit: Unit) -> bool:
+    """Whether the cluster is given more than by the decision before."""
+    had = next((one for one in before.shares if one.cluster == share.cluster), None) if before is not None else None
+    if had is None:
+        return True
+    if unit is Unit.SHARDS:
+        return share.slots > had.slots or bool(shards.minus(share.ranges, had.ranges))
+    return share.count > had.count
