@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from federator.api import capacityfields, kinds, raw
 from federator.api.placementdecision import DecisionFacts, decision_facts
+from federator.embedded.faults.lives import Life
 from federator.hub import policying
 from federator.hub.process import HubProcess
 from federator.hub.records import Record
@@ -63,13 +64,13 @@ class Feasibility:
         self._machines = world.parameters.nodes
         """In each member."""
 
-    def meet(self, hub: HubProcess, life: str) -> None:
+    def meet(self, hub: HubProcess, life: Life) -> None:
         """From now on what this hub knows is noted whenever it decides."""
         original = hub.placing.holdings
 
         def holdings(workload: Workload, record: Record | None) -> tuple[Holding, ...]:
             as_of = raw.rfc3339(hub.placing.clock.now())  # it has just taken its snapshot, at this very moment
-            self._known[workload.uid, as_of] = self._knowledge(hub, life, workload)
+            self._known[workload.uid, as_of] = self._knowledge(hub, life.name, workload)
             return original(workload, record)
 
         hub.placing.holdings = holdings  # type: ignore[method-assign]

@@ -16,6 +16,8 @@ from federator.embedded.server import EmbeddedCluster
 from federator.member.caches import NATIVES
 from federator.model.shards import Ranges
 from tests.simulation import conduct, hearing, invariants, reasons
+from tests.simulation.bulkhead import Bulkhead
+from tests.simulation.doubts import Doubts
 from tests.simulation.feasibility import Feasibility
 from tests.simulation.respect import Respect
 from tests.simulation.story import Sent
@@ -61,7 +63,10 @@ class Judges:
         self.tombstones = Tombstones()
         self.feasibility = Feasibility(world)
         self.respect = Respect()
-        world.on_hub.append(lambda hub, life: self.feasibility.meet(hub, life.name))
+        self.doubts = Doubts(world)
+        self.bulkhead = Bulkhead(world)
+        world.on_hub += [self.feasibility.meet, self.bulkhead.meet]
+        world.senders.append(self.bulkhead.sending)
         self.errors = Errors(world.say)
         self.broken: list[str] = []
         self.steps = 0
@@ -77,7 +82,12 @@ class Judges:
 
     def found(self) -> list[str]:
         """Every breach so far."""
-        return [*self.broken, *self.errors.found, *(text for one in self.watchers for text in one.found)]
+        return [
+            *self.broken,
+            *self.bulkhead.found,
+            *self.errors.found,
+            *(text for one in self.watchers for text in one.found),
+        ]
 
     def _look_at(self, name: str, cluster: EmbeddedCluster) -> None:
         cluster.store.subscribe_all(lambda event: self._step(name, cluster, event))
@@ -116,6 +126,7 @@ class Judges:
         self.broken += found
         for breach in found:
             self.world.say(f"BROKEN: {breach}")
+        self.bulkhead.decided(step)
         if (step.old is None or step.new is None) and step.kind in COUNTED:
             self.changes[f"{'create' if step.old is None else 'delete'} {step.kind}"] += 1
         if step.kind == "Lease" and step.cluster == "host" and step.new is not None:
@@ -129,6 +140,7 @@ class Judges:
         """The lease of the hubs names a holder, or nobody."""
         if holder and self.holders[-1:] != [holder]:
             self.holders.append(holder)
+            self.doubts.led_since_s = self.world.federation.clock.monotonic()
             self.world.say(f"{writer:12} LEADS  as {holder}")
 
     def _watch(self, watcher: conduct.Watcher) -> Listener:

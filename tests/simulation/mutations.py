@@ -14,11 +14,12 @@ from unittest import mock
 
 from federator.api import kinds, placementdecision
 from federator.embedded.faults.rows import is_hub
-from federator.hub import burying
+from federator.hub import burying, process
 from federator.hub import link as links
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
 from federator.hub.gathering import Gathering
+from federator.hub.link import Link, Sign
 from federator.hub.placing import Due, Placing
 from federator.hub.process import HubProcess
 from federator.hub.records import Record
@@ -39,6 +40,7 @@ from tests.simulation.running import Plant
 
 SLOW_S = 1.0
 """A list takes so long where a bug needs the time to act."""
+LATE_S = 60.0
 Method = Callable[..., Any]
 UNKNOWN = (errors.Unreachable, errors.ServerTrouble, errors.Malformed)
 """Nobody knows whether a write took effect."""
@@ -277,6 +279,28 @@ def _impatient(original: Method) -> Method:
     return after
 
 
+def _believed_late(original: Method) -> Method:
+    again_s: dict[float | None, float] = {}
+
+    def after(state: Any, sign: Any, why: str, now_s: float, grace_s: float) -> Any:
+        back = sign is Sign.HEARD and state.link is Link.LOST
+        if back and now_s - again_s.setdefault(state.heard_at_s, now_s) < LATE_S:
+            return state
+        return original(state, sign, why, now_s, grace_s)
+
+    return after
+
+
+def _shared(original: Method) -> Method:
+    lanes: dict[str, Any] = {}
+
+    def lane(cluster: str, *, limit: int, **rest: Any) -> Any:
+        whose = cluster if cluster == "host" else "members"
+        return lanes.setdefault(whose, original(whose, limit=limit if cluster == "host" else 1, **rest))
+
+    return lane
+
+
 def _to_and_fro(original: Method) -> Method:
     removed_s: dict[WorkloadKey, float] = {}
 
@@ -337,6 +361,11 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         ),
     ),
     "one failed probe makes a cluster NotReady": ("15 patience", instead(links, "after", _impatient)),
+    "a member that is back is believed a minute later": (
+        "11 unknown resolves",
+        instead(links, "after", _believed_late),
+    ),
+    "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
     "dependent objects are removed and made for ever": ("10 stays at rest", instead(Expander, "turn", _to_and_fro)),
 }
 """What is wrong -> (the rule that finds it, the mutation)."""

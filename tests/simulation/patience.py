@@ -4,15 +4,21 @@ What counts as heard is what the process itself heard: an answer of an API serve
 counts from its birth, because it has nothing older to judge by.
 """
 
+import asyncio
+from http import HTTPStatus
+
 from federator.embedded.faults.requests import CannedResponse
 from federator.kube.clock import Clock
 from federator.kube.transport import RefreshesCredentials, Request, Response, Transport
 from tests.simulation.invariants import Obj, Step
+from tests.simulation.reach import Reach
 
 PATIENCE_S = 30.0
 """The product waits forty seconds from the last good probe; probes are ten seconds apart."""
 PROBE = "/readyz"
 _BODY_MAX = 1 << 20
+WELL = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE})
+"""Refusals that a server gives when all is well."""
 
 
 class Patience:
@@ -23,15 +29,21 @@ class Patience:
     def __init__(self) -> None:
         self.heard_s: dict[tuple[str, str], float] = {}
         """(life, member) -> when it was last heard."""
-        self._born_s: dict[str, float] = {}
+        self.born_s: dict[str, float] = {}
+        self._probes_s: dict[tuple[str, str], list[float]] = {}
 
     def born(self, life: str, now_s: float) -> None:
         """A life begins."""
-        self._born_s[life] = now_s
+        self.born_s[life] = now_s
 
     def heard(self, life: str, cluster: str, now_s: float) -> None:
         """A good probe was answered."""
         self.heard_s[life, cluster] = now_s
+        self._probes_s.setdefault((life, cluster), []).append(now_s)
+
+    def first_heard_s(self, life: str, cluster: str, since_s: float) -> float | None:
+        """When a good probe was first answered after a time; None while none was."""
+        return next((at_s for at_s in self._probes_s.get((life, cluster), ()) if at_s >= since_s), None)
 
     def breaches(self, step: Step, now_s: float) -> list[str]:
         """What a write to a MemberCluster says too early."""
@@ -41,7 +53,7 @@ class Patience:
         if before.get("status") != "True" or after.get("status") == "True" or after.get("reason") != "Unreachable":
             return []
         member = step.new["metadata"]["name"]
-        since_s = max(self.heard_s.get((step.writer, member), 0.0), self._born_s.get(step.writer, 0.0))
+        since_s = max(self.heard_s.get((step.writer, member), 0.0), self.born_s.get(step.writer, 0.0))
         if now_s - since_s >= PATIENCE_S:
             return []
         return [f"{self.name}: {step.name}: {step.writer} calls it unreachable after {now_s - since_s:.1f} s"]
@@ -53,18 +65,21 @@ def _ready(obj: Obj) -> dict[str, str]:
 
 
 class Hearing:
-    """The topmost transport of a process: tells of good probes. `heard()` is called for each."""
+    """The topmost transport of a process: tells `patience` of good probes, `reach` how everything is answered."""
 
-    def __init__(self, inner: Transport, patience: Patience, life: str, cluster: str, clock: Clock) -> None:
+    def __init__(  # noqa: PLR0917 made in one place
+        self, inner: Transport, patience: Patience, reach: Reach, life: str, cluster: str, clock: Clock
+    ) -> None:
         self._inner = inner
         self._patience = patience
+        self._reach = reach
         self._life = life
         self._cluster = cluster
         self._clock = clock
 
     async def request(self, request: Request) -> Response:
         """The inner answer."""
-        response = await self._inner.request(request)
+        response = await self._answer(request)
         if request.path != PROBE or response.status != 200:
             return response
         body = await response.read(_BODY_MAX)
@@ -72,6 +87,21 @@ class Hearing:
         if body.strip() == b"ok":
             self._patience.heard(self._life, self._cluster, self._clock.monotonic())
         return CannedResponse(response.status, body, response.headers)
+
+    async def _answer(self, request: Request) -> Response:
+        """The inner answer, of which `reach` is told how it came."""
+        if "/leases" in request.path:  # an election is no sign of how work is answered
+            return await self._inner.request(request)
+        number, well = self._reach.asks(self._life, self._cluster, self._clock.monotonic()), False
+        try:
+            response = await self._inner.request(request)
+            well = response.status < HTTPStatus.BAD_REQUEST or response.status in WELL
+        except asyncio.CancelledError:
+            well = True  # it ended because its process did, or because it took too long, which is seen all the same
+            raise
+        finally:
+            self._reach.ends(self._life, self._cluster, number, self._clock.monotonic(), well=well)
+        return response
 
     async def refresh_credentials(self) -> bool:
         """Passed on."""

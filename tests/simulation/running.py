@@ -199,18 +199,26 @@ class Run:
         self.world.end_faults()
         await self.world.unplant()
         self.world.say("faults are over")
+        self.judges.doubts.faults_over()
         await self._settle()
 
     async def _settle(self) -> None:
         deadline = self.world.federation.clock.monotonic() + HEAL_S
         while waiting := self.world.unsettled():
             self.check()
+            self._resolved()
             if self.world.federation.clock.monotonic() >= deadline:
                 raise Broken(self.parameters, [f"10 settles: {text}" for text in waiting], self.world.story)
             await asyncio.sleep(0.5)
 
+    def _resolved(self) -> None:
+        """Raises `Broken` where something is unknown still."""
+        if found := list(self.judges.doubts.breaches()):
+            raise Broken(self.parameters, found, self.world.story)
+
     async def _rest(self, why: str) -> None:
         await asyncio.sleep(DEBOUNCE_S)
+        self._resolved()
         self.world.say(f"quiet from here: {why}")
         self.judges.quiet.listening = True
         await asyncio.sleep(QUIET_S)

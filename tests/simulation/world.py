@@ -32,6 +32,7 @@ from federator.member.options import MemberOptions
 from tests.simulation import foreign, setting
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.patience import Hearing, Patience
+from tests.simulation.reach import Reach
 from tests.simulation.story import Said, Sent, Story, Strike, short
 
 EPOCH_S = 1_790_000_000.0
@@ -144,7 +145,7 @@ class World:
         """Told of every request as its process lets go of it: before any fault, whether it arrives or not."""
         self.between: Between = between or (lambda process, cluster, inner: inner)
         self.story = Story()
-        self.patience = Patience()
+        self.patience, self.reach = Patience(), Reach()
         self.asked: Counter[tuple[str, str, str, str]] = Counter()
         """How often each (process, cluster, method, path) was asked for: strikes are counted by it."""
         self.links = Links()
@@ -289,7 +290,7 @@ class World:
         boxed = BoxTransport(wire, self.boxes, process, cluster)
         linked = LinkTransport(boxed, self.links, process, cluster)
         faulty = FaultTransport(linked, schedule, life, rng=self._rng, where=cluster, fired=self.fired)
-        return Hearing(faulty, self.patience, life.name, cluster, self.federation.clock)
+        return Hearing(faulty, self.patience, self.reach, life.name, cluster, self.federation.clock)
 
     async def start(self) -> None:
         """Everything up, with faults from the first request on."""
