@@ -88,42 +88,10 @@ class Feasibility:
             return
         for share in facts.shares:
             grows = _grows(share, before, facts.unit)
-            for why in self._closed(share.cluster, known, facts, grows=grows):
+            for why in _closed(share.cluster, known, facts, grows=grows):
                 yield f"{self.name}: {step.name}: {share.cluster} is given {share.count}, and {why}"
             if grows:
                 yield from (f"{self.name}: {step.name}: {why}" for why in self._overfull(step, share.cluster, facts))
-
-    def _closed(self, cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool) -> Iterator[str]:
-        """Why a cluster may hold none of this workload, or, when its share `grows`, take no more of it."""
-        if cluster not in known.members:
-            yield "it is no member"
-            return
-        obj, policy = known.members[cluster], known.policy
-        if obj is None or policy is None:
-            return
-        labels = obj["metadata"].get("labels") or {}
-        chosen = policy.selector is None or policy.selector.matches(labels)
-        if cluster in policy.exclude or (policy.names and cluster not in policy.names) or not chosen:
-            yield f"policy {policy.name} does not choose it"
-        if raw.at(obj, "metadata", "deletionTimestamp"):
-            yield "it leaves the fleet"
-        effects = (Effect.NO_EXECUTE, Effect.NO_SCHEDULE) if grows else (Effect.NO_EXECUTE,)
-        if taint := taints.untolerated(
-            capacityfields.taints_of(raw.at(obj, "spec", "taints")), policy.tolerations, effects
-        ):
-            yield f"it has the taint {taint}"
-        if not grows:
-            return
-        if policy.problem:
-            yield f"its policy cannot be followed: {policy.problem}"
-        if raw.flag(obj, "spec", "cordoned"):
-            yield "it is cordoned"
-        if (welcome := raw.texts(obj, "spec", "projects")) and known.project not in welcome:
-            yield f"project {known.project} is not welcome there"
-        if (tiers := raw.texts(obj, "spec", "tiers")) and facts.tier not in tiers:
-            yield f"tier {facts.tier} is not welcome there"
-        if known.silent_s.get(cluster, UNHEARD_S) >= UNHEARD_S:
-            yield "it has not been heard for minutes"
 
     def _overfull(self, step: Step, cluster: str, facts: DecisionFacts) -> Iterator[str]:
         """Where a cluster would need more machines than it has, for all decisions together or for one copy."""
@@ -179,3 +147,40 @@ def _grows(share: Share, before: DecisionFacts | None, unit: Unit) -> bool:
     if unit is Unit.SHARDS:
         return share.slots > had.slots or bool(shards.minus(share.ranges, had.ranges))
     return share.count > had.count
+
+
+def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool) -> Iterator[str]:
+    """Why, by what was known, a cluster may not have this share."""
+    if cluster not in known.members:
+        yield "it is no member"
+        return
+    obj = known.members[cluster]
+    if obj is None or known.policy is None:
+        return
+    yield from refusals(obj, known.policy, known.project, facts.tier, grows=grows)
+    if grows and known.silent_s.get(cluster, UNHEARD_S) >= UNHEARD_S:
+        yield "it has not been heard for minutes"
+
+
+def refusals(cluster: Obj, policy: Policy, project: str, tier: str, *, grows: bool) -> Iterator[str]:
+    """Why a MemberCluster may hold none of a workload, or, if that `grows` there, take no more of it."""
+    name, labels = cluster["metadata"]["name"], cluster["metadata"].get("labels") or {}
+    chosen = policy.selector is None or policy.selector.matches(labels)
+    if name in policy.exclude or (policy.names and name not in policy.names) or not chosen:
+        yield f"policy {policy.name} does not choose it"
+    if raw.at(cluster, "metadata", "deletionTimestamp"):
+        yield "it leaves the fleet"
+    effects = (Effect.NO_EXECUTE, Effect.NO_SCHEDULE) if grows else (Effect.NO_EXECUTE,)
+    tainted = capacityfields.taints_of(raw.at(cluster, "spec", "taints"))
+    if taint := taints.untolerated(tainted, policy.tolerations, effects):
+        yield f"it has the taint {taint}"
+    if not grows:
+        return
+    if policy.problem:
+        yield f"its policy cannot be followed: {policy.problem}"
+    if raw.flag(cluster, "spec", "cordoned"):
+        yield "it is cordoned"
+    if (projects := raw.texts(cluster, "spec", "projects")) and project not in projects:
+        yield f"project {project} is not welcome there"
+    if (tiers := raw.texts(cluster, "spec", "tiers")) and tier not in tiers:
+        yield f"tier {tier} is not welcome there"

@@ -339,7 +339,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         "2 feasibility",
         instead(filters, "refusal", _without(Reason.CLUSTER_UNHEALTHY, Reason.CLUSTER_STALE)),
     ),
-    "capacity is charged twice": ("10 reference", instead(Books, "uncovered", _all_charged)),
+    "capacity is charged twice": (
+        "2 room is used",
+        dataclasses.replace(instead(Books, "uncovered", _all_charged), machines=1),
+    ),
     "quota is charged twice": ("6 quota", instead(Books, "_account", _quota_twice)),
     "a fleet without a fitting cluster divides by zero": (
         "20 total functions",

@@ -9,18 +9,21 @@ from typing import Any
 
 from federator.api import federatedquota, kinds
 from federator.api.placementdecision import DecisionFacts, decision_facts
-from federator.hub import workloads
+from federator.embedded.server import EmbeddedCluster
+from federator.hub import policying, workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
-from federator.model.ask import Unit
+from federator.model.ask import PodShape, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
+from federator.model.quantity import vector
 from federator.placement import quota
-from tests.simulation import foreign
+from tests.simulation import feasibility, foreign
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World
 
 Uid = str
+_MEASURED = ("cpu", "memory")
 FULL = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA})
 
 
@@ -141,6 +144,38 @@ def nothing_withheld(world: World) -> Iterator[str]:
             yield f"decision {facts.name}: {facts.shortfall} are missing for a quota that is not full"
 
 
+def room_is_used(world: World) -> Iterator[str]:
+    """Who is told that clusters have no room could not have one copy more in any that is open to it."""
+    host, alive = world.federation.host, host_workloads(world)
+    rules = [policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind)]
+    for facts in decisions(world):
+        if facts.reason is not Reason.INSUFFICIENT_CAPACITY or facts.shape is None or facts.workload_uid not in alive:
+            continue
+        kind, obj = alive[facts.workload_uid]
+        labels, placement = obj["metadata"].get("labels") or {}, kinds.verbs_of(kind).placement(obj) or {}
+        policy = policying.in_force(facts.key, labels, facts.project, placement, rules)
+        for cluster in all_of(host, "MemberCluster"):
+            member = world.federation.members.get(cluster["metadata"]["name"])
+            closed = any(feasibility.refusals(cluster, policy, facts.project, facts.tier, grows=True))
+            if member is not None and not closed and _fits(member, facts.shape):
+                yield f"decision {facts.name}: {facts.shortfall} are missing, {member.name} has room for one of them"
+
+
+def _fits(member: EmbeddedCluster, shape: PodShape) -> bool:
+    """Whether any machine has the cpu and memory of one more pod free."""
+    free = {
+        node.obj["metadata"]["name"]: vector({name: node.obj["status"]["allocatable"][name] for name in _MEASURED})
+        for node in member.store.items(member.registry.get("", "nodes"))
+    }
+    for pod in member.store.items(member.registry.get("", "pods")):
+        node = pod.obj["spec"].get("nodeName", "")
+        if node in free and (pod.obj.get("status") or {}).get("phase") not in ("Succeeded", "Failed"):
+            for container in pod.obj["spec"]["containers"]:
+                requests = (container.get("resources") or {}).get("requests") or {}
+                free[node] = free[node] - vector({name: requests[name] for name in _MEASURED if name in requests})
+    return any(all(left[name] >= shape.requests[name] for name in _MEASURED) for left in free.values())
+
+
 def _has_room(account: QuotaAccount, facts: DecisionFacts, found: Sequence[DecisionFacts]) -> bool:
     """Whether one copy more fits into the account, by what all decisions give."""
     assert facts.shape is not None
@@ -160,6 +195,7 @@ Rule = Callable[[World], Iterator[str]]
 REST: Mapping[str, Rule] = {
     "1 decided as asked": decided_as_asked,
     "5 foreign objects": planted_untouched,
+    "2 room is used": room_is_used,
     "6 quota": nothing_withheld,
     "8 no orphans": no_orphans,
     "19 status truth": status_is_true,

@@ -86,6 +86,8 @@ class Plant:
     after_script: Callable[[World], None] | None = None
     at_rest: Callable[[World], None] | None = None
     patched: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+    machines: int = 0
+    """So many in each member, where the bug shows only in small ones; 0: as drawn."""
 
 
 NOTHING = Plant()
@@ -241,6 +243,8 @@ _NOTED = (
 def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | None = None) -> Report:
     """One run from beginning to end. Raises `Broken`."""
     story = Story()
+    if plant.machines:
+        parameters = replace(parameters, nodes=plant.machines)
 
     async def main() -> Report:
         nonlocal story
