@@ -1,7 +1,8 @@
 """11: whatever is told as Unknown, or counted as not known, is known again 30 s after everybody can be reached.
 
 Faults being over, everybody can be reached from the moment at which there is a leader, every process lives and every
-member has answered a probe of that leader. Until then nothing could be read back.
+member has answered a probe of that leader, and is known to serve our kinds (a hub asks for them once a minute: F48).
+Until then nothing could be read back. To be asked often enough that no such moment is missed.
 """
 
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ class Doubts:
     def __init__(self, world: World) -> None:
         self._world = world
         self._over_s: float | None = None
+        self._hidden_s = 0.0
+        """When the leader last believed that a member does not serve one of our kinds."""
         self.led_since_s = 0.0
         """When the leader was last another one than before."""
 
@@ -47,13 +50,18 @@ class Doubts:
     def _reached_since_s(self) -> float | None:
         """Since when everybody can be reached; None while somebody cannot be."""
         world, leader = self._world, self._world.leader()
+        hub = world.federation.processes.get(leader)
+        if hub is not None and any(len(one.apis) < len(kinds.WORKLOADS) for one in hub.state.members.values()):
+            self._hidden_s = world.federation.clock.monotonic()
         if self._over_s is None or not leader or any(life.dead for life in world.lives.values()):
             return None
         patience, life = world.patience, world.lives[leader].name
         met = [patience.first_heard_s(life, member, self._over_s) for member in world.members]
         born = [patience.born_s[one.name] for one in world.lives.values()]
         reached = [one for one in met if one is not None]
-        return max(self._over_s, self.led_since_s, *reached, *born) if len(reached) == len(met) else None
+        return (
+            max(self._over_s, self._hidden_s, self.led_since_s, *reached, *born) if len(reached) == len(met) else None
+        )
 
 
 def _unknown(obj: Obj) -> Iterator[str]:

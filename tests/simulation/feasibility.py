@@ -57,6 +57,8 @@ class Feasibility:
     name = "2 feasibility"
 
     def __init__(self, world: World) -> None:
+        self.judged = 0
+        """Decisions that were held beside what their hub had heard."""
         self._world = world
         self._stored: dict[tuple[str, int], list[Obj]] = {}
         self._known: dict[tuple[str, str], Knowledge] = {}
@@ -86,6 +88,7 @@ class Feasibility:
         known = self._known.get((facts.workload_uid, step.obj["spec"]["asOf"]))
         if known is None or known.better_known or (before is not None and before.shares == facts.shares):
             return
+        self.judged += 1
         for share in facts.shares:
             grows = _grows(share, before, facts.unit)
             for why in _closed(share.cluster, known, facts, grows=grows):

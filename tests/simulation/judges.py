@@ -89,6 +89,11 @@ class Judges:
             *(text for one in self.watchers for text in one.found),
         ]
 
+    def judged(self) -> Counter[str]:
+        """How much there was to judge for rules that could come away empty."""
+        feasible, punctual = self.feasibility, self.bulkhead
+        return Counter(decisions=feasible.judged, shares=punctual.judged, shares_beside=punctual.beside_trouble)
+
     def _look_at(self, name: str, cluster: EmbeddedCluster) -> None:
         cluster.store.subscribe_all(lambda event: self._step(name, cluster, event))
 

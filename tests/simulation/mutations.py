@@ -12,8 +12,9 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from federator.api import kinds, placementdecision
+from federator.api import kinds, pinterestjobset, placementdecision
 from federator.embedded.faults.rows import is_hub
+from federator.expand import jobsets
 from federator.hub import burying, process
 from federator.hub import link as links
 from federator.hub.burying import Burying
@@ -301,6 +302,13 @@ def _shared(original: Method) -> Method:
     return lane
 
 
+def _all_shards(original: Method) -> Method:
+    def pieces(obj: Any) -> Any:
+        return ((0, pinterestjobset.count(obj) - 1),)
+
+    return pieces
+
+
 def _to_and_fro(original: Method) -> Method:
     removed_s: dict[WorkloadKey, float] = {}
 
@@ -369,6 +377,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         instead(links, "after", _believed_late),
     ),
     "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
+    "every cluster runs all shards": ("1 shards have Jobs", instead(jobsets, "pieces", _all_shards)),
     "dependent objects are removed and made for ever": ("10 stays at rest", instead(Expander, "turn", _to_and_fro)),
 }
 """What is wrong -> (the rule that finds it, the mutation)."""

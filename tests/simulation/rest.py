@@ -10,6 +10,7 @@ from typing import Any
 from federator.api import federatedquota, kinds
 from federator.api.placementdecision import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
+from federator.expand import jobsets
 from federator.hub import policying, workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
@@ -23,6 +24,7 @@ from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World
 
 Uid = str
+JOBS = "Jobs of"
 _MEASURED = ("cpu", "memory")
 FULL = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA})
 
@@ -176,6 +178,38 @@ def _fits(member: EmbeddedCluster, shape: PodShape) -> bool:
     return any(all(left[name] >= shape.requests[name] for name in _MEASURED) for left in free.values())
 
 
+def shards_have_jobs(world: World) -> Iterator[str]:
+    """Every shard that a slice is given and that is not done has one Job there, no shard is in two Jobs of one job
+    set anywhere, and no Job has shards that its slice is not given."""
+    for uid, (kind, obj) in sorted(host_workloads(world).items()):
+        if kind != "PinterestJobSet":
+            continue
+        name, done = f"{obj['metadata']['namespace']}/{obj['metadata']['name']}", finished(obj.get("status") or {})
+        given: list[tuple[int, int]] = []
+        for cluster, slice_ in sorted(slices(world, kind, uid).items()):
+            mark = kinds.verbs_of(kind).read_mark(slice_)
+            assert mark is not None
+            pieces = [piece for job in jobs(world.federation.members[cluster], uid) if (piece := shards_of(job))]
+            given += pieces
+            if stray := shards.minus(shards.normal(pieces), mark.ranges):
+                yield f"{name}: {cluster} has Jobs for shards {shards.text(stray)}, which it is not given"
+            if missing := shards.minus(shards.minus(mark.ranges, done), shards.normal(pieces)):
+                yield f"{name}: {cluster} has no Jobs for shards {shards.text(missing)}"
+        if shards.size(given) != shards.size(shards.normal(given)):
+            yield f"{name}: a shard is in two Jobs: {shards.text(sorted(given))}"
+
+
+def jobs(member: EmbeddedCluster, uid: Uid) -> list[Obj]:
+    """The Jobs that a member runs for one workload."""
+    found = (job.obj for job in member.store.items(member.registry.get("batch", "jobs")))
+    return [job for job in found if (job["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid]
+
+
+def shards_of(job: Obj) -> tuple[int, int] | None:
+    """The range of shards that a Job runs."""
+    return jobsets.piece_of(job["metadata"].get("annotations") or {})
+
+
 def _has_room(account: QuotaAccount, facts: DecisionFacts, found: Sequence[DecisionFacts]) -> bool:
     """Whether one copy more fits into the account, by what all decisions give."""
     assert facts.shape is not None
@@ -195,6 +229,7 @@ Rule = Callable[[World], Iterator[str]]
 REST: Mapping[str, Rule] = {
     "1 decided as asked": decided_as_asked,
     "5 foreign objects": planted_untouched,
+    "1 shards have Jobs": shards_have_jobs,
     "2 room is used": room_is_used,
     "6 quota": nothing_withheld,
     "8 no orphans": no_orphans,
@@ -218,8 +253,34 @@ def end_state(world: World, *, contended: bool) -> dict[str, Any]:
             if not contended
         } | {one["type"]: one["status"] for one in status.get("conditions") or () if not contended}
         found[f"{kind} {meta['namespace']}/{meta['name']}"] = {"spec": obj["spec"], "status": says}
-    natives = {} if contended else _natives(world)
+    natives = {} if contended else {**_natives(world), **_jobs(world)}
     return {**found, **natives}
+
+
+def _jobs(world: World) -> dict[str, Any]:
+    """What the Jobs of each job set run, over all members, without what tells one range from another."""
+    found: dict[str, Any] = {}
+    for uid, (_, obj) in host_workloads(world).items():
+        mine = [job for member in world.federation.members.values() for job in jobs(member, uid)]
+        if mine:
+            contents = {workloads.digest([_unnumbered(job["spec"]["template"]["spec"])]) for job in mine}
+            found[f"{JOBS} {obj['metadata']['namespace']}/{obj['metadata']['name']}"] = sorted(contents)
+    return found
+
+
+def _unnumbered(pod: Obj) -> Obj:
+    """A pod without its place among the others."""
+    containers = [
+        {**one, "env": [entry for entry in one.get("env") or () if entry["name"] != "SHARD_BASE"]}
+        for one in pod["containers"]
+    ]
+    return {**pod, "containers": containers}
+
+
+def agree(what: str, one: object, other: object) -> bool:
+    """Whether two runs ended alike in this. Jobs of a job set may be there in one only: they go with a cluster's share,
+    also when all its shards are done, so where they ran depends on the order of events."""
+    return one == other or (what.startswith(JOBS) and (one is None or other is None))
 
 
 def _natives(world: World) -> dict[str, Any]:
@@ -227,7 +288,7 @@ def _natives(world: World) -> dict[str, Any]:
     found: dict[str, set[str]] = {}
     for member in world.federation.members.values():
         for kind, (api_version, plural) in NATIVES.items():
-            if kind == "Job":  # their names and bounds are the ranges, which depend on the order of events
+            if kind == "Job":  # their names and bounds are the ranges, which depend on the order of events: see `_jobs`
                 continue
             group = api_version.rpartition("/")[0]
             for native in member.store.items(member.registry.get(group, plural)):

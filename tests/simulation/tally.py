@@ -26,6 +26,8 @@ class Outcome:
     fired: Mapping[str, int] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
     """How often each reason was newly given."""
+    judged: Mapping[str, int] = field(default_factory=dict)
+    """How often some rules had anything to judge."""
     writes: int = 0
     deaths: int = 0
     leaders: int = 0
@@ -42,6 +44,7 @@ class Outcome:
             seed,
             fired=dict(sorted(report.fired.items())),
             reasons=dict(sorted(report.reasons.items())),
+            judged=dict(sorted(report.judged.items())),
             writes=report.steps,
             deaths=report.deaths,
             leaders=report.leaders,
@@ -120,6 +123,11 @@ def sums(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield (
         f"{total['writes']} writes, {total['deaths']} crashes, {total['leaders']} changes of the leader,"
         f" at most {longest} requests a minute for one path"
+    )
+    judged = sum((Counter(one.judged) for one in good), Counter[str]())
+    yield (
+        f"{judged['decisions']} decisions beside what their hub had heard, {judged['shares']} shares in time in their"
+        f" members, {judged['shares_beside']} of them while another member was in trouble"
     )
     if good:
         yield (

@@ -1,0 +1,106 @@
+"""Rules that need a memory of their own can fail, and have something to judge: whose names are whose, who answers."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.simulation import lifetimes, running, script, solo
+from tests.simulation.invariants import Step
+from tests.simulation.mutations import MUTATIONS
+from tests.simulation.reach import SLOW_S, STILL_S, Reach
+from tests.simulation.respect import Respect
+from tests.simulation.world import World
+
+SILENT_S = 60.0
+
+
+def seen(writer: str, old: dict[str, Any] | None, new: dict[str, Any] | None) -> Step:
+    """A write to a Deployment in a."""
+    old, new = ({"metadata": {"uid": "u", "name": "web", **one}} if one is not None else None for one in (old, new))
+    return Step({}, "a", writer, "Deployment", old, new)
+
+
+def test_what_others_put_on_an_object_is_theirs_until_they_take_it_off() -> None:
+    rule, theirs, ours = Respect(), {"labels": {"who": "they"}}, {"annotations": {"ours": "1"}}
+    assert not list(rule.breaches(seen("hub#1", None, ours)))
+    assert not list(rule.breaches(seen("", ours, {**ours, **theirs, "finalizers": ["example.com/theirs"]})))
+    assert not list(rule.breaches(seen("", {**ours, **theirs}, {"annotations": {"ours": "2"}, **theirs})))
+    assert not list(rule.breaches(seen("hub#1", {"annotations": {"ours": "2"}, **theirs}, {**ours, **theirs})))
+
+    (lost,) = rule.breaches(seen("hub#1", {**ours, **theirs}, ours))
+    (changed,) = rule.breaches(seen("member-a#1", theirs, {"labels": {"who": "we"}}))
+    (final,) = rule.breaches(seen("member-a#1", {"finalizers": ["example.com/theirs"]}, {}))
+    assert lost == "18 field respect: Deployment /web in a: hub#1 lost label who=they"
+    assert changed == "18 field respect: Deployment /web in a: member-a#1 changed label who=they"
+    assert "lost finalizer example.com/theirs" in final
+    assert not list(rule.breaches(seen("", theirs, {})))
+
+
+def test_a_cluster_is_well_while_every_answer_is_good_and_in_time() -> None:
+    reach = Reach()
+    reach.ends("hub#1", "a", reach.asks("hub#1", "a", 1.0), 1.5, well=True)
+    assert reach.well_since_s("hub#1", "a", 2.0) == 0.0
+    reach.ends("hub#1", "a", reach.asks("hub#1", "a", 2.0), 2.5, well=False)
+    assert reach.well_since_s("hub#1", "a", 9.0) == 2.5
+    assert reach.well_since_s("hub#1", "b", 9.0) == 0.0
+    waiting = reach.asks("hub#1", "b", 9.0)
+    assert reach.well_since_s("hub#1", "b", 9.5 + SLOW_S) == 9.5 + SLOW_S
+    reach.ends("hub#1", "b", waiting, 9.5 + SLOW_S, well=True)
+    assert reach.well_since_s("hub#1", "b", 20.0) == 9.5 + SLOW_S
+    assert reach.awake_since_s("hub#1", 20.0) == 1.0
+    assert reach.awake_since_s("hub#1", 9.1 + STILL_S) == 9.1 + STILL_S
+
+
+async def work_beside_a_slow_member(world: World) -> None:
+    async with solo.happening(world, "slow-member"):
+        for name in ("one", "two", "three"):
+            await script.perform(solo.service(name, 4), world.host)
+        for replicas in (6, 8, 10):
+            await asyncio.sleep(8.0)
+            await script.perform(solo.scaled("one", replicas), world.host)
+        await asyncio.sleep(8.0)
+
+
+async def silence_that_is_noticed(world: World) -> None:
+    async with solo.happening(world, "member-down-long"):
+        await asyncio.sleep(SILENT_S)
+
+
+def test_shares_beside_a_slow_member_are_judged_and_come_in_time() -> None:
+    report = solo.tell(work_beside_a_slow_member)
+
+    assert report.judged["shares_beside"] >= 3
+    assert report.judged["decisions"] >= 6
+
+
+@pytest.mark.parametrize(
+    ("what", "story"),
+    [
+        ("all members share one lane", work_beside_a_slow_member),
+        ("a member that is back is believed a minute later", silence_that_is_noticed),
+    ],
+)
+def test_a_mutation_is_caught_beside_the_fault_that_it_makes_worse(what: str, story: solo.Story) -> None:
+    rule, plant = MUTATIONS[what]
+
+    async def settled_first(world: World) -> None:
+        await solo.settled(world)
+        await story(world)
+
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(solo.world(), plant, running.Course(solo.BEGINNING, story=settled_first))
+
+    assert rule in caught.value.rules, caught.value.breaches[:5]
+
+
+@pytest.mark.parametrize(
+    "what",
+    ["a cordon keeps nobody away", "a policy's choice of clusters is not looked at", "every cluster runs all shards"],
+)
+def test_what_is_placed_or_made_where_it_must_not_be_is_caught(what: str) -> None:
+    rule, plant = MUTATIONS[what]
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(lifetimes.WORLD, plant, running.Course(lifetimes.write()))
+
+    assert rule in caught.value.rules, caught.value.breaches[:5]
