@@ -184,7 +184,7 @@ def shards_have_jobs(world: World) -> Iterator[str]:
     for uid, (kind, obj) in sorted(host_workloads(world).items()):
         if kind != "PinterestJobSet":
             continue
-        name, done = f"{obj['metadata']['namespace']}/{obj['metadata']['name']}", finished(obj.get("status") or {})
+        name, done = f"{obj['metadata']['namespace']}/{obj['metadata']['name']}", finished(obj)
         given: list[tuple[int, int]] = []
         for cluster, slice_ in sorted(slices(world, kind, uid).items()):
             mark = kinds.verbs_of(kind).read_mark(slice_)
