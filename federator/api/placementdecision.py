@@ -222,7 +222,10 @@ class DecisionFacts:
         return sum(share.count for share in self.shares)
 
     def share_of(self, cluster: str) -> Share | None:
-        return next((share for share in self.shares if share.cluster == cluster), None)
+        for share in self.shares:
+            if share.cluster == cluster:
+                return share
+        return None
 
 
 def to_spec(

@@ -115,7 +115,7 @@ class Dispatching:
         seen = member.slice_of(key)
         if seen is not None and self._is_this(seen, workload) and not self.standing(member, workload, seen).known:
             await self.writer.verify(member, workload, record, seen)
-        action = self.plan(workload, record).get(member.name)
+        action = self._action(member, workload, record, seen)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
         self._note_hold(key, member.name, waits)
         if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
@@ -135,6 +135,13 @@ class Dispatching:
             self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
 
+    def _action(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> Action | None:
+        """What is next in this member. A slice that is not there yet is made whatever the others hold."""
+        share = record.share_of(member.name)
+        if seen is None and share is not None and share.count > 0:
+            return Action(member.name, Do.CREATE, count=share.count)
+        return self.plan(workload, record).get(member.name)
+
     def standing(self, member: Member, workload: Workload, seen: SliceSeen) -> Standing:
         """What is known of a slice beside what the decision in force gives its cluster."""
         record = self.state.record_of(workload)
@@ -150,7 +157,7 @@ class Dispatching:
     def _overtaken(self, workload: Workload, record: Record) -> bool:
         """Whether another decision, or another state of the workload, has come since this turn read them."""
         now = self.state.workloads.get(workload.key)
-        return now is not workload or self.state.record_of(now) is not record
+        return now is None or not now.asks_like(workload) or self.state.record_of(now) is not record
 
     def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
         fleet = self.state.options.fleet

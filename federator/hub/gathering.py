@@ -33,6 +33,8 @@ from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
 
 log = logging.getLogger(__name__)
 
+WAITS = "status writes are at least a second apart"
+
 
 class Gathering:
     """The only writer of host statuses of workloads."""
@@ -68,10 +70,12 @@ class Gathering:
         if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
             self._not_before.pop(key, None)
             return None
-        result = self.fold(workload)
         self.dispatching.release(key)
         now, wait = self.clock.monotonic(), self.state.options.status_interval_s
+        if self._on_its_way(workload) and now < (due := self._not_before.setdefault(key, now + wait)):
+            return Revisit(key, due - now, WAITS)  # what exactly it will say then need not be known yet
         live = workload.live_status()
+        result = self._fold(workload, live)
         patch = self._patch(workload, live, result)
         if not patch:
             if now >= self._not_before.get(key, now):
@@ -81,15 +85,29 @@ class Gathering:
         if not (result.settled and (moving is None or moving.get("status") == conditions.TRUE)):
             due = self._not_before.setdefault(key, now if result.settled else now + wait)
             if now < due:
-                return Revisit(key, due - now, "status writes are at least a second apart")
+                return Revisit(key, due - now, WAITS)
         await self._write(workload, live, patch, result)
         self._not_before[key] = self.clock.monotonic() + wait
         return None
 
+    def _on_its_way(self, workload: Workload) -> bool:
+        """Whether a look at what is there shows that it has not settled: it has no decision yet, or a cluster that
+        has a share has no slice yet. Much of what is signalled is signalled meanwhile."""
+        if workload.ask is None or workload.ask.suspended or workload.verbs.unit is not Unit.REPLICAS:
+            return False
+        record = self.state.record_of(workload)
+        if record is None:
+            return True
+        seen = self.state.slices_of(workload.key)
+        return any(share.count > 0 and share.cluster not in seen for share in record.shares)
+
     def fold(self, workload: Workload) -> Fold:
         """The workload over all members, from memory."""
+        return self._fold(workload, workload.live_status())
+
+    def _fold(self, workload: Workload, status: Mapping[str, Any]) -> Fold:
         record = self.state.record_of(workload)
-        ask, status, progress = workload.ask, workload.live_status(), workload.progress()
+        ask, progress = workload.ask, workload.progress()
         suspended = ask is not None and ask.suspended
         wanted = Wanted(
             generation=workload.generation,

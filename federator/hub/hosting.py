@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import federatedquota, kinds, runtimeprofile
+from federator.api import federatedquota, kinds, raw, runtimeprofile
 from federator.hub import policying, records, workloads
 from federator.hub.records import Record
 from federator.hub.state import HubState
@@ -64,7 +64,7 @@ class Hosting:
             await profiles.wait_synced()
             for kind in kinds.WORKLOADS.values():
                 self._reflect(group, kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
-            self._reflect(group, "PlacementDecision", records.summarise, self._record_changed, own_version)
+            self._reflect(group, "PlacementDecision", self.state.read_record, self._record_changed, own_version)
             for policy_kind in ("PlacementPolicy", "ClusterPlacementPolicy"):
                 self._reflect(group, policy_kind, _identity, self._policy_listener(policy_kind))
             self._reflect(group, "FederatedQuota", federatedquota.to_account, self._quota_changed)
@@ -135,24 +135,38 @@ class Hosting:
             return
         obj = await self.documents.fetch(old)
         if obj is not None and self.state.workloads.get(key) is old:
-            new = self._projection(key.kind)(dict(obj))
+            new = self._summarised(key.kind, dict(obj))
             self._workload_changed(None, old, dataclasses.replace(new, status=old.status))
 
     def _projection(self, kind: str) -> Callable[[dict[str, Any]], Workload]:
-        verbs = kinds.verbs_of(kind)
-
         def project(obj: dict[str, Any]) -> Workload:
-            entry = self.state.profiles.get(verbs.profile(obj))
-            summary = workloads.summarise(kind, obj, entry["object"] if entry is not None else None)
-            self.documents.offer(summary.key, obj)
-            return summary
+            known = self._known(kind, obj)
+            return known if known is not None else self._summarised(kind, obj)
 
         return project
+
+    def _summarised(self, kind: str, obj: dict[str, Any]) -> Workload:
+        entry = self.state.profiles.get(kinds.verbs_of(kind).profile(obj))
+        summary = workloads.summarise(kind, obj, entry["object"] if entry is not None else None)
+        self.documents.offer(summary.key, obj, summary)
+        return summary
+
+    def _known(self, kind: str, obj: Mapping[str, Any]) -> Workload | None:
+        """What is known of this state of this object already: all of it, by the answer to our own status write, or all
+        but its status."""
+        meta = obj["metadata"]
+        key = WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name"))
+        known = self.state.workloads.get(key)
+        if known is not None and (known.uid, known.resource_version) == (meta.get("uid"), meta.get("resourceVersion")):
+            return known
+        return self.documents.renewed(key, obj)
 
     def _workload_changed(self, _: Any, old: Workload | None, new: Workload | None) -> None:
         known = new if new is not None else old
         assert known is not None
         key = known.key
+        if new is not None and old is not None and self.state.workloads.get(key) is new:
+            return  # our own status write, which was answered already
         if new is None:
             self.documents.drop(key)
             self.state.workloads.pop(key, None)
@@ -163,7 +177,7 @@ class Hosting:
             self.state.use_of(key.kind).set()
             if old is not None and old.content != new.content:
                 self.state.former[key] = old.content
-            if old is not None and old.uid == new.uid and _asks_the_same(old, new):
+            if old is not None and new.asks_like(old):
                 self._note_progress(old, new)
                 self.state.signals.fold(key)
                 return
@@ -282,17 +296,6 @@ class Hosting:
 
 def _identity(obj: dict[str, Any]) -> dict[str, Any]:
     return obj
-
-
-def _asks_the_same(old: Workload, new: Workload) -> bool:
-    return (
-        old.generation == new.generation
-        and old.ask == new.ask
-        and old.labels == new.labels
-        and old.content == new.content
-        and old.deleting == new.deleting
-        and old.placement == new.placement
-    )
 
 
 def _generation(obj: Mapping[str, Any]) -> int:

@@ -10,15 +10,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from federator.api import clustercapacity, kinds, membercluster, raw
-from federator.hub import claims, slices
+from federator.api import kinds, membercluster, raw
+from federator.hub import capacityreport, claims, slices
 from federator.hub import link as links
+from federator.hub.capacityreport import CapacityReport
 from federator.hub.link import Link
 from federator.hub.sameness import Sameness
 from federator.hub.slices import SliceSeen
 from federator.hub.vitals import Vitals
 from federator.kube import client as clients
-from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
@@ -26,26 +26,12 @@ from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store, own_version, version_number
-from federator.model.fleet import Capacity, ClusterView
+from federator.model.fleet import ClusterView
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 
 EXPANDER_LEASE = "federator-member"
 EXPANDED_KINDS = ("PinterestService.pinterest.com", "PinterestJobSet.pinterest.com")
-
-
-@dataclass(slots=True)
-class CapacityReport:
-    """The member's ClusterCapacity as last heard."""
-
-    uid: str
-    resource_version: str
-    capacity: Capacity
-    shapes: tuple[str, ...]
-    """Ids of the shapes it has been asked about."""
-    status: Mapping[str, Any]
-    host: str
-    """The host that its slices belong to, as it is recorded there; "" where none is."""
 
 
 @dataclass(slots=True)
@@ -56,6 +42,9 @@ class Member:
     obj: Mapping[str, Any]
     """The MemberCluster object as last heard."""
     on_slice: Callable[["Member", WorkloadKey], None]
+    """Something new is known of a slice there."""
+    on_count: Callable[["Member"], None]
+    """It holds more or fewer slices than it did."""
     on_capacity: Callable[["Member"], None]
     on_rewind: Callable[["Member"], None]
     """Its API server tells of an older state than it did: everything here is of another history."""
@@ -109,8 +98,10 @@ class Member:
     @property
     def synced(self) -> bool:
         """Every kind was listed in this process's life: only then is an absence an absence."""
-        listed = bool(self.stores) and all(store.synced for store in self.stores.values())
-        return listed and self.claim_known
+        for store in self.stores.values():
+            if not store.synced:
+                return False
+        return bool(self.stores) and self.claim_known
 
     @property
     def heard(self) -> bool:
@@ -156,17 +147,22 @@ class Member:
 
     def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
         """The slice as last heard: by the watch, or sooner by the answer to our own write."""
-        store = self.stores.get(key.kind)
-        row = store.get((key.namespace, key.name)) if store is not None else None
-        own = self.own_writes.get(key)
+        row = self._row(key)
+        own = self.own_writes.get(key) if self.own_writes else None
         if own is None:
             return row
+        store = self.stores.get(key.kind)
         seen = row.resource_version if row is not None and row.uid == own.uid else ""
         heard = seen or (store.resource_version if store is not None else "")
         if version_number(heard) >= version_number(own.resource_version):
             del self.own_writes[key]
             return row
         return own
+
+    def _row(self, key: WorkloadKey) -> SliceSeen | None:
+        """The slice as its watch shows it."""
+        store = self.stores.get(key.kind)
+        return store.get((key.namespace, key.name)) if store is not None else None
 
     def attach(self, client: clients.Client, clock: Clock) -> None:
         """A connection came up."""
@@ -183,8 +179,16 @@ class Member:
         self.other_uid = uid
         self.estranged.set()
 
+    def made(self, kind: str, obj: Mapping[str, Any]) -> SliceSeen:
+        """The row of an object that our own write has just made; the one of the watch, if that was sooner."""
+        meta = obj["metadata"]
+        row = self._row(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
+        return row if row is not None and _shows(row, meta) else slices.summarise(kind, self.name, obj)
+
     def note(self, seen: SliceSeen) -> None:
         """Files the answer to our own write, so that nobody waits for the watch to tell us what we did."""
+        if self._row(seen.key) is seen:
+            return  # the watch was sooner, and has told
         self.own_writes[seen.key] = seen
         self.on_slice(self, seen.key)
 
@@ -267,7 +271,7 @@ class Member:
                 capacity.api_version,
                 capacity.plural,
                 self.reports,
-                project=lambda obj: _report(obj, self.fleet),
+                project=lambda obj: capacityreport.of(obj, self.fleet),
                 on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
                 on_rewind=lambda: self.on_rewind(self),
                 gate=lists,
@@ -289,20 +293,35 @@ class Member:
 
     def note_capacity(self, obj: Mapping[str, Any]) -> None:
         """Files the answer to our own write of its ClusterCapacity, the claim in it above all."""
-        answered = _report(obj, self.fleet)
+        answered = capacityreport.of(obj, self.fleet)
         if self.report is None or version_number(answered.resource_version) >= version_number(
             self.report.resource_version
         ):
             self.report = answered
 
     def _projection(self, kind: str) -> Callable[[Mapping[str, Any]], SliceSeen]:
-        return lambda obj: slices.summarise(kind, self.name, obj)
+        def project(obj: Mapping[str, Any]) -> SliceSeen:
+            if self.own_writes:
+                meta = obj["metadata"]
+                own = self.own_writes.get(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
+                if own is not None and _shows(own, meta):
+                    return own  # the answer to our own write showed this very state
+            return slices.summarise(kind, self.name, obj)
+
+        return project
 
     def _slice_changed(self, _: Any, old: SliceSeen | None, new: SliceSeen | None) -> None:
-        self.slices_held += _marked(new) - _marked(old)
+        change = _marked(new) - _marked(old)
+        self.slices_held += change
+        if change:
+            self.on_count(self)
         seen = new if new is not None else old
-        if seen is not None:
-            self.on_slice(self, seen.key)
+        if seen is None:
+            return
+        if new is not None and self.own_writes.get(new.key) is new:
+            del self.own_writes[new.key]  # the watch shows what we wrote: everybody was told when it was answered
+            return
+        self.on_slice(self, seen.key)
 
     def _capacity_changed(self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock) -> None:
         if old is not None and new is not None and old.status != new.status:
@@ -369,25 +388,10 @@ def slice_store(name: str) -> Store[SliceSeen]:
     return Store(name, version_of=own_version)
 
 
+def _shows(seen: SliceSeen, meta: Mapping[str, Any]) -> bool:
+    """Whether a row was read from this very state of this very object."""
+    return seen.uid == meta.get("uid") and seen.resource_version == meta.get("resourceVersion")
+
+
 def _marked(seen: SliceSeen | None) -> int:
     return 1 if seen is not None and seen.mark is not None else 0
-
-
-def _report(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
-    meta, status = obj["metadata"], raw.mapping(obj, "status")
-    return CapacityReport(
-        uid=meta.get("uid", ""),
-        resource_version=meta.get("resourceVersion", ""),
-        capacity=clustercapacity.to_capacity(status),
-        shapes=tuple(raw.text(shape, "id") for shape in raw.objects(obj, "spec", "shapes")),
-        status=status,
-        host=claims.recorded(obj, fleet),
-    )
-
-
-def age_s(stamp: str, now_s: float) -> float:
-    """Seconds since an RFC 3339 stamp; 0 for one that cannot be read."""
-    try:
-        return max(0.0, now_s - clocks.parse(stamp))
-    except ValueError:
-        return 0.0

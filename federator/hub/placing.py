@@ -283,8 +283,8 @@ class Placing:
                 self._unheard[key] = item.workload.uid
             self.queue.fail(key, trouble)
             return False
-        record = records.summarise(obj)
-        self.state.note_record(key.namespace, record)
+        record = self.state.read_record(obj)
+        news = self.state.note_record(key.namespace, record)
         self.events.placed(item.workload, item.record, decision)
         log.info(
             "placed",
@@ -296,8 +296,9 @@ class Placing:
                 "reason": decision.reason.value,
             },
         )
-        self.state.signals.dispatch(key)
-        self.state.signals.fold(key)
+        if news:  # else the watch was sooner, and has told
+            self.state.signals.dispatch(key)
+            self.state.signals.fold(key)
         return True
 
     def _restore(self, one: Decided) -> None:

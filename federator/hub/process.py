@@ -11,7 +11,6 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import raw
 from federator.hub import restored
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
@@ -246,6 +245,7 @@ class HubProcess:
             name=name,
             obj=obj,
             on_slice=self._slice_changed,
+            on_count=self._count_changed,
             on_capacity=self._capacity_changed,
             on_rewind=self._went_back,
             lane=Lane(
@@ -356,8 +356,6 @@ class HubProcess:
         if self.state.members.get(member.name) is not member:
             return  # the last words of a line that has been closed
         self.state.note_slice(member.name, key)
-        if member.slices_held != raw.integer(member.obj, "status", "slices"):
-            self.reporting.changed(member)
         seen = member.slice_of(key)
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
             self._note_seq(seen.mark.seq)
@@ -382,6 +380,10 @@ class HubProcess:
                 self.state.signals.bury(key.namespace, record.name)
         self.orphans.look_at(member, key)
         self.state.signals.fold(key)
+
+    def _count_changed(self, member: Member) -> None:
+        if self.state.members.get(member.name) is member:
+            self.reporting.counted(member)
 
     def _note_seq(self, seq: int) -> None:
         if self.state.note_seq(seq) and self.state.ready and self.elector is not None:

@@ -96,6 +96,11 @@ class Reporting:
     def changed(self, member: Member) -> None:
         self.reports.add(member.name)
 
+    def counted(self, member: Member) -> None:
+        """How many slices it holds has changed: a figure, which is looked at when figures may be written again."""
+        due_s = self._figures_due.get(member.name, 0.0) - self.clock.monotonic()
+        self.reports.add_after(member.name, max(due_s, SETTLE_S))
+
     async def report(self, name: str) -> Revisit | None:
         """Brings one MemberCluster's status up to date."""
         member = self.state.members.get(name)

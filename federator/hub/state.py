@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import kinds
-from federator.hub import packing
+from federator.api import kinds, raw
+from federator.hub import packing, records
 from federator.hub.members import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import Record
@@ -195,6 +195,16 @@ class HubState:
 
     def records_of(self, key: WorkloadKey) -> list[Record]:
         return [self.records[name] for name in self.by_workload.get(key, ())]
+
+    def read_record(self, obj: Mapping[str, Any]) -> Record:
+        """A decision's row. Both the watch and the answer to our own write show every state that we make: what was
+        read of it first is not read a second time."""
+        meta = obj["metadata"]
+        known = self.records.get((raw.text(meta, "namespace"), raw.text(meta, "name")))
+        state = (meta.get("uid"), meta.get("resourceVersion"), raw.at(obj, "spec", "seq"))
+        if known is not None and (known.uid, known.resource_version, known.seq) == state:
+            return known
+        return records.summarise(obj)
 
     def note_record(self, namespace: str, new: Record) -> bool:
         """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the

@@ -27,6 +27,8 @@ from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 
+OPEN_MAX = 64
+"""Host objects that are kept decoded."""
 NEUTRAL_MARK = SliceMark(fleet="", workload_uid="", origin_generation=0, cluster="", seq=0)
 """The mark used where only the content of a slice matters, not whose it is."""
 
@@ -57,6 +59,18 @@ class Workload:
     @property
     def verbs(self) -> WorkloadVerbs:
         return kinds.verbs_of(self.key.kind)
+
+    def asks_like(self, other: "Workload") -> bool:
+        """Whether nothing that a decision or a slice is made from differs: only what was written into its status."""
+        return (
+            self.uid == other.uid
+            and self.generation == other.generation
+            and (self.ask is other.ask or self.ask == other.ask)
+            and self.labels == other.labels
+            and self.content == other.content
+            and self.deleting == other.deleting
+            and self.placement == other.placement
+        )
 
     def live_status(self) -> dict[str, Any]:
         """The live status, decoded."""
@@ -181,6 +195,8 @@ class _Kept:
     marks: tuple[Any, Any]
     """Labels and annotations, which change without the generation."""
     content: bytes
+    summary: Workload | None
+    """What was made of this very object, for nobody's profile; None where that is not known."""
 
 
 class Documents:
@@ -190,30 +206,45 @@ class Documents:
         self._host = host
         self._limit = limit
         self._kept: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
+        self._open: OrderedDict[WorkloadKey, tuple[_Kept, dict[str, Any]]] = OrderedDict()
+        """The last ones that were fetched, decoded: every member asks for the same one at the same time."""
 
-    def offer(self, key: WorkloadKey, obj: Mapping[str, Any]) -> None:
-        """Keeps an object that has just been seen anyway, unless only its status may be new."""
+    def offer(self, key: WorkloadKey, obj: Mapping[str, Any], summary: Workload | None = None) -> None:
+        """Keeps an object that has just been seen anyway, unless only its status may be new. `summary` is what was
+        made of it."""
         meta = obj["metadata"]
         uid, generation = meta.get("uid", ""), meta.get("generation", 0)
         marks = (meta.get("labels"), meta.get("annotations"))
         known = self._kept.get(key)
         if known is None or (known.uid, known.generation, known.marks) != (uid, generation, marks):
             content = {name: value for name, value in obj.items() if name != "status"}
-            self._kept[key] = _Kept(uid, generation, marks, msgspec.json.encode(content))
+            self._kept[key] = _Kept(uid, generation, marks, msgspec.json.encode(content), summary)
         self._kept.move_to_end(key)
         while len(self._kept) > self._limit:
             self._kept.popitem(last=False)
 
+    def renewed(self, key: WorkloadKey, obj: Mapping[str, Any]) -> Workload | None:
+        """The summary of an object of which nothing but the status may have changed since it was kept; None where that
+        is not so, or not known."""
+        kept, meta = self._kept.get(key), obj["metadata"]
+        if kept is None or kept.summary is None or kept.summary.profile or "deletionTimestamp" in meta:
+            return None
+        marks = (meta.get("labels"), meta.get("annotations"))
+        if (kept.uid, kept.generation, kept.marks) != (meta.get("uid", ""), meta.get("generation", 0), marks):
+            return None
+        version, status = meta.get("resourceVersion", ""), packing.packed(raw.mapping(obj, "status"))
+        return replace(kept.summary, resource_version=version, status=status)
+
     def drop(self, key: WorkloadKey) -> None:
         self._kept.pop(key, None)
+        self._open.pop(key, None)
 
     async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
-        """The object without its status as `workload` summarises it, or newer; None when it is gone. Raises
-        ApiError."""
+        """The object without its status as `workload` summarises it, or newer; None when it is gone. It is not to be
+        changed. Raises ApiError."""
         kept = self._kept.get(workload.key)
         if kept is not None and kept.uid == workload.uid and kept.generation >= workload.generation:
-            found: dict[str, Any] = msgspec.json.decode(kept.content)
-            return found
+            return self._opened(workload.key, kept)
         key = workload.key
         try:
             obj = await self._host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
@@ -223,3 +254,14 @@ class Documents:
             return None
         self.offer(key, obj)
         return obj
+
+    def _opened(self, key: WorkloadKey, kept: _Kept) -> dict[str, Any]:
+        before = self._open.get(key)
+        if before is not None and before[0] is kept:
+            return before[1]
+        found: dict[str, Any] = msgspec.json.decode(kept.content)
+        self._open[key] = (kept, found)
+        self._open.move_to_end(key)
+        while len(self._open) > OPEN_MAX:
+            self._open.popitem(last=False)
+        return found

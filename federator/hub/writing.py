@@ -71,7 +71,8 @@ class SliceWriter:
             return
         live = await member.client.get(_ref(workload.key))
         share = record.share_of(member.name) or Share(member.name, seen.observation.desired, 0, record.seq)
-        self._compare(member, workload, obj, live, share)
+        seen = slices.summarise(workload.key.kind, member.name, live)
+        self._compare(member, workload, obj, live, share, seen=seen)
 
     async def carry_out(self, member: Member, workload: Workload, record: Record, action: Action) -> bool:
         """Creates, updates or deletes one slice; tells whether something was written into it. Raises ApiErrors."""
@@ -87,22 +88,25 @@ class SliceWriter:
         await self._ensure_profile(member, self.profile_of(workload))
         if action.do is Do.CREATE:
             live = await self._create(member, workload, self._rendered(workload, obj, share))
+            seen = member.made(workload.key.kind, live)
         else:
             found = await self._update(member, workload, obj, share, keep_template=action.keep_template)
             if found is None:
                 return False
             live = found
-        self._compare(member, workload, obj, live, share)
-        member.note(slices.summarise(workload.key.kind, member.name, live))
+            seen = slices.summarise(workload.key.kind, member.name, live)
+        if not self._proven(member, workload, share, seen):
+            self._compare(member, workload, obj, live, share, seen=seen)
+        member.note(seen)
         log.info("%s: %s slice of %s, share %d", member.name, action.do.value.lower(), workload.key, share.count)
         return True
 
     def wish(self, workload: Workload, record: Record, action: Action) -> str:
-        """What an action wants a slice to be, in one text: the same again is the same wish."""
+        """What an action wants a slice to be, as a digest: the same again is the same wish."""
         share = record.share_of(action.cluster)
         given = f"{share.slots}/{share.seq}/{share.ranges}" if share is not None else str(record.seq)
         content = f"{workload.content.hex()}/{'-'.join(self.profile_of(workload))}"
-        return f"{content}/{given}/{action.count}/{action.keep_template}"
+        return names.short_hash(content, given, str(action.count), str(action.keep_template), length=16)
 
     def _rendered(
         self, workload: Workload, obj: Mapping[str, Any], share: Share, origin: int | None = None
@@ -110,15 +114,30 @@ class SliceWriter:
         fleet, profile = self.state.options.fleet, self.profile_of(workload)
         return slices.render(workload.verbs, obj, share, fleet=fleet, profile=profile, origin=origin)
 
+    def _proven(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
+        """Whether a live slice shows by its digest, mark and amount that it is just what it should be: then nothing
+        has to be rendered a second time to see that."""
+        fleet, profile = self.state.options.fleet, self.profile_of(workload)
+        proven = slices.proves_itself(seen, workload) and slices.carries(seen, workload, share, fleet, profile)
+        if proven:
+            member.verified.forget(workload.key)
+        return proven
+
     def _compare(
-        self, member: Member, workload: Workload, obj: Mapping[str, Any], live: Mapping[str, Any], share: Share
+        self,
+        member: Member,
+        workload: Workload,
+        obj: Mapping[str, Any],
+        live: Mapping[str, Any],
+        share: Share,
+        *,
+        seen: SliceSeen,
     ) -> Difference:
         """Compares the live object with what it should be, notes the verdict, and returns what to write."""
         mark = workload.verbs.read_mark(live)
         kept = self._rendered(workload, obj, share, mark.origin_generation if mark is not None else None)
         found = slices.difference(live, kept)
         part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
-        seen = slices.summarise(workload.key.kind, member.name, live)
         if slices.proves_itself(seen, workload):
             member.verified.forget(workload.key)
         else:
@@ -136,7 +155,10 @@ class SliceWriter:
             return None
         ref = _ref(workload.key)
         live = await member.client.get(ref)
-        found = self._compare(member, workload, obj, live, share)
+        seen = slices.summarise(workload.key.kind, member.name, live)
+        if self._proven(member, workload, share, seen):
+            return None
+        found = self._compare(member, workload, obj, live, share, seen=seen)
         patch = found.share_only if keep_template else found.whole
         if not patch:
             return None

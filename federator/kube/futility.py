@@ -4,6 +4,7 @@ The same wish written again and again within a short time is a fight with somebo
 that does not keep it; drift that is repaired now and then is none. Used for slices by the hub, for natives by members.
 """
 
+from collections import OrderedDict
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -21,25 +22,50 @@ class Tries:
     paused_until_s: float = 0.0
 
 
+FORGOTTEN_AT_ONCE = 64
+"""Old tries that are forgotten with one new one: whoever wrote very many must not stand still for them later."""
+
+
 class Futility(Generic[K]):
-    """The tries of every object that was written lately. `want` is a digest of what was wished for."""
+    """The tries of every object that was written lately. `want` is a digest of what was wished for.
+
+    Tries that are too old to count are forgotten, and with them objects that are gone: the absence of an object alone
+    forgets nothing, for whoever takes it away each time fights as well.
+    """
 
     def __init__(self, *, writes: int, window_s: float, pause_s: float) -> None:
         self._writes = writes
         self._window_s = window_s
         self._pause_s = pause_s
-        self._tries: dict[K, Tries] = {}
+        self._tries: OrderedDict[K, Tries] = OrderedDict()
+        """The latest written stands last."""
 
     def written(self, key: K, want: str, now_s: float) -> None:
         """Counts a write."""
-        tries = self._tries.get(key)
+        self._forget_old(now_s)
+        tries = self._tries.pop(key, None)
         if tries is None or tries.want != want or now_s - tries.last_s > self._window_s:
             self._tries[key] = Tries(want, 1, now_s)
             return
+        self._tries[key] = tries
         tries.count += 1
         tries.last_s = now_s
         if tries.count >= self._writes:
             tries.paused_until_s = now_s + self._pause_s
+
+    def __len__(self) -> int:
+        """Objects of which tries are remembered."""
+        return len(self._tries)
+
+    def _forget_old(self, now_s: float) -> None:
+        for _ in range(FORGOTTEN_AT_ONCE):
+            key = next(iter(self._tries), None)
+            if key is None:
+                return
+            oldest = self._tries[key]
+            if max(oldest.last_s + self._window_s, oldest.paused_until_s) >= now_s:
+                return
+            del self._tries[key]
 
     def of(self, key: K, want: str) -> Tries | None:
         """The tries of this very wish."""

@@ -62,6 +62,9 @@ TABLE: tuple[Row, ...] = (
 )
 
 
+_LANE_GAUGES = ("federator_lane_limit", "federator_lane_running", "federator_lane_waiting")
+
+
 class Metrics:
     """All metrics of a process, in a registry of their own unless one is given."""
 
@@ -69,6 +72,8 @@ class Metrics:
         self.registry = registry if registry is not None else CollectorRegistry(auto_describe=True)
         self._metrics: dict[str, Any] = {}
         self._children: dict[tuple[str, ...], Any] = {}
+        self._lanes: dict[str, tuple[int, int, int]] = {}
+        self._depths: dict[str, int] = {}
         self.add(TABLE)
 
     def add(self, rows: tuple[Row, ...]) -> None:
@@ -87,6 +92,7 @@ class Metrics:
 
     def forget_cluster(self, cluster: str) -> None:
         """Drops what is split by a cluster that has left."""
+        self._lanes.pop(cluster, None)
         for name, *labels in [key for key in self._children if len(key) > 1 and key[1] == cluster]:
             metric = self._metrics[name]
             if metric._labelnames[:1] == ("cluster",):
@@ -95,6 +101,12 @@ class Metrics:
 
     def render(self) -> bytes:
         """Everything in Prometheus' text format. Takes milliseconds: not on the event loop."""
+        # What is only looked at here is only put into gauges here: it changes several times with every request.
+        for cluster, state in tuple(self._lanes.items()):
+            for name, value in zip(_LANE_GAUGES, state, strict=True):
+                self.child(name, cluster).set(value)
+        for queue, depth in tuple(self._depths.items()):
+            self.child("workqueue_depth", queue).set(depth)
         return generate_latest(self.registry)
 
     # -- what the parts of this floor report -------------------------------------------------------------------------
@@ -118,9 +130,7 @@ class Metrics:
 
     def lane(self, cluster: str, limit: int, running: int, waiting: int) -> None:
         """A lane's state has changed."""
-        self.child("federator_lane_limit", cluster).set(limit)
-        self.child("federator_lane_running", cluster).set(running)
-        self.child("federator_lane_waiting", cluster).set(waiting)
+        self._lanes[cluster] = (limit, running, waiting)
 
     def task_broke(self, task: str) -> None:
         """A supervised task broke."""
@@ -141,11 +151,11 @@ class Metrics:
     def queue_added(self, queue: str, depth: int) -> None:
         """A key was queued."""
         self.child("workqueue_adds_total", queue).inc()
-        self.child("workqueue_depth", queue).set(depth)
+        self._depths[queue] = depth
 
     def queue_started(self, queue: str, depth: int, waited_s: float) -> None:
         """A key's turn began."""
-        self.child("workqueue_depth", queue).set(depth)
+        self._depths[queue] = depth
         self.child("workqueue_queue_duration_seconds", queue).observe(waited_s)
 
     def queue_done(self, queue: str, worked_s: float) -> None:

@@ -57,6 +57,8 @@ class Store(Generic[T]):
         self._versions: dict[Key, Version] = {}
         self._lent = False
         self._indexes: dict[str, _Index[T]] = {}
+        self.synced = False
+        """Whether a whole list has been read in this process's life."""
         self._synced = asyncio.Event()
         self.heard_at = -math.inf
         """When the server was last heard (list, event or bookmark), on `Clock.monotonic()`; -inf: never."""
@@ -96,11 +98,6 @@ class Store(Generic[T]):
             return self._versions.get(key)
         row = self._rows.get(key)
         return None if row is None else self._version_of(row)
-
-    @property
-    def synced(self) -> bool:
-        """Whether a whole list has been read in this process's life."""
-        return self._synced.is_set()
 
     async def wait_synced(self) -> None:
         """Returns when `synced`; the caller sets the deadline."""
@@ -145,6 +142,7 @@ class Store(Generic[T]):
 
     def mark_synced(self) -> None:
         """A whole list is in."""
+        self.synced = True
         self._synced.set()
 
     def _own(self) -> None:

@@ -62,19 +62,22 @@ class Seen:
     async def follow(
         self, client: Client, resource: tuple[str, str], told: Callable[[Mapping[str, Any]], Any] | None = None
     ) -> None:
-        """Watches one cluster for ever, all namespaces."""
+        """Watches one cluster for ever, all namespaces. A server that is busy may end a watch: it goes on then."""
         names = self.names.setdefault(client.cluster, set())
-        async for event in client.watch(*resource):
-            if event.type == "BOOKMARK":
-                continue
-            name = event.object["metadata"]["name"]
-            names.add(name)
-            if client.cluster != "host":
-                self.arrived.setdefault(name, time.perf_counter())
-            elif _applied(event.object):
-                self.applied.add(name)
-            if told is not None:
-                told(event.object)
+        version = ""
+        while True:
+            async for event in client.watch(*resource, resource_version=version):
+                version = event.object["metadata"]["resourceVersion"]
+                if event.type == "BOOKMARK":
+                    continue
+                name = event.object["metadata"]["name"]
+                names.add(name)
+                if client.cluster != "host":
+                    self.arrived.setdefault(name, time.perf_counter())
+                elif _applied(event.object):
+                    self.applied.add(name)
+                if told is not None:
+                    told(event.object)
 
     def everywhere(self, names: set[str]) -> bool:
         """Whether every member has shown all of these names."""
