@@ -160,8 +160,7 @@ class Dispatching:
         return now is None or not now.asks_like(workload) or self.state.record_of(now) is not record
 
     def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
-        fleet = self.state.options.fleet
-        return seen.ours(fleet) and seen.mark is not None and seen.mark.workload_uid == workload.uid
+        return seen.serves(self.state.options.fleet, workload.uid)
 
     def plan(self, workload: Workload, record: Record) -> Mapping[str, Action]:
         """What is next in every cluster of this workload, from memory only."""

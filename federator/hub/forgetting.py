@@ -81,7 +81,7 @@ class Forgetting:
         if not member.knows(key.kind):
             return True
         seen = member.slice_of(key)
-        return seen is not None and seen.ours(member.fleet) and seen.mark is not None and seen.mark.workload_uid == uid
+        return seen is not None and seen.serves(member.fleet, uid)
 
     async def _remove(self, member: Member, key: WorkloadKey) -> None:
         seen = member.slice_of(key)

@@ -167,7 +167,7 @@ class Gathering:
             if member is None:
                 continue
             slice_seen = seen.get(cluster)
-            if slice_seen is not None and not self._ours(slice_seen, workload):
+            if slice_seen is not None and not slice_seen.ours(self.state.options.fleet):
                 refusals.append(
                     Refusal(
                         cluster,
@@ -186,14 +186,14 @@ class Gathering:
                 in_flight[cluster] = action.why
         return observations, refusals, in_flight
 
-    def _ours(self, seen: SliceSeen, workload: Workload) -> bool:
-        return seen.ours(self.state.options.fleet)
+    def _its_own(self, seen: SliceSeen, workload: Workload) -> bool:
+        return seen.serves(self.state.options.fleet, workload.uid)
 
     def _observed(
         self, workload: Workload, record: Record | None, cluster: str, seen: SliceSeen | None
     ) -> SliceObservation:
         member = self.state.members[cluster]
-        if seen is None:
+        if seen is None or not self._its_own(seen, workload):
             return SliceObservation(cluster, known=member.knows(workload.key.kind))
         mark = seen.mark
         origin = mark.origin_generation if mark is not None else 0
@@ -227,7 +227,7 @@ class Gathering:
         members = [
             aggregate.MemberStatus(cluster, seen.native)
             for cluster, seen in self.state.slices_of(workload.key).items()
-            if self.state.members[cluster].heard and self._ours(seen, workload)
+            if self.state.members[cluster].heard and self._its_own(seen, workload)
         ]
         found = aggregate.of({"kind": workload.key.kind}, members) or {}
         return {name: count for name, count in found.items() if count}

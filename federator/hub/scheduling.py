@@ -20,8 +20,8 @@ class Feedback:
     def note(self, key: WorkloadKey, seen: SliceSeen | None, cluster: str) -> float | None:
         """Looks at one slice. Returns in how many seconds placing should look at the workload (0: now), None for
         never."""
-        place = (key, cluster)
-        if seen is None or not seen.ours(self.state.options.fleet):
+        place, workload = (key, cluster), self.state.workloads.get(key)
+        if seen is None or workload is None or not seen.serves(self.state.options.fleet, workload.uid):
             self.state.caps.pop(place, None)
             return None
         observed = seen.observation

@@ -47,6 +47,10 @@ class SliceSeen:
     def ours(self, fleet: str) -> bool:
         return self.mark is not None and self.mark.fleet == fleet
 
+    def serves(self, fleet: str, workload_uid: str) -> bool:
+        """Whether it is this workload's: not that of an earlier one of the same name, whose progress is not its own."""
+        return self.ours(fleet) and self.mark is not None and self.mark.workload_uid == workload_uid
+
 
 def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:
     """Total on whatever a member may hold."""

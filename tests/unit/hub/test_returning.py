@@ -5,7 +5,7 @@ from typing import Any
 
 from federator.api import kinds
 from federator.hub.tombs import ANNOTATION, KEPT, Tombs
-from tests.unit.hub.world import World, play, service
+from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"
 EVERYWHERE = {"division": {"strategy": "Spread"}}
@@ -139,5 +139,31 @@ def test_a_status_is_written_when_the_member_serves_the_kind_again_although_the_
             found = await world.get("PinterestService", "feed", name)
             assert found is not None
             assert found["status"]["ready"] == 3
+
+    play(scenario)
+
+
+def test_a_job_set_made_again_under_its_name_runs_every_shard_whatever_its_predecessor_had_done() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("PinterestJobSet", "feed", "index", jobset(6, 3))
+        await asyncio.sleep(60)
+        first = await world.get("PinterestJobSet", "feed", "index")
+        assert first is not None
+        assert first["status"]["done"] == 6
+        world.cut.add(("hub", "b"))
+        await world.delete("PinterestJobSet", "feed", "index")
+        await world.create("PinterestJobSet", "feed", "index", jobset(6, 3))
+        await asyncio.sleep(1)
+        again = await world.get("PinterestJobSet", "feed", "index")
+        assert again is not None
+        assert (again.get("status") or {}).get("completedIndexes", "") == ""
+
+        world.cut.clear()
+        await asyncio.sleep(120)
+        last = await world.get("PinterestJobSet", "feed", "index")
+        assert last is not None
+        assert last["status"]["done"] == 6
+        (decision,) = await world.decisions()
+        assert decision["spec"]["placed"] == 6
 
     play(scenario)
