@@ -22,7 +22,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed"}),
     "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
     "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
-    "workload Reconciling": _UNKNOWN | {"Settled", "Deleting", "Applying", "Progressing"},
+    "workload Reconciling": _UNKNOWN | {"Settled", "Deleting", "Applying", "Progressing", "Failed"},
     "workload Stalled": frozenset({"NotStalled", "Failed"}),
     "workload QuotaUnlimited": frozenset({"NoQuota"}),
     "workload SpreadViolated": frozenset({"SpreadUnsatisfiable"}),
@@ -73,6 +73,7 @@ _RULES = "No policy of these worlds has such a rule; tests/unit/placement have t
 _CLIENT = "Other callers of the client meet it; a write into a member ends with it only by a rare meeting of faults."
 ELSEWHERE: Mapping[str, str] = {
     "workload Placed: Suspended": "Who is suspended here was placed before, or is short for a reason of its own.",
+    "workload Reconciling: Failed": "Shards that failed are the last news of a job set, except for a moment.",
     "workload Reconciling: Deleting": "No workload on the host has a finalizer, so it is gone at once.",
     "workload SpreadViolated: SpreadUnsatisfiable": _RULES,
     "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",

@@ -1,4 +1,5 @@
-"""What a simulated federation consists of before anything happens: its fleet, and the definitions of our kinds."""
+"""What a simulated federation consists of before anything happens (its fleet, and the definitions of our kinds), and what
+is still missing from rest when everything has."""
 
 import functools
 import string
@@ -11,6 +12,7 @@ from federator.embedded import crds as served
 from federator.embedded.defaults import fill
 from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
 from federator.embedded.pruning import copy_json
+from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from tests.simulation.drawing import Parameters
 
@@ -52,3 +54,10 @@ def unready(hub: HubProcess) -> list[str]:
         if len(member.apis) < len(kinds.WORKLOADS):
             found.append(f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}")
     return found
+
+
+def going(host: EmbeddedCluster) -> list[str]:
+    """Decisions whose workload is gone and whose slices are not: once faults are over, none."""
+    decisions = host.store.items(host.registry.get("federation.pinterest.com", "placementdecisions"))
+    left = [found.key for found in decisions if "deletionTimestamp" in found.obj["metadata"]]
+    return [f"the deletion of decision {'/'.join(key)} is not over" for key in left]

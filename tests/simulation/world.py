@@ -396,8 +396,5 @@ class World:
         ever = (*self.lives.values(), *(one for one in self.graves if isinstance(one, Life)))
         if late := [f"a write of {life.name} is still on its way" for life in ever if life.on_its_way]:
             return late
-        host = self.federation.host
-        decisions = host.store.items(host.registry.get("federation.pinterest.com", "placementdecisions"))
-        if going := [one.key for one in decisions if "deletionTimestamp" in one.obj["metadata"]]:
-            return [f"the deletion of decision {'/'.join(key)} is not over" for key in going]
-        return self.federation.settled()[1] or setting.unready(self.federation.hub)
+        going = setting.going(self.federation.host)
+        return going or self.federation.settled()[1] or setting.unready(self.federation.hub)
