@@ -1,5 +1,6 @@
-"""What a simulated federation consists of before anything happens (its fleet, and the definitions of our kinds), and what
-is still missing from rest when everything has."""
+"""What a simulated federation consists of before anything happens: its fleet, and the definitions of our kinds; and
+what it still lacks of rest when everything has.
+"""
 
 import functools
 import string
