@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from federator.hub import restored
+from federator.hub import doubles, restored
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
 from federator.hub.events import Events
@@ -339,17 +339,10 @@ class HubProcess:
 
     def _mark_duplicates(self) -> None:
         """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
-        first: dict[str, str] = {}
         self._identities = {name: (one.identity, one.seniority) for name, one in self.state.members.items()}
-        for member in sorted(self.state.members.values(), key=lambda member: member.seniority):
-            before = member.duplicate_of
-            identity = member.identity
-            member.duplicate_of = first.get(identity, "") if identity else ""
-            if identity:
-                first.setdefault(identity, member.name)
-            if before and not member.duplicate_of:
-                for key in member.slice_keys():
-                    self.state.note_slice(member.name, key)
+        for member in doubles.told_apart(self.state.members.values()):
+            for key in member.slice_keys():
+                self.state.note_slice(member.name, key)
 
     def _slice_changed(self, member: Member, key: WorkloadKey) -> None:
         """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""
