@@ -16,7 +16,8 @@ from federator.api import kinds, raw
 from federator.api.verbs import SliceMark, WorkloadVerbs, is_as_written
 from federator.hub import workloads
 from federator.hub.workloads import Workload
-from federator.model import diffs, names, sharing
+from federator.kube import client as clients
+from federator.model import diffs, names, ownedfields, sharing
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
@@ -200,32 +201,42 @@ def render(
     return verbs.render_slice(obj, share, mark)
 
 
-def difference(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
+def difference(live: Mapping[str, Any], want: Mapping[str, Any], *, answered: bool = False) -> dict[str, Any]:
     """The merge patch that makes every field we own have our value; empty when there is nothing to do.
 
-    Fields of a spec of ours that the live object has and we do not want any more are removed, in the spec itself and
-    anywhere in its pod template, but only in objects that carry `spec.slice`: there the hub is the one writer of spec.
-    In carried native kinds, what is not ours is left to its owner.
+    What we once set and want no more is removed, as far as the server remembers that it was us. `answered`: `live` is
+    the answer to our own write; what it has of that kind is not ours to change (a server of another version writes its
+    defaults in our name, and does so again). In objects that carry `spec.slice` the hub is the one writer of spec:
+    there whatever we do not want goes, in the spec itself and anywhere in its pod template. In carried native kinds,
+    what others added is left to them.
     """
-    patch: dict[str, Any] = {}
-    live_meta, want_meta = live["metadata"], want["metadata"]
-    meta_patch = {
-        part: found
-        for part in ("labels", "annotations")
-        if (found := diffs.merge_patch(raw.mapping(live_meta, part), want_meta.get(part) or {}))
-    }
-    if meta_patch:
-        patch["metadata"] = meta_patch
     live_spec, want_spec = raw.mapping(live, "spec"), want.get("spec") or {}
-    spec_patch = diffs.merge_patch(live_spec, want_spec)
+    live_meta, want_meta = live["metadata"], want["metadata"]
+    patch: dict[str, Any] = {"spec": diffs.merge_patch(live_spec, want_spec)}
+    patch["metadata"] = {
+        part: diffs.merge_patch(raw.mapping(live_meta, part), want_meta.get(part) or {}) for part in _NOTES
+    }
     if "slice" in want_spec:
-        spec_patch |= {name: None for name in live_spec if name not in want_spec}
+        patch["spec"] |= {name: None for name in live_spec if name not in want_spec}
         template, wanted = raw.mapping(live_spec, "template"), raw.mapping(want_spec, "template")
         if template and wanted and (found := diffs.replacement_patch(template, wanted)):
-            spec_patch["template"] = found
-    if spec_patch:
-        patch["spec"] = spec_patch
-    return patch
+            patch["spec"]["template"] = found
+    if not answered:
+        removed = ownedfields.removals(_ours(live_meta, carried="slice" not in want_spec), live, want, complete=True)
+        patch = diffs.combined(patch, removed)
+    patch["metadata"] = {part: found for part, found in patch["metadata"].items() if found}
+    return {part: found for part, found in patch.items() if found}
+
+
+_NOTES = ("labels", "annotations")
+
+
+def _ours(meta: Mapping[str, Any], *, carried: bool) -> dict[str, Any]:
+    """The fields that we once set and may take away: labels and annotations, and in carried kinds what is in spec."""
+    ours = ownedfields.of(meta, clients.FIELD_MANAGER, "Update")
+    notes = {f"f:{part}": found for part in _NOTES if (found := raw.mapping(ours, "f:metadata", f"f:{part}"))}
+    spec = raw.mapping(ours, "f:spec") if carried else {}
+    return {element: fields for element, fields in (("f:metadata", notes), ("f:spec", spec)) if fields}
 
 
 def share_part(patch: Mapping[str, Any], want: Mapping[str, Any], neutral: Mapping[str, Any]) -> dict[str, Any]:

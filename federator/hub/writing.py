@@ -96,7 +96,7 @@ class SliceWriter:
             live = found
             seen = slices.summarise(workload.key.kind, member.name, live)
         if not self._proven(member, workload, share, seen):
-            self._compare(member, workload, obj, live, share, seen=seen)
+            self._compare(member, workload, obj, live, share, seen=seen, answered=True)
         member.note(seen)
         log.info("%s: %s slice of %s, share %d", member.name, action.do.value.lower(), workload.key, share.count)
         return True
@@ -132,11 +132,13 @@ class SliceWriter:
         share: Share,
         *,
         seen: SliceSeen,
+        answered: bool = False,
     ) -> Difference:
-        """Compares the live object with what it should be, notes the verdict, and returns what to write."""
+        """Compares the live object with what it should be, notes the verdict, and returns what to write. `answered`:
+        it is the answer to our own write."""
         mark = workload.verbs.read_mark(live)
         kept = self._rendered(workload, obj, share, mark.origin_generation if mark is not None else None)
-        found = slices.difference(live, kept)
+        found = slices.difference(live, kept, answered=answered)
         part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
         if slices.proves_itself(seen, workload):
             member.verified.forget(workload.key)

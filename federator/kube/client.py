@@ -49,6 +49,8 @@ class Event:
     object: dict[str, Any]
 
 
+FIELD_MANAGER = "federator"
+"""Who we are in an object's managedFields, where nobody says otherwise."""
 UID_MAX = 64
 """Characters of a uid; those of Kubernetes have 36."""
 
@@ -61,7 +63,7 @@ class Client:
         transport: Transport,
         cluster: str = "host",
         *,
-        field_manager: str = "federator",
+        field_manager: str = FIELD_MANAGER,
         metrics: RequestMeter | None = None,
         rng: random.Random | None = None,
         timeout_s: float = 30.0,

@@ -226,16 +226,17 @@ def _step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, surely: bool)
     live: Any = msgspec.json.decode(row.document) if row.document is not None else None
     if key[0] == "Job":
         return _job_step(key, body, row, live)
-    if live is not None and not surely and diffs.covers(live, _comparable(body)) and not _leftover(row, body):
+    if live is not None and not surely and diffs.covers(live, _comparable(body)) and not _leftover(row, live, body):
         return None
     if live is None and not surely:
         return None
     return Apply(native_ref(key), body, force=True)
 
 
-def _leftover(row: NativeRow, body: Mapping[str, Any]) -> str:
-    """A field that an earlier wish of ours set and this one has not; "" for none. Only an apply takes it away."""
-    return ownedfields.leftover(msgspec.json.decode(row.applied), body) if row.applied else ""
+def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any]) -> bool:
+    """Whether an earlier wish of ours set a field that this one has not. Only an apply takes it away."""
+    fields = msgspec.json.decode(row.applied) if row.applied else {}
+    return bool(ownedfields.removals(fields, live, body, complete=False))
 
 
 def _job_step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, live: Any) -> Step | None:

@@ -147,7 +147,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         spec={name: spec[name] for name in _KEPT_SPEC if name in spec},
         shards=jobsets.piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
         workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
-        applied=msgspec.json.encode(ownedfields.applied(meta, FIELD_MANAGER)),
+        applied=msgspec.json.encode(ownedfields.of(meta, FIELD_MANAGER, "Apply")),
     )
 
 

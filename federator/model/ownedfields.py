@@ -1,7 +1,8 @@
-"""What server-side apply remembers of our own applies, read to find fields that we once set and want no more.
+"""What an API server remembers of our own writes (managedFields), read to find fields that we once set and want no
+more.
 
-Comparing values alone cannot see such a field: what a live object has beyond a wish may be anybody's. A real API server
-takes it away with the next apply, so all there is to do is to notice. Pure; called where objects are compared.
+Comparing values alone cannot see such a field: what a live object has beyond a wish may be anybody's. The next apply
+takes it away, so there it is enough to notice; a merge patch has to name it. Pure; called where objects are compared.
 """
 
 from collections.abc import Mapping
@@ -9,19 +10,62 @@ from typing import Any
 
 import msgspec
 
+from federator.model import diffs
+
 _SELF = "."
 
 
-def applied(metadata: Mapping[str, Any], manager: str) -> Mapping[str, Any]:
-    """The fields (FieldsV1) of the object that `manager` applied; empty where it applied none, or nobody tells."""
+def of(metadata: Mapping[str, Any], manager: str, operation: str) -> Mapping[str, Any]:
+    """The fields (FieldsV1) that `manager` has set by `operation` (Apply or Update), status apart; empty where it has
+    set none, or nobody tells."""
+    found: Mapping[str, Any] = {}
     entries = metadata.get("managedFields")
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, Mapping) or entry.get("subresource"):
             continue
-        if (entry.get("manager"), entry.get("operation")) == (manager, "Apply"):
-            fields = entry.get("fieldsV1")
-            return fields if isinstance(fields, Mapping) else {}
-    return {}
+        if (entry.get("manager"), entry.get("operation")) == (manager, operation):
+            found = _union(found, entry.get("fieldsV1"))
+    return found
+
+
+def _union(one: Any, other: Any) -> Mapping[str, Any]:
+    left, right = (fields if isinstance(fields, Mapping) else {} for fields in (one, other))
+    return {**left, **{name: _union(left.get(name), below) for name, below in right.items()}} if left else right
+
+
+def removals(fields: Mapping[str, Any], live: Any, want: Any, *, complete: bool) -> dict[str, Any]:
+    """The merge patch that takes the fields among `fields` off `live` that `want` does not have any more. A map goes as
+    a whole where all of it is ours; lists that hold such a field are replaced whole, as merge patches do.
+
+    `complete`: `want` has every default. Only then is a list whose items nobody tells apart compared field by field.
+    """
+    patch: dict[str, Any] = {}
+    for element, below in sorted(fields.items()):
+        kind, _, name = element.partition(":")
+        if kind != "f" or not isinstance(live, Mapping) or live.get(name) is None:
+            continue
+        have, wanted = live[name], want.get(name) if isinstance(want, Mapping) else None
+        if wanted is None and _is_ours(below, have):
+            patch[name] = None
+        elif isinstance(have, Mapping) and isinstance(wanted or {}, Mapping):
+            # A map whose fields are not told apart (a nodeSelector) has one owner, like a number.
+            deeper = (
+                diffs.replacement_patch(have, wanted)
+                if wanted and not below
+                else removals(below, have, wanted, complete=complete)
+            )
+            if deeper:
+                patch[name] = deeper
+        elif wanted is not None and (leftover(below, wanted) or (complete and not below and have != wanted)):
+            patch[name] = wanted
+    return patch
+
+
+def _is_ours(fields: Mapping[str, Any], live: Any) -> bool:
+    """Whether everything in `live` is among `fields`; lists, and maps with one owner, count as whole."""
+    if not isinstance(live, Mapping) or not fields:
+        return True
+    return all(f"f:{name}" in fields and _is_ours(fields[f"f:{name}"], value) for name, value in live.items())
 
 
 def leftover(fields: Mapping[str, Any], want: Any) -> str:

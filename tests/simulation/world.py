@@ -181,7 +181,7 @@ class World:
             clock_of=self.clock,
             ended=self._ended,
         )
-        self.host = Client(self.federation.host.transport(), "host")
+        self.host = Client(self.federation.host.transport(), "host", field_manager="kubectl")
         self.listeners.append(self.story.add)
 
     @property
@@ -225,7 +225,7 @@ class World:
 
     def user(self, cluster: str) -> Client:
         """The user's own connection to a cluster, without faults."""
-        return Client(self.clusters[cluster].transport(), cluster)
+        return Client(self.clusters[cluster].transport(), cluster, field_manager="kubectl")
 
     member = user
 

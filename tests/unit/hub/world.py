@@ -112,10 +112,10 @@ class World:
             hub_options=options,
             wrap=lambda process, cluster, inner: Tap(self, process, cluster, inner),
         )
-        self.host = Client(self.federation.host.transport(), "host")
+        self.host = Client(self.federation.host.transport(), "host", field_manager="kubectl")
 
     def member(self, name: str) -> Client:
-        return Client(self.federation.members[name].transport(), name)
+        return Client(self.federation.members[name].transport(), name, field_manager="kubectl")
 
     async def settle(self, within_s: float = 120.0) -> None:
         await self.federation.until_settled(within_s)

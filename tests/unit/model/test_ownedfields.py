@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.model.ownedfields import applied, leftover
+from federator.model.ownedfields import leftover, of, removals
 
 WANT = {
     "metadata": {"labels": {"app": "web"}, "finalizers": ["a"]},
@@ -44,7 +44,69 @@ def test_only_what_this_manager_applied_to_the_object_itself_counts() -> None:
         {"manager": "us", "operation": "Apply", "fieldsV1": mine},
     ]
 
-    assert applied({"managedFields": entries}, "us") == mine
-    assert applied({"managedFields": [{"manager": "us", "operation": "Apply", "fieldsV1": None}]}, "us") == {}
-    assert applied({"managedFields": None}, "us") == {}
-    assert applied({}, "us") == {}
+    assert of({"managedFields": entries}, "us", "Apply") == mine
+    assert of({"managedFields": entries}, "us", "Update") == {"f:a": {}}
+    assert of({"managedFields": [{"manager": "us", "operation": "Apply", "fieldsV1": None}]}, "us", "Apply") == {}
+    assert of({"managedFields": None}, "us", "Apply") == {}
+    assert of({}, "us", "Apply") == {}
+
+
+def test_what_was_set_under_several_versions_counts_together() -> None:
+    fields = ({"f:spec": {"f:replicas": {}}}, {"f:spec": {"f:args": {".": {}}}, "f:data": {}})
+    entries = [{"manager": "us", "operation": "Update", "fieldsV1": one} for one in fields]
+
+    found = of({"managedFields": entries}, "us", "Update")
+    assert found == {"f:spec": {"f:replicas": {}, "f:args": {".": {}}}, "f:data": {}}
+
+
+def test_a_merge_patch_takes_off_what_is_ours_and_wanted_no_more() -> None:
+    live = {
+        "metadata": {"labels": {"app": "web", "tier": "1", "theirs": "x"}, "finalizers": ["a"]},
+        "spec": {
+            "replicas": 0,
+            "paused": True,
+            "ports": [{"port": 80, "name": "http"}],
+            "args": ["x"],
+            "volumes": [{"name": "v"}],
+        },
+    }
+    fields = {
+        "f:metadata": {"f:labels": {"f:app": {}, "f:tier": {}, "f:gone": {}}},
+        "f:spec": {
+            "f:replicas": {},
+            "f:paused": {},
+            "f:ports": {'k:{"port":80,"protocol":"TCP"}': {"f:port": {}, "f:name": {}}},
+            "f:volumes": {'k:{"name":"v"}': {"f:name": {}}},
+        },
+    }
+
+    assert removals(fields, live, WANT, complete=True) == {
+        "metadata": {"labels": {"tier": None}},
+        "spec": {"paused": None, "ports": WANT["spec"]["ports"], "volumes": None},
+    }
+    assert removals(fields, live, {}, complete=True) == {
+        "metadata": {"labels": {"app": None, "tier": None}},
+        "spec": {"paused": None, "ports": None, "replicas": None, "volumes": None},
+    }
+    assert removals(fields, live, live, complete=True) == {}
+
+
+def test_maps_and_lists_that_have_one_owner_are_made_what_is_wanted() -> None:
+    fields: dict[str, Any] = {"f:nodeSelector": {}, "f:tolerations": {}, "f:securityContext": {}}
+    live = {
+        "nodeSelector": {"a": "1", "b": "2"},
+        "tolerations": [{"key": "a", "value": "x"}],
+        "securityContext": {"u": 1},
+    }
+    want = {"nodeSelector": {"b": "2", "c": "3"}, "tolerations": [{"key": "a"}], "securityContext": {}}
+
+    assert removals(fields, live, want, complete=True) == {
+        "nodeSelector": {"a": None, "c": "3"},
+        "tolerations": [{"key": "a"}],
+    }
+    assert removals(fields, live, want, complete=False) == {"nodeSelector": {"a": None, "c": "3"}}
+    assert removals(fields, live, {}, complete=True) == {
+        "nodeSelector": None,
+        "tolerations": None,
+        "securityContext": None,
+    }
