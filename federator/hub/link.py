@@ -72,6 +72,10 @@ class LinkState:
         """Whether what we last saw of it may be taken as the present state (SUSPECT still is: a blip flips nothing)."""
         return self.link in (Link.LIVE, Link.SUSPECT)
 
+    def over(self, now_s: float, grace_s: float) -> bool:
+        """Whether somebody who has never been heard has had its whole grace."""
+        return now_s - self.counts_from_s >= grace_s
+
 
 def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) -> LinkState:
     """The state after one probe. A silent probe past `grace_s` since the last good one counts as GRACE_OVER, one that

@@ -134,8 +134,7 @@ class HubProcess:
 
     def _awaited(self, member: Member) -> bool:
         """Whether a first word of it, or of its silence, may still come within its grace."""
-        grace_over_s = member.link.counts_from_s + self.options.unready_after_s
-        return not member.known_or_unknown and self.clock.monotonic() < grace_over_s
+        return not (member.known_or_unknown or member.link.over(self.clock.monotonic(), self.options.unready_after_s))
 
     def _may_write(self) -> bool:
         return self.state.leading

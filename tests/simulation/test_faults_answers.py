@@ -205,8 +205,8 @@ def test_a_webhook_that_changes_what_we_write_is_not_fought(
 ) -> None:
     """What it adds is none of our business. Where a slice does not keep what is ours, that is told; what a cluster made
     of a native is what the wish leads to there. Either is written once more after each pause, in case it is gone. (The
-    label on pods comes in our name here, so that there is one attempt to take it off. A real server gives to nobody what
-    a webhook adds to an apply.)
+    label on pods comes in our name here, so that there is one attempt to take it off. A real server gives to nobody
+    what a webhook adds to an apply.)
     """
     written: Counter[str] = Counter()
 
