@@ -7,6 +7,7 @@ its lists are in. When many workloads vanish at once, a budget spreads the delet
 
 import logging
 import random
+from collections import Counter
 
 from federator.api import kinds
 from federator.hub import records
@@ -52,6 +53,8 @@ class Burying:
         """Uids of decisions whose slices the budget has let go."""
         self._waiting: set[tuple[str, str]] = set()
         """Decisions whose slices wait for the budget."""
+        self._rechecks: Counter[tuple[str, str]] = Counter()
+        """How often each decision was looked at again although nothing was heard of it."""
         self.queue: WorkQueue[tuple[str, str]] = WorkQueue("burying", rng=rng, metrics=state.metrics)
         state.signals.to_bury.append(lambda namespace, name: self.queue.add((namespace, name)))
 
@@ -63,6 +66,7 @@ class Burying:
         record = self.state.records.get(name)
         if record is None:
             self._count_waiting(name, waits=False)
+            self._rechecks.pop(name, None)
             return None
         if not self.state.ready or self.state.paused:
             return None
@@ -83,18 +87,24 @@ class Burying:
                 self._gone(name, record)
                 return None
             if answer.get("kind") != ref.kind:
-                return Revisit(name, RECHECK_S, "the deletion is on its way")
+                return self._recheck(name, "the deletion is on its way")
             # The answer shows the decision as it now is: a watch that lags would have it deleted every second.
             record = records.summarise(answer)
             self.state.note_record(name[0], record)
         blocked, busy = await self._empty(record)
         if busy:
-            return Revisit(name, RECHECK_S, "slices are being removed")
+            return self._recheck(name, "slices are being removed")
         if blocked := await self._give_up(record, blocked):
             await self._say_blocked(name, record, blocked)
             return Revisit(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
         await self._let_go(name, record)
         return None
+
+    def _recheck(self, name: tuple[str, str], why: str) -> Revisit:
+        """Watches tell what comes of a deletion; a watch that tells nothing must not have it sent every second."""
+        delay_s = min(RECHECK_S * 2 ** min(self._rechecks[name], 8), BLOCKED_RECHECK_S)
+        self._rechecks[name] += 1
+        return Revisit(name, delay_s, why)
 
     async def _wait_for_budget(self, name: tuple[str, str], record: Record) -> Revisit | None:
         """Holds a deletion back while too many were let go lately; None for one that may go on."""
@@ -213,6 +223,7 @@ class Burying:
 
     def _gone(self, name: tuple[str, str], record: Record) -> None:
         self._paid.discard(record.uid)
+        self._rechecks.pop(name, None)
         self._count_waiting(name, waits=False)
         self.state.drop_record(*name, record.uid)
         self.state.books.forget(record.workload_uid)

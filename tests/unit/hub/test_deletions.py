@@ -232,3 +232,24 @@ def test_a_decision_is_deleted_once_although_its_watch_tells_nothing() -> None:
         assert world.writes["hub", "host", "DELETE", "placementdecisions"] == 1
 
     play(scenario)
+
+
+def test_a_slice_whose_watch_tells_nothing_is_deleted_less_and_less_often() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        await world.federation.kill("hub")
+        world.short_watches.add(("hub", "b"))
+        world.federation.start_hub()
+        await asyncio.sleep(0.5)
+        world.canned["hub", "b", "/pinterestservices"] = (503, b"")
+        await world.delete(PSVC, "feed", "web")
+        await asyncio.sleep(60)
+        assert await world.get(PSVC, "feed", "web", at="b") is None
+        assert 2 <= world.writes["hub", "b", "DELETE", "pinterestservices"] <= 20
+
+        world.canned.clear()
+        await asyncio.sleep(60)
+        assert await world.decisions() == []
+
+    play(scenario)
