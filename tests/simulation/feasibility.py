@@ -8,6 +8,7 @@ decisions that follow members which know better than a restored host, and hosts 
 version does not say which state of an object was meant.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -31,9 +32,9 @@ from tests.simulation.world import World
 
 POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
 READ = frozenset({*POLICIES, *kinds.WORKLOADS, "MemberCluster"})
-UNHEARD_S = 120.0
-"""A hub calls a member lost 40 s after the last good probe. It may have stood still for a minute (F6), and begins then
-with what it knew."""
+UNHEARD_S = 75.0
+"""A hub calls a member lost at the first probe without an answer from 40 s after the last good one, unless it stood
+still itself (F6): then it begins with what it knew."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +46,8 @@ class Knowledge:
     policy: Policy | None
     """The one in force; None where that cannot be said."""
     project: str
-    silent_s: Mapping[str, float]
-    """Seconds since each member's last good probe of this life; without one, it was never heard."""
+    unheard: frozenset[str]
+    """Members that never answered a probe of this life, or none for long."""
     better_known: bool
     """Members hold slices of later decisions than the host has."""
 
@@ -110,12 +111,13 @@ class Feasibility:
     def _knowledge(self, hub: HubProcess, life: str, workload: Workload) -> Knowledge:
         now_s = self._world.federation.clock.monotonic()
         members = {name: obj for (_, name), obj in self._heard(hub, "MemberCluster").items()}
-        heard_s = self._world.patience.heard_s
+        heard_s, awake_s = self._world.patience.heard_s, self._world.reach.awake_since_s(life, now_s)
+        unheard = [name for name in members if max(heard_s.get((life, name), -math.inf), awake_s) < now_s - UNHEARD_S]
         return Knowledge(
             members=members,
             policy=self._policy(hub, workload),
             project=workload.ask.project if workload.ask is not None else "",
-            silent_s={name: now_s - heard_s[life, name] for name in members if (life, name) in heard_s},
+            unheard=frozenset(unheard),
             better_known=hub.placing.overtaken(workload.key),
         )
 
@@ -161,8 +163,8 @@ def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool
     if obj is None or known.policy is None:
         return
     yield from refusals(obj, known.policy, known.project, facts.tier, grows=grows)
-    if grows and known.silent_s.get(cluster, UNHEARD_S) >= UNHEARD_S:
-        yield "it has not been heard for minutes"
+    if grows and cluster in known.unheard:
+        yield "it has not been heard for long"
 
 
 def refusals(cluster: Obj, policy: Policy, project: str, tier: str, *, grows: bool) -> Iterator[str]:

@@ -181,7 +181,9 @@ def _quota_twice(original: Method) -> Method:
     return account
 
 
-def _without(*reasons: Reason) -> Callable[[Method], Method]:
+def overlooks(*reasons: Reason) -> Callable[[Method], Method]:
+    """Placement's filters without the refusals for these reasons."""
+
     def make(original: Method) -> Method:
         def refusal(ask: Any, cluster: Any) -> Any:
             found = original(ask, cluster)
@@ -338,14 +340,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "an old leader goes on writing": ("12 one leader", instead(Elector, "_renew_until", _never_looks)),
     "a lost reply is counted twice": ("1 decided as asked", instead(Placing, "_write", _written_again)),
     "a decision counts although it was not written": ("4 intent first", instead(Placing, "_write", _believed)),
-    "a cordon keeps nobody away": ("2 feasibility", instead(filters, "refusal", _without(Reason.CORDONED))),
+    "a cordon keeps nobody away": ("2 feasibility", instead(filters, "refusal", overlooks(Reason.CORDONED))),
     "a policy's choice of clusters is not looked at": (
         "2 feasibility",
-        together(instead(filters, "refusal", _without(Reason.NOT_SELECTED)), instead(filters, "evicted", _keeps_all)),
-    ),
-    "copies go to members that are not heard": (
-        "2 feasibility",
-        instead(filters, "refusal", _without(Reason.CLUSTER_UNHEALTHY, Reason.CLUSTER_STALE)),
+        together(instead(filters, "refusal", overlooks(Reason.NOT_SELECTED)), instead(filters, "evicted", _keeps_all)),
     ),
     "capacity is charged twice": (
         "2 room is used",

@@ -4,6 +4,7 @@ Rules that hold only between those who are well ask here. Told by `patience.Hear
 """
 
 import itertools
+import math
 
 SLOW_S = 1.0
 """An answer that takes longer is trouble."""
@@ -37,9 +38,9 @@ class Reach:
             self._trouble_s[life, cluster] = now_s
 
     def well_since_s(self, life: str, cluster: str, now_s: float) -> float:
-        """Since when every answer was good and in time; 0.0 for always, now where one is being waited for."""
+        """Since when every answer was good and in time; -inf for always, now where one is being waited for."""
         waiting = any(now_s - begun_s > SLOW_S for begun_s in self._asking.get((life, cluster), {}).values())
-        return now_s if waiting else self._trouble_s.get((life, cluster), 0.0)
+        return now_s if waiting else self._trouble_s.get((life, cluster), -math.inf)
 
     def awake_since_s(self, life: str, now_s: float) -> float:
         """Since when it has never stood still, now if it does."""

@@ -1,13 +1,15 @@
 """Rules that need a memory of their own can fail, and have something to judge: whose names are whose, who answers."""
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
 
-from tests.simulation import lifetimes, running, script, solo
+from federator.model.decision import Reason
+from federator.placement import filters
+from tests.simulation import lifetimes, mutations, running, script, solo
 from tests.simulation.invariants import Step
-from tests.simulation.mutations import MUTATIONS
 from tests.simulation.reach import SLOW_S, STILL_S, Reach
 from tests.simulation.respect import Respect
 from tests.simulation.world import World
@@ -40,10 +42,10 @@ def test_what_others_put_on_an_object_is_theirs_until_they_take_it_off() -> None
 def test_a_cluster_is_well_while_every_answer_is_good_and_in_time() -> None:
     reach = Reach()
     reach.ends("hub#1", "a", reach.asks("hub#1", "a", 1.0), 1.5, well=True)
-    assert reach.well_since_s("hub#1", "a", 2.0) == 0.0
+    assert reach.well_since_s("hub#1", "a", 2.0) == -math.inf
     reach.ends("hub#1", "a", reach.asks("hub#1", "a", 2.0), 2.5, well=False)
     assert reach.well_since_s("hub#1", "a", 9.0) == 2.5
-    assert reach.well_since_s("hub#1", "b", 9.0) == 0.0
+    assert reach.well_since_s("hub#1", "b", 9.0) == -math.inf
     waiting = reach.asks("hub#1", "b", 9.0)
     assert reach.well_since_s("hub#1", "b", 9.5 + SLOW_S) == 9.5 + SLOW_S
     reach.ends("hub#1", "b", waiting, 9.5 + SLOW_S, well=True)
@@ -82,7 +84,7 @@ def test_shares_beside_a_slow_member_are_judged_and_come_in_time() -> None:
     ],
 )
 def test_a_mutation_is_caught_beside_the_fault_that_it_makes_worse(what: str, story: solo.Story) -> None:
-    rule, plant = MUTATIONS[what]
+    rule, plant = mutations.MUTATIONS[what]
 
     async def settled_first(world: World) -> None:
         await solo.settled(world)
@@ -94,12 +96,29 @@ def test_a_mutation_is_caught_beside_the_fault_that_it_makes_worse(what: str, st
     assert rule in caught.value.rules, caught.value.breaches[:5]
 
 
+def test_a_hub_that_gives_copies_to_a_member_it_has_lost_is_caught_at_its_decision() -> None:
+    async def growth_meanwhile(world: World) -> None:
+        await solo.settled(world)
+        async with solo.happening(world, "member-down-long"):
+            await asyncio.sleep(2 * SILENT_S)
+            await script.perform(solo.service("late", 12), world.host)
+            await asyncio.sleep(SILENT_S)
+
+    course = running.Course(solo.BEGINNING, story=growth_meanwhile)
+    overlooked = mutations.overlooks(Reason.CLUSTER_UNHEALTHY, Reason.CLUSTER_STALE)
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(solo.world(), mutations.instead(filters, "refusal", overlooked), course)
+
+    assert any(text.endswith("it has not been heard for long") for text in caught.value.breaches)
+    running.simulate(solo.world(), course=course)
+
+
 @pytest.mark.parametrize(
     "what",
     ["a cordon keeps nobody away", "a policy's choice of clusters is not looked at", "every cluster runs all shards"],
 )
 def test_what_is_placed_or_made_where_it_must_not_be_is_caught(what: str) -> None:
-    rule, plant = MUTATIONS[what]
+    rule, plant = mutations.MUTATIONS[what]
     with pytest.raises(running.Broken) as caught:
         running.simulate(lifetimes.WORLD, plant, running.Course(lifetimes.write()))
 
