@@ -168,6 +168,8 @@ class Gathering:
                 continue
             slice_seen = seen.get(cluster)
             if slice_seen is not None and not slice_seen.ours(self.state.options.fleet):
+                if record is None or cluster not in record.clusters:
+                    continue  # it is in nobody's way
                 refusals.append(
                     Refusal(
                         cluster,

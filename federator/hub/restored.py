@@ -74,26 +74,33 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
     lost = any(_seq(seen[cluster]) > (record.seq if record is not None else -1) for cluster in later)
     have: list[Share] = []
     for cluster, share in sorted(decided.items()):
-        # What is heard to be gone was moved by a decision that the host has lost.
-        if cluster not in later and not (lost and cluster not in seen and _heard(state, cluster)):
+        # What is heard to be gone was moved by a decision that the host has lost. Where a foreign object of that name
+        # stands it was never there.
+        gone = lost and cluster not in seen and _heard_empty(state, workload.key, cluster)
+        if cluster not in later and not gone:
             have.append(share)
     wanted = max(record.facts.wanted if record is not None else 0, workload.ask.count if workload.ask else 0)
-    for cluster in sorted(later):
-        claimed = _within(_share_of(seen[cluster], decided.get(cluster)), have, wanted)
+    claims = {cluster: _share_of(seen[cluster], decided.get(cluster)) for cluster in sorted(later)}
+    # What the host has decided, too, is theirs before any of them is given more.
+    due = {cluster: min(claims[cluster].count, decided[cluster].count) for cluster in later & decided.keys()}
+    for cluster, claim in claims.items():
+        due.pop(cluster, None)
+        claimed = _within(claim, have, wanted, sum(due.values()))
         if claimed.count > 0:
             have.append(claimed)
     return tuple(sorted(have, key=lambda share: share.cluster))
 
 
-def _within(claimed: Share, have: list[Share], wanted: int) -> Share:
-    """As much of a claim as nobody else has."""
+def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
+    """As much of a claim as nobody else has. `due`: copies that are others' before they are claimed; shards have
+    numbers, and nobody claims another's."""
     if claimed.ranges:
         taken = shards.normal([one for share in have for one in share.ranges])
         universe = ((0, wanted - 1),) if wanted > 0 else ()
         mine = shards.minus(shards.intersect(shards.normal(claimed.ranges), universe), taken)
         kept = claimed.ranges if shards.normal(claimed.ranges) == mine else mine
         return replace(claimed, ranges=kept, count=shards.size(kept))
-    left = max(wanted - sum(share.count for share in have), 0)
+    left = max(wanted - due - sum(share.count for share in have), 0)
     return replace(claimed, count=min(claimed.count, left), slots=min(claimed.slots, left))
 
 
@@ -118,9 +125,9 @@ def _seq(seen: SliceSeen) -> int:
     return seen.mark.seq if seen.mark is not None else 0
 
 
-def _heard(state: HubState, cluster: str) -> bool:
+def _heard_empty(state: HubState, key: WorkloadKey, cluster: str) -> bool:
     member = state.members.get(cluster)
-    return member is not None and member.heard
+    return member is not None and member.knows(key.kind) and member.slice_of(key) is None
 
 
 def _share_of(seen: SliceSeen, decided: Share | None) -> Share:

@@ -186,6 +186,43 @@ def test_a_restored_host_keeps_what_runs_where_it_runs_and_can_change_it_again()
     play(scenario)
 
 
+def test_a_restored_host_that_wants_less_takes_from_no_cluster_what_it_had_decided_itself() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        saved, shares = await backup(world), await world.shares("feed", "web")
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await asyncio.sleep(5)
+        await world.settle()
+        await restore(world, saved, {"web": {"replicas": 6}})
+        await asyncio.sleep(10)
+        await world.settle()
+
+        assert await world.shares("feed", "web") == shares
+
+    play(scenario)
+
+
+def test_a_share_that_a_foreign_object_kept_from_being_made_is_not_taken_for_one_that_was_moved() -> None:
+    async def scenario(world: World) -> None:
+        foreign = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
+        await world.member("a").create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), foreign)
+        body = {"apiVersion": "pinterest.com/v1beta1", "kind": PSVC, "metadata": {"name": "web", "namespace": "feed"}}
+        await world.member("a").create(kinds.KINDS[PSVC].ref("feed", "web"), {**body, "spec": service(1)})
+        await world.create(PSVC, "feed", "web", service(6))
+        await asyncio.sleep(10)
+        saved, shares = await backup(world), await world.shares("feed", "web")
+        assert shares["a"]
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
+        await asyncio.sleep(10)
+        await restore(world, saved, {"web": {"replicas": 6}})
+        await asyncio.sleep(30)
+
+        assert (await world.shares("feed", "web"))["a"] == shares["a"]
+
+    play(scenario)
+
+
 def test_a_slice_of_a_decision_that_the_host_has_lost_is_not_removed_but_taken_for_what_was_decided() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6, placement={"clusters": {"names": ["a"]}}))

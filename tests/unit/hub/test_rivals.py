@@ -141,6 +141,22 @@ def test_a_foreign_object_is_told_for_its_cluster_in_the_status() -> None:
     play(scenario)
 
 
+def test_a_foreign_object_where_nothing_has_to_come_is_in_nobodys_way() -> None:
+    async def scenario(world: World) -> None:
+        client = world.member("a")
+        await client.create(namespace("feed"), {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}})
+        ref = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "web", PSVC)
+        foreign = {"apiVersion": ref.api_version, "kind": PSVC, "metadata": {"name": "web", "namespace": "feed"}}
+        await client.create(ref, {**foreign, "spec": service(1)})
+        await world.create(PSVC, "feed", "web", service(9, placement={"clusters": {"exclude": ["a"]}}))
+        await world.settle()
+        applied = await world.condition(PSVC, "feed", "web", "Applied")
+
+        assert (applied["status"], applied["reason"]) == ("True", "Applied")
+
+    play(scenario)
+
+
 def test_a_namespace_that_ends_in_a_member_is_waited_for_and_told() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
