@@ -1,11 +1,13 @@
 """15: a member that was heard a moment ago is not called unreachable: a blip flips nothing.
 
-What counts as heard is what the process itself heard: an answer of an API server to its probe. A new life
-counts from its birth, because it has nothing older to judge by.
+What counts as heard is what the process itself heard: an answer of an API server to its probe, once it has read who
+that is. A new life counts from its birth, because it has nothing older to judge by.
 """
 
 import asyncio
 from http import HTTPStatus
+
+import msgspec
 
 from federator.embedded.faults.requests import CannedResponse
 from federator.kube.clock import Clock
@@ -16,6 +18,7 @@ from tests.simulation.reach import Reach
 PATIENCE_S = 30.0
 """The product waits forty seconds from the last good probe; probes are ten seconds apart."""
 PROBE = "/readyz"
+IDENTITY = "/api/v1/namespaces/kube-system"
 _BODY_MAX = 1 << 20
 WELL = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE})
 """Refusals that a server gives when all is well."""
@@ -30,14 +33,23 @@ class Patience:
         self.heard_s: dict[tuple[str, str], float] = {}
         """(life, member) -> when it was last heard."""
         self.born_s: dict[str, float] = {}
+        self._met: set[tuple[str, str]] = set()
         self._probes_s: dict[tuple[str, str], list[float]] = {}
 
     def born(self, life: str, now_s: float) -> None:
         """A life begins."""
         self.born_s[life] = now_s
 
+    def met(self, life: str, cluster: str, now_s: float) -> None:
+        """A life read who a member is; from the first time on it hears that member."""
+        if (life, cluster) not in self._met:
+            self._met.add((life, cluster))
+            self.heard(life, cluster, now_s)
+
     def heard(self, life: str, cluster: str, now_s: float) -> None:
         """A good probe was answered."""
+        if (life, cluster) not in self._met:
+            return
         self.heard_s[life, cluster] = now_s
         self._probes_s.setdefault((life, cluster), []).append(now_s)
 
@@ -64,6 +76,14 @@ def _ready(obj: Obj) -> dict[str, str]:
     return next((one for one in found if one["type"] == "Ready"), {})
 
 
+def _names_somebody(body: bytes) -> bool:
+    """A whole answer to the question who that is."""
+    try:
+        return bool(msgspec.json.decode(body)["metadata"]["uid"])
+    except (msgspec.DecodeError, LookupError, TypeError):
+        return False
+
+
 class Hearing:
     """The topmost transport of a process: tells `patience` of good probes, `reach` how everything is answered."""
 
@@ -80,12 +100,15 @@ class Hearing:
     async def request(self, request: Request) -> Response:
         """The inner answer."""
         response = await self._answer(request)
-        if request.path != PROBE or response.status != 200:
+        if request.path not in (PROBE, IDENTITY) or response.status != 200:
             return response
         body = await response.read(_BODY_MAX)
         await response.close()
-        if body.strip() == b"ok":
-            self._patience.heard(self._life, self._cluster, self._clock.monotonic())
+        now_s = self._clock.monotonic()
+        if request.path == IDENTITY and _names_somebody(body):
+            self._patience.met(self._life, self._cluster, now_s)
+        elif request.path == PROBE and body.strip() == b"ok":
+            self._patience.heard(self._life, self._cluster, now_s)
         return CannedResponse(response.status, body, response.headers)
 
     async def _answer(self, request: Request) -> Response:
