@@ -138,7 +138,7 @@ class Dispatching:
     def _action(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> Action | None:
         """What is next in this member. A slice that is not there yet is made whatever the others hold."""
         share = record.share_of(member.name)
-        if seen is None and share is not None and share.count > 0:
+        if seen is None and share is not None and share.count > 0 and member.knows(workload.key.kind):
             return Action(member.name, Do.CREATE, count=share.count)
         return self.plan(workload, record).get(member.name)
 

@@ -216,10 +216,10 @@ def _divided_by_clusters(original: Method) -> Method:
 def _old_clusters(original: Method) -> Method:
     first: dict[str, Record] = {}
 
-    def plan(self: Dispatching, workload: Any, record: Record) -> Any:
-        return original(self, workload, first.setdefault(record.workload_uid, record))
+    def action(self: Dispatching, member: Member, workload: Any, record: Record, seen: Any) -> Any:
+        return original(self, member, workload, first.setdefault(record.workload_uid, record), seen)
 
-    return plan
+    return action
 
 
 def _lets_go_at_once(original: Method) -> Method:
@@ -354,7 +354,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         "20 total functions",
         instead(spread, "divide", _divided_by_clusters),
     ),
-    "slices follow the clusters of an old decision": ("10 settles", instead(Dispatching, "plan", _old_clusters)),
+    "slices follow the clusters of an old decision": ("10 settles", instead(Dispatching, "_action", _old_clusters)),
     "a finalizer is dropped early": ("8 tombstones last", instead(Burying, "_empty", _lets_go_at_once)),
     "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
     "a status forgets a member that is not heard": (
