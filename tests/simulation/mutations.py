@@ -216,7 +216,7 @@ def _divided_by_clusters(original: Method) -> Method:
 def _old_clusters(original: Method) -> Method:
     first: dict[str, Record] = {}
 
-    def action(self: Dispatching, member: Member, workload: Any, record: Record, seen: Any) -> Any:
+    def action(self: Dispatching, member: Any, workload: Any, record: Record, seen: Any) -> Any:
         return original(self, member, workload, first.setdefault(record.workload_uid, record), seen)
 
     return action
