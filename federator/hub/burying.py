@@ -12,6 +12,7 @@ from collections import Counter
 from federator.api import kinds
 from federator.hub import records
 from federator.hub.budget import DeletionBudget
+from federator.hub.emptiness import Emptiness
 from federator.hub.events import Events
 from federator.hub.forgetting import Forgetting
 from federator.hub.records import Record
@@ -49,6 +50,7 @@ class Burying:
         self.forgetting = forgetting
         self.clock = clock
         self.budget = DeletionBudget(floor=state.options.deletions_floor, permille=state.options.deletions_permille)
+        self._emptiness = Emptiness(state)
         self._paid: set[str] = set()
         """Uids of decisions whose slices the budget has let go."""
         self._waiting: set[tuple[str, str]] = set()
@@ -97,6 +99,8 @@ class Burying:
         if blocked := await self._give_up(record, blocked):
             await self._say_blocked(name, record, blocked)
             return Revisit(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
+        if unproven := await self._emptiness.unproven(record):
+            return self._recheck(name, f"it is not proven that {', '.join(unproven)} hold nothing")
         await self._let_go(name, record)
         return None
 
@@ -150,6 +154,7 @@ class Burying:
             if not member.knows(record.key.kind) or member.applier is None:
                 continue
             busy = True
+            self._emptiness.seen(record, seen.cluster)
             if not member.claimed:
                 self.state.signals.claim(member.name)
                 continue
@@ -223,6 +228,7 @@ class Burying:
 
     def _gone(self, name: tuple[str, str], record: Record) -> None:
         self._paid.discard(record.uid)
+        self._emptiness.forget(record.uid)
         self._rechecks.pop(name, None)
         self._count_waiting(name, waits=False)
         self.state.drop_record(*name, record.uid)

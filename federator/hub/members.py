@@ -105,14 +105,17 @@ class Member:
 
     @property
     def heard(self) -> bool:
-        """What is in the stores may be taken as the present state. A double's store shows another member's slices:
-        they are never its own, neither to be counted nor to be removed. Those of another host's member neither."""
+        """The stores may be taken for its present state. Slices of a double, or of another host, are never its own."""
         return self.link.trusted and self.synced and not self.duplicate_of and not self.other_host
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
         now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed."""
         return self.heard and kind in self.stores and any(api.partition(".")[0] == kind for api in self.apis)
+
+    def lacks(self, key: WorkloadKey) -> bool:
+        """Whether it holds no slice of this workload, by stores that its last probe shows to be of now."""
+        return self.link.link is links.Link.LIVE and self.knows(key.kind) and self.slice_of(key) is None
 
     @property
     def claim_known(self) -> bool:

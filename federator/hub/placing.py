@@ -191,9 +191,7 @@ class Placing:
         return tuple(
             cluster
             for cluster in sorted(record.facts.leaving)
-            if (member := self.state.members.get(cluster)) is not None
-            and member.knows(record.key.kind)
-            and member.slice_of(record.key) is None
+            if (member := self.state.members.get(cluster)) is not None and member.lacks(record.key)
         )
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
@@ -334,9 +332,7 @@ class Placing:
         return tuple(
             cluster
             for cluster in sorted(record.clusters - staying)
-            if (member := self.state.members.get(cluster)) is None
-            or not member.knows(decision.key.kind)
-            or member.slice_of(decision.key) is not None
+            if (member := self.state.members.get(cluster)) is None or not member.lacks(decision.key)
         )
 
     def _causes(self, item: Due) -> tuple[str, ...]:

@@ -9,9 +9,11 @@ from http import HTTPStatus
 
 import msgspec
 
+from federator.api import kinds
 from federator.embedded.faults.requests import CannedResponse
 from federator.kube.clock import Clock
 from federator.kube.transport import RefreshesCredentials, Request, Response, Transport
+from tests.simulation.conduct import resource_of
 from tests.simulation.invariants import Obj, Step
 from tests.simulation.reach import Reach
 
@@ -20,6 +22,7 @@ PATIENCE_S = 30.0
 PROBE = "/readyz"
 IDENTITY = "/api/v1/namespaces/kube-system"
 _BODY_MAX = 1 << 20
+_SLICES = frozenset(kind.plural for kind in kinds.WORKLOADS.values())
 WELL = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE})
 """Refusals that a server gives when all is well."""
 
@@ -84,6 +87,12 @@ def _names_somebody(body: bytes) -> bool:
         return False
 
 
+def _unserved(request: Request) -> bool:
+    """Whether a refusal of this request may mean that a kind is not served (F48): slices are asked for by name only
+    where they were seen."""
+    return request.method != "DELETE" and resource_of(request.path)[0] in _SLICES
+
+
 class Hearing:
     """The topmost transport of a process: tells `patience` of good probes, `reach` how everything is answered."""
 
@@ -118,7 +127,7 @@ class Hearing:
         number, well = self._reach.asks(self._life, self._cluster, self._clock.monotonic()), False
         try:
             response = await self._inner.request(request)
-            well = response.status < HTTPStatus.BAD_REQUEST or response.status in WELL
+            well = response.status < HTTPStatus.BAD_REQUEST or (response.status in WELL and not _unserved(request))
         except asyncio.CancelledError:
             well = True  # it ended because its process did, or because it took too long, which is seen all the same
             raise

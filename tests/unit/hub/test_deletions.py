@@ -253,3 +253,46 @@ def test_a_slice_whose_watch_tells_nothing_is_deleted_less_and_less_often() -> N
         assert await world.decisions() == []
 
     play(scenario)
+
+
+def test_a_member_whose_watch_fell_silent_before_its_slice_was_made_is_asked_before_the_decision_goes() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        hub = world.federation.hub
+        unseen = hub.state.members["b"]
+        (key,) = hub.state.workloads
+        unseen.own_writes.pop(key, None)
+        unseen.stores[PSVC].drop((key.namespace, key.name))  # an earlier leader made it, and nothing came of it here
+        hub.state.holders[key] = tuple(name for name in hub.state.holders[key] if name != "b")
+        await world.delete(PSVC, "feed", "web")
+        await asyncio.sleep(30)
+
+        assert await slices(world) == 0
+        assert await world.decisions() == []
+
+    play(scenario)
+
+
+def test_a_decision_stays_while_a_member_that_was_never_seen_to_hold_anything_fails_its_probes() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        hub = world.federation.hub
+        (key,) = hub.state.workloads
+        hub.state.members["b"].own_writes.pop(key, None)
+        hub.state.members["b"].stores[PSVC].drop((key.namespace, key.name))
+        hub.state.holders[key] = tuple(name for name in hub.state.holders[key] if name != "b")
+        world.cut.add(("hub", "b"))
+        await asyncio.sleep(15)
+        await world.delete(PSVC, "feed", "web")
+        await asyncio.sleep(60)
+        assert len(await world.decisions()) == 1
+        assert await world.get(PSVC, "feed", "web", at="b") is not None
+
+        world.cut.clear()
+        await asyncio.sleep(60)
+        assert await slices(world) == 0
+        assert await world.decisions() == []
+
+    play(scenario)
