@@ -15,8 +15,6 @@ Body = dict[str, Any]
 PREFIX = "embedded.federator/"
 PER_MILLE = 350
 """Of all workloads made, so many are odd."""
-PLAIN = 100
-"""The first so many seeds, those of `make test`, have none: what odd workloads find is for campaigns."""
 MACHINE_CPU = "20"
 """More than any machine has."""
 
@@ -24,15 +22,14 @@ MACHINE_CPU = "20"
 class Oddities:
     """Makes workloads odd, and remembers what to put right."""
 
-    def __init__(self, seed: int, rng: random.Random) -> None:
+    def __init__(self, rng: random.Random) -> None:
         self._rng = rng
-        self._per_mille = PER_MILLE if seed >= PLAIN else 0
         self._cures: dict[Found, Body] = {}
 
     def made(self, found: Found, body: Body) -> Body:
         """The body of a new object, odd or as it was."""
         self._cures.pop(found, None)
-        odd = self._rng.randrange(1000) < self._per_mille
+        odd = self._rng.randrange(1000) < PER_MILLE
         which = self._rng.choice(sorted(ODDITIES[found[0]]))
         if not odd:
             return body

@@ -103,7 +103,7 @@ class _Author:
         self.policies: set[str] = set()
         self.cordoned: set[str] = set()
         self.image = 1
-        self.odd = oddities.Oddities(parameters.seed, generator(parameters.seed, "oddities"))
+        self.odd = oddities.Oddities(generator(parameters.seed, "oddities"))
 
     def begin(self) -> Iterator[Action]:
         if self.quota_cpu:
