@@ -1,10 +1,11 @@
 """Which shards run where: unfinished shards divided by slots, as few contiguous ranges, nothing moved without need.
 
 A cluster keeps the ranges it has (finished indexes in them never move) while it has slots; what is unassigned goes by
-Webster's method, weighted by slots, to the clusters that have some. Any slot at all means that every shard is assigned.
+Webster's method, weighted by slots, to the clusters that have some: to those that are open to new work, and to others
+(a cordoned one that keeps its slots) only when none is open. Any slot at all means that every shard is assigned.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from federator.model import shards
 from federator.model.shards import Ranges
@@ -12,11 +13,16 @@ from federator.placement import division
 from federator.placement.division import Party
 
 
-def assign(
-    count: int, finished: Ranges, held: Mapping[str, Ranges], slots: Mapping[str, int], order: Mapping[str, int]
+def assign(  # noqa: PLR0917 what a division of shards is about
+    count: int,
+    finished: Ranges,
+    held: Mapping[str, Ranges],
+    slots: Mapping[str, int],
+    order: Mapping[str, int],
+    closed: Collection[str] = (),
 ) -> dict[str, Ranges]:
     """The ranges of every cluster that has any. `held` are the ranges of the clusters that stay, `slots` what each may
-    run at once; `order` breaks ties."""
+    run at once, `closed` those that take no new work; `order` breaks ties."""
     every: Ranges = ((0, count - 1),) if count > 0 else ()
     unfinished = shards.minus(every, finished)
     kept: dict[str, Ranges] = {}
@@ -28,17 +34,13 @@ def assign(
         kept[name] = mine
         taken = shards.union(taken, mine)
     loose = shards.minus(unfinished, taken)
-    parties = [
-        Party(
-            name,
-            slots[name],
-            count,
-            seats=shards.size(shards.intersect(kept.get(name, ()), unfinished)),
-            order=order.get(name, 0),
-        )
-        for name in sorted(slots)
-        if slots[name] > 0
-    ]
+    working = [name for name in sorted(slots) if slots[name] > 0]
+    full = frozenset(closed) if any(name not in closed for name in working) else frozenset()
+    parties = []
+    for name in working:
+        seats = shards.size(shards.intersect(kept.get(name, ()), unfinished))
+        most = seats if name in full else count
+        parties.append(Party(name, slots[name], most, seats=seats, order=order.get(name, 0)))
     if parties:
         before = {party.name: party.seats for party in parties}
         division.divide(parties, shards.size(unfinished))

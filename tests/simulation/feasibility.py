@@ -90,8 +90,9 @@ class Feasibility:
         if known is None or known.better_known or (before is not None and before.shares == facts.shares):
             return
         self.judged += 1
+        open_to_shards = any(not list(_closed(one.cluster, known, facts, grows=True)) for one in facts.shares)
         for share in facts.shares:
-            grows = _grows(share, before, facts.unit)
+            grows = _grows(share, before, facts.unit, shards_count=open_to_shards)
             for why in _closed(share.cluster, known, facts, grows=grows):
                 yield f"{self.name}: {step.name}: {share.cluster} is given {share.count}, and {why}"
             if grows:
@@ -144,13 +145,14 @@ class Feasibility:
         return found
 
 
-def _grows(share: Share, before: DecisionFacts | None, unit: Unit) -> bool:
-    """Whether the cluster is given more than by the decision before."""
+def _grows(share: Share, before: DecisionFacts | None, unit: Unit, *, shards_count: bool) -> bool:
+    """Whether the cluster is given more than by the decision before. Of a job set that is more slots, or more shards
+    for the slots it has: `shards_count` unless nobody else could work through them."""
     had = next((one for one in before.shares if one.cluster == share.cluster), None) if before is not None else None
     if had is None:
         return True
     if unit is Unit.SHARDS:
-        return share.slots > had.slots or bool(shards.minus(share.ranges, had.ranges))
+        return share.slots > had.slots or (shards_count and bool(shards.minus(share.ranges, had.ranges)))
     return share.count > had.count
 
 

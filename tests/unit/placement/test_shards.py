@@ -32,6 +32,20 @@ def test_without_any_slot_every_shard_is_missing() -> None:
     assert (split(decision), decision.shortfall, decision.reason) == ({}, 100, Reason.INSUFFICIENT_CAPACITY)
 
 
+def test_a_cordoned_cluster_works_through_its_own_shards_while_another_is_open() -> None:
+    first = decide(jobs(100, 20), two(a=10, b=10), seq=3)
+    cordoned = fleet(cluster("a", 20, cordoned=True), cluster("b", 20))
+    then = decide(jobs(160, 40), cordoned, holdings(first.shares), seq=9)
+    assert split(then) == {"a": ("0-49", 10), "b": ("50-159", 20)}
+
+
+def test_shards_that_only_a_cordoned_cluster_has_slots_for_run_there() -> None:
+    first = decide(jobs(100, 20), two(a=10, b=10), seq=3)
+    alone = fleet(cluster("a", 20, cordoned=True))
+    then = decide(jobs(100, 20), alone, holdings(first.shares), seq=9)
+    assert split(then) == {"a": ("0-99", 10)}
+
+
 def test_asking_again_moves_nothing() -> None:
     snapshot = two()
     first = decide(jobs(100, 20), snapshot, seq=3)
