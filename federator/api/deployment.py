@@ -76,9 +76,9 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
 
 def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     mark = verbs.mark_of_annotation(obj)
-    status = raw.mapping(obj, "status")
+    meta, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "status")
     told = _told(obj)
-    reason, message = _native_trouble(obj)
+    reason, message = _native_trouble(obj) if "conditions" in status else ("", "")
     unschedulable, since_s = 0, 0.0
     if told:  # hardly ever, and this is read of every event
         # A new seq makes no new generation here, so the member says of which seq it speaks.
@@ -91,8 +91,8 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
         cluster=cluster,
         known=known,
         exists=bool(obj),
-        uid=raw.text(obj, "metadata", "uid"),
-        generation=raw.integer(obj, "metadata", "generation"),
+        uid=raw.text(meta, "uid"),
+        generation=raw.integer(meta, "generation"),
         observed_generation=raw.integer(status, "observedGeneration"),
         seq=mark.seq if mark else 0,
         origin_generation=mark.origin_generation if mark else 0,
@@ -104,7 +104,7 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
         message=message,
         unschedulable=unschedulable,
         unschedulable_since_s=since_s,
-        deleting=raw.at(obj, "metadata", "deletionTimestamp") is not None,
+        deleting=meta.get("deletionTimestamp") is not None,
     )
 
 

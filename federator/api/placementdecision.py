@@ -281,7 +281,7 @@ def decision_facts(obj: Obj) -> DecisionFacts:
     quotas = raw.mapping(spec, "quotaGenerations")
     return DecisionFacts(
         name=raw.text(metadata, "name"),
-        uid=shared(raw.text(metadata, "uid")),
+        uid=raw.text(metadata, "uid"),
         resource_version=raw.text(metadata, "resourceVersion"),
         key=names.key(
             raw.text(spec, "workload", "kind"), raw.text(metadata, "namespace"), raw.text(spec, "workload", "name")

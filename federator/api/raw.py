@@ -25,20 +25,23 @@ def at(obj: Any, *path: str) -> Any:
     """The value at the path, None where anything on the way is missing or not an object."""
     for name in path:
         # Nearly everything is a dict or absent, and hot paths pass here: no call is made for those.
-        if not isinstance(obj, dict) and (obj is None or not isinstance(obj, Mapping)):
+        if type(obj) is dict:
+            obj = obj.get(name)
+        elif obj is None or not isinstance(obj, Mapping):
             return None
-        obj = obj.get(name)
+        else:
+            obj = obj.get(name)
     return obj
 
 
 def _is_object(value: Any) -> bool:
     """The check against the abstract class is slow, and nearly everything is a dict or absent."""
-    return isinstance(value, dict) or (value is not None and isinstance(value, Mapping))
+    return type(value) is dict or (value is not None and isinstance(value, Mapping))
 
 
 def mapping(obj: Any, *path: str) -> Obj:
     found = at(obj, *path)
-    return found if _is_object(found) else NO_FIELDS
+    return found if type(found) is dict or _is_object(found) else NO_FIELDS
 
 
 def items(obj: Any, *path: str) -> Sequence[Any]:
@@ -64,7 +67,7 @@ def text(obj: Any, *path: str, default: str = "") -> str:
 def integer(obj: Any, *path: str, default: int = 0) -> int:
     """An integer; `true` is none."""
     found = at(obj, *path)
-    return found if isinstance(found, int) and not isinstance(found, bool) else default
+    return found if type(found) is int else default
 
 
 def figure(obj: Any, *path: str) -> int:
@@ -101,7 +104,10 @@ def present(fields: Obj) -> dict[str, Any]:
 
 def condition(obj: Obj, kind: str) -> Obj:
     """The condition of that type in `.status.conditions`, or an empty object."""
-    return next((entry for entry in objects(obj, "status", "conditions") if entry.get("type") == kind), NO_FIELDS)
+    for entry in items(obj, "status", "conditions"):
+        if _is_object(entry) and entry.get("type") == kind:
+            return entry  # type: ignore[no-any-return]
+    return NO_FIELDS
 
 
 def rfc3339(epoch_s: float) -> str:

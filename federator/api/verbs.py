@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
+import msgspec
+
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.model import names, shards, sharing
@@ -227,7 +229,14 @@ def _mark_of_text(text: str) -> SliceMark | None:
 
 
 def annotation_of_mark(mark: SliceMark) -> str:
-    return json.dumps(encode_mark(mark), sort_keys=True, separators=(",", ":"))
+    block = encode_mark(mark)
+    try:
+        quick = msgspec.json.encode(block, order="sorted")
+    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
+        quick = b""
+    # The slow way escapes what is no ASCII, and slices are compared with what is written in members already.
+    plain = quick.isascii() and b"\x7f" not in quick
+    return quick.decode() if quick and plain else json.dumps(block, sort_keys=True, separators=(",", ":"))
 
 
 def slice_metadata(obj: Obj, mark: SliceMark) -> dict[str, Any]:

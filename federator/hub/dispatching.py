@@ -148,6 +148,12 @@ class Dispatching:
         share = record.share_of(member.name) if record is not None else None
         return self.writer.standing(member, workload, share, seen)
 
+    def is_as_decided(self, member: Member, workload: Workload | None, seen: SliceSeen | None) -> bool:
+        """Whether there is nothing to do about a slice: it is there, stays, and is what it should be."""
+        if workload is None or seen is None or seen.deleting:
+            return False
+        return self.standing(member, workload, seen).current
+
     def _note_hold(self, key: WorkloadKey, cluster: str, waits: bool) -> None:
         held = self.holding.setdefault(key, set())
         (held.add if waits else held.discard)(cluster)

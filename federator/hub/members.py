@@ -16,7 +16,7 @@ from federator.hub import link as links
 from federator.hub.capacityreport import CapacityReport
 from federator.hub.link import Link
 from federator.hub.sameness import Sameness
-from federator.hub.slices import SliceSeen
+from federator.hub.slices import SliceSeen, SliceShape
 from federator.hub.vitals import Vitals
 from federator.kube import client as clients
 from federator.kube import errors
@@ -186,7 +186,9 @@ class Member:
         """The row of an object that our own write has just made; the one of the watch, if that was sooner."""
         meta = obj["metadata"]
         row = self._row(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
-        return row if row is not None and _shows(row, meta) else slices.summarise(kind, self.name, obj)
+        if row is not None and (row.uid, row.resource_version) == (meta.get("uid"), meta.get("resourceVersion")):
+            return row
+        return slices.summarise(kind, self.name, obj)
 
     def note(self, seen: SliceSeen) -> None:
         """Files the answer to our own write, so that nobody waits for the watch to tell us what we did."""
@@ -257,6 +259,7 @@ class Member:
                     kind.plural,
                     store,
                     project=self._projection(kind.kind),
+                    shape=SliceShape,
                     label_selector="" if kind.model is not None else slices.fleet_selector(self.fleet),
                     on_change=self._slice_changed,
                     on_rewind=lambda: self.on_rewind(self),
@@ -302,14 +305,14 @@ class Member:
         ):
             self.report = answered
 
-    def _projection(self, kind: str) -> Callable[[Mapping[str, Any]], SliceSeen]:
-        def project(obj: Mapping[str, Any]) -> SliceSeen:
+    def _projection(self, kind: str) -> Callable[[SliceShape], SliceSeen]:
+        def project(shown: SliceShape) -> SliceSeen:
             if self.own_writes:
-                meta = obj["metadata"]
-                own = self.own_writes.get(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
-                if own is not None and _shows(own, meta):
+                meta = shown.metadata
+                own = self.own_writes.get(WorkloadKey(kind, meta.namespace, meta.name))
+                if own is not None and (own.uid, own.resource_version) == (meta.uid, meta.resourceVersion):
                     return own  # the answer to our own write showed this very state
-            return slices.summarise(kind, self.name, obj)
+            return slices.summarise(kind, self.name, shown.as_object())
 
         return project
 
@@ -389,11 +392,6 @@ class Member:
 
 def slice_store(name: str) -> Store[SliceSeen]:
     return Store(name, version_of=own_version)
-
-
-def _shows(seen: SliceSeen, meta: Mapping[str, Any]) -> bool:
-    """Whether a row was read from this very state of this very object."""
-    return seen.uid == meta.get("uid") and seen.resource_version == meta.get("resourceVersion")
 
 
 def _marked(seen: SliceSeen | None) -> int:

@@ -354,14 +354,11 @@ class HubProcess:
         if (in_s := self.feedback.note(key, seen, member.name)) is not None:
             self.placing.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
+        if not self.state.signals.heeded and seen is not None:
+            return  # nobody works yet: whoever begins to lead looks at everything
         if workload is not None and seen is not None and restored.is_later(self.state, workload, seen):
             self.placing.queue.add(key)
-        if (
-            workload is None
-            or seen is None
-            or seen.deleting
-            or not self.dispatching.standing(member, workload, seen).current
-        ):
+        if not self.dispatching.is_as_decided(member, workload, seen):
             self.state.signals.dispatch(key)
         for record in self.state.records_of(key):
             if seen is None and record.share_of(member.name) is None:

@@ -12,16 +12,52 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+import msgspec
+
 from federator.api import kinds, raw
 from federator.api.verbs import SliceMark, WorkloadVerbs, is_as_written
 from federator.hub import workloads
 from federator.hub.workloads import Workload
 from federator.kube import client as clients
+from federator.kube import decode
 from federator.model import diffs, names, ownedfields, sharing
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
+
+
+class SliceMeta(decode.Meta):
+    """What is read of a slice's metadata, whatever stands in it."""
+
+    generation: Any = None
+    labels: Any = None
+    annotations: Any = None
+    deletionTimestamp: Any = None
+
+
+class SliceShape(msgspec.Struct):
+    """What is decoded of a slice that a member tells of: not who owns which field, a third of the object."""
+
+    metadata: SliceMeta
+    spec: Any = None
+    status: Any = None
+
+    def as_object(self) -> dict[str, Any]:
+        """The same as a decoded object."""
+        meta = self.metadata
+        metadata: dict[str, Any] = {
+            "name": meta.name,
+            "namespace": meta.namespace,
+            "uid": meta.uid,
+            "resourceVersion": meta.resourceVersion,
+            "generation": meta.generation,
+            "labels": meta.labels,
+            "annotations": meta.annotations,
+        }
+        if meta.deletionTimestamp is not None:
+            metadata["deletionTimestamp"] = meta.deletionTimestamp
+        return {"metadata": metadata, "spec": self.spec, "status": self.status}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +98,7 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:
     return SliceSeen(
         cluster=cluster,
         key=names.key(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
-        uid=sharing.text(raw.text(meta, "uid")),
+        uid=raw.text(meta, "uid"),
         resource_version=raw.text(meta, "resourceVersion"),
         mark=mark,
         deleting="deletionTimestamp" in meta,

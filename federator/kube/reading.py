@@ -5,6 +5,7 @@ decoded once, straight into what its projection wants.
 """
 
 from collections.abc import Callable
+from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
@@ -94,7 +95,8 @@ def _given(project: Callable[[Any], T | None] | None) -> Callable[[Any], T | Non
 
 def _identity(meta: decode.Meta) -> Identity:
     version = meta.resourceVersion
-    return Identity((meta.namespace, meta.name), Version(version_number(version), meta.uid), version)
+    key = (intern(meta.namespace), intern(meta.name))
+    return Identity(key, Version(version_number(version), meta.uid), version)
 
 
 def _identity_of(obj: dict[str, Any]) -> Identity:
@@ -105,7 +107,7 @@ def _identity_of(obj: dict[str, Any]) -> Identity:
     uid, version = meta.get("uid", ""), meta.get("resourceVersion", "")
     if not (isinstance(name, str) and isinstance(namespace, str) and isinstance(uid, str) and isinstance(version, str)):
         raise errors.Malformed("This is no object of Kubernetes: its metadata holds something else than texts.")
-    return Identity((namespace, name), Version(version_number(version), uid), version)
+    return Identity((intern(namespace), intern(name)), Version(version_number(version), uid), version)
 
 
 def bookmark_version(obj: Any) -> str:

@@ -16,7 +16,7 @@ from federator.api.verbs import SliceMark
 from federator.embedded.federation import ensure
 from federator.embedded.server import EmbeddedCluster
 from federator.hub import slices
-from federator.hub.slices import SliceSeen
+from federator.hub.slices import SliceSeen, SliceShape
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.kube.reflector import Reflector
@@ -106,12 +106,12 @@ async def _ingested(stream: list[bytes], data: bytes) -> float:
     left = len(stream)
     done = asyncio.Event()
 
-    def project(obj: Mapping[str, object]) -> SliceSeen:
+    def project(shown: SliceShape) -> SliceSeen:
         nonlocal left
         left -= 1
         if not left:
             done.set()
-        return slices.summarise("Deployment", "m", obj)
+        return slices.summarise("Deployment", "m", shown.as_object())
 
     reflector = Reflector(
         Client(Played(data), "m"),
@@ -119,6 +119,7 @@ async def _ingested(stream: list[bytes], data: bytes) -> float:
         "deployments",
         store,
         project=project,
+        shape=SliceShape,
         clock=RealClock(),
         rng=random.Random(1),
     )

@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from federator.api import deployment, kinds, pinterestjobset, raw, verbs
@@ -185,6 +185,15 @@ def test_a_mark_comes_back_as_it_was_written(mark: SliceMark) -> None:
     assert verbs.decode_mark(verbs.encode_mark(mark)) == mark
     text = verbs.annotation_of_mark(mark)
     assert verbs.mark_of_annotation({"metadata": {"annotations": {names.SLICE_ANNOTATION: text}}}) == mark
+
+
+@given(MARKS)
+@example(SliceMark('\x00\x1f\x7f"\\/', "u", 3, "east", 1))
+@example(SliceMark("\ud800", "u", 3, "east", 10**30))
+def test_a_mark_is_spelled_in_ascii_and_in_one_way_whatever_it_says(mark: SliceMark) -> None:
+    text = verbs.annotation_of_mark(mark)
+
+    assert text == json.dumps(verbs.encode_mark(mark), sort_keys=True, separators=(",", ":"))
 
 
 @pytest.mark.parametrize("text", ["", "3-1", "1,1", "5,3", "a", "0-", "-1", "0-3,2-5"])
