@@ -199,6 +199,8 @@ class Line:
                             group.create_task(reflecting, name=f"reflect {member.name}"),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
                         ]
+                    if wanted and member.connection_facts() != wanted:
+                        break  # kinds that are served anew are listed now, and not after the next probe
                     if member.link.link is Link.REFUSED or (member.vitals.auth_trouble and await self._renewed()):
                         break
                     if await self._estranged():

@@ -58,7 +58,9 @@ def unready(hub: HubProcess) -> list[str]:
 
 
 def going(host: EmbeddedCluster) -> list[str]:
-    """Decisions whose workload is gone and whose slices are not: once faults are over, none."""
+    """Decisions whose workload is gone: once faults are over they go too, sooner or later."""
     decisions = host.store.items(host.registry.get("federation.pinterest.com", "placementdecisions"))
-    left = [found.key for found in decisions if "deletionTimestamp" in found.obj["metadata"]]
+    stores = [host.store.items(host.registry.get(kind.group, kind.plural)) for kind in kinds.WORKLOADS.values()]
+    live = {found.obj["metadata"]["uid"] for store in stores for found in store}
+    left = [found.key for found in decisions if found.obj["spec"]["workload"]["uid"] not in live]
     return [f"the deletion of decision {'/'.join(key)} is not over" for key in left]

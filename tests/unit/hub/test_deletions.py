@@ -3,15 +3,12 @@
 import asyncio
 from typing import Any
 
-import msgspec
-
 from federator.cli import joining
 from federator.hub.budget import DeletionBudget
 from federator.hub.options import HubOptions
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
-DISCOVERY = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
 
 
 async def slices(world: World) -> int:
@@ -150,23 +147,13 @@ def test_what_was_given_up_is_removed_before_a_workload_of_the_same_name_runs_th
     play(scenario)
 
 
-async def no_longer_served(world: World, cluster: str, plural: str) -> None:
-    """The member's API server answers for a kind as if it had no such definition; its objects stay."""
-    found = msgspec.json.decode(await world.member(cluster).raw("GET", "/apis", headers=DISCOVERY))
-    for group in found["items"]:
-        for version in group["versions"]:
-            version["resources"] = [one for one in version["resources"] if one["resource"] != plural]
-    world.canned["hub", cluster, "/apis"] = (200, msgspec.json.encode(found))
-    world.canned["hub", cluster, f"/{plural}"] = (404, b"404 page not found\n")
-
-
 def test_a_deletion_waits_for_a_cluster_that_does_not_serve_the_kind_for_a_while() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
         await world.federation.kill("hub")
         await world.delete(PSVC, "feed", "web")
-        await no_longer_served(world, "b", "pinterestservices")
+        await world.serve_no_longer("b", "pinterestservices")
         world.federation.start_hub()
         await asyncio.sleep(120)
         (decision,) = await world.decisions()
@@ -186,7 +173,7 @@ def test_a_deletion_waits_for_a_cluster_that_does_not_serve_the_kind_for_a_while
 def test_what_was_given_up_is_remembered_until_the_kind_is_served_again() -> None:
     async def scenario(world: World) -> None:
         await blocked_deletion(world)
-        await no_longer_served(world, "b", "pinterestservices")
+        await world.serve_no_longer("b", "pinterestservices")
         await joining.forget(world.host, "b")
         await asyncio.sleep(30)
         await world.federation.kill("hub")

@@ -128,3 +128,22 @@ def test_a_version_that_could_not_be_read_is_asked_for_again_with_the_next_probe
         assert (await status_of(world, "b"))["version"] == version
 
     play(scenario)
+
+
+def test_a_kind_that_is_served_anew_is_used_as_soon_as_discovery_tells() -> None:
+    async def scenario(world: World) -> None:
+        await world.serve_no_longer("b", "pinterestservices")
+        await asyncio.sleep(70)
+        only_b = service(2) | {"placement": {"clusters": {"names": ["b"]}}}
+        await world.create("PinterestService", "feed", "web", only_b)
+        await asyncio.sleep(5)
+        world.canned.clear()
+        while (
+            "PinterestService.pinterest.com" not in (await world.get("MemberCluster", "", "b") or {})["status"]["apis"]
+        ):
+            assert await world.get("PinterestService", "feed", "web", at="b") is None
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(1)
+        assert await world.get("PinterestService", "feed", "web", at="b") is not None
+
+    play(scenario)

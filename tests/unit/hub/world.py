@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from federator.api import kinds
 from federator.embedded import virtualtime
 from federator.embedded.federation import Federation
@@ -19,6 +21,7 @@ from federator.model.steps import ObjectRef
 
 EPOCH_S = 1_790_000_000.0
 UNAUTHORIZED = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}'
+DISCOVERY = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
 
@@ -113,6 +116,16 @@ class World:
             wrap=lambda process, cluster, inner: Tap(self, process, cluster, inner),
         )
         self.host = Client(self.federation.host.transport(), "host", field_manager="kubectl")
+
+    async def serve_no_longer(self, cluster: str, plural: str) -> None:
+        """Until `canned` is cleared the hub finds a kind in a member as if there were no such definition; its objects
+        stay."""
+        found = msgspec.json.decode(await self.member(cluster).raw("GET", "/apis", headers=DISCOVERY))
+        for group in found["items"]:
+            for version in group["versions"]:
+                version["resources"] = [one for one in version["resources"] if one["resource"] != plural]
+        self.canned["hub", cluster, "/apis"] = (200, msgspec.json.encode(found))
+        self.canned["hub", cluster, f"/{plural}"] = (404, b"404 page not found\n")
 
     def member(self, name: str) -> Client:
         return Client(self.federation.members[name].transport(), name, field_manager="kubectl")
