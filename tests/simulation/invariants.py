@@ -5,6 +5,7 @@ for every breach and never touch the world. Rules that hold of requests live in 
 `rest`.
 """
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -247,7 +248,11 @@ def _named(obj: Obj) -> set[str]:
 
 
 def minimal_movement(step: Step) -> Iterator[str]:
-    """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted."""
+    """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted.
+
+    A host that was restored has a decision that is older than the slices: then a cluster can lose no more copies than
+    it holds.
+    """
     if not is_decision(step) or not step.same or step.old is None:
         return
     old, new = decision_facts(step.old), decision_facts(step.obj)
@@ -258,8 +263,18 @@ def minimal_movement(step: Step) -> Iterator[str]:
     staying = {share.cluster: share.count for share in new.shares}
     for share in old.shares:
         now = staying.get(share.cluster, 0 if new.inputs_hash == old.inputs_hash else share.count)
-        if now < share.count:
+        if now < min(share.count, _held(step, old, share.cluster)):
             yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.wanted} are wanted"
+
+
+def _held(step: Step, facts: DecisionFacts, cluster: str) -> float:
+    """Copies that a cluster's slice of a later decision than this one asks for; no bound where there is none."""
+    verbs = kinds.verbs_of(facts.key.kind)
+    for obj in step.all_of(facts.key.kind, cluster) if cluster in step.clusters else ():
+        mark = verbs.read_mark(obj)
+        if mark is not None and mark.workload_uid == facts.workload_uid and mark.seq > facts.seq:
+            return verbs.count(obj)
+    return math.inf
 
 
 Rule = Callable[[Step], Iterator[str]]
