@@ -115,6 +115,7 @@ class Dispatching:
         seen = member.slice_of(key)
         if seen is not None and self._is_this(seen, workload) and not self.standing(member, workload, seen).known:
             await self.writer.verify(member, workload, record, seen)
+            self.state.signals.fold(key)  # a status that was written meanwhile could not say that it had come
         action = self._action(member, workload, record, seen)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
         self._note_hold(key, member.name, waits)

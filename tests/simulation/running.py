@@ -27,8 +27,8 @@ from tests.simulation.world import Between, Stoppable, World
 
 HEAL_S = 120.0
 """After the last fault everything settles within this many virtual seconds."""
-DEBOUNCE_S = 45.0
-"""Figures that are not urgent are written up to half a minute after they moved."""
+DEBOUNCE_S = 75.0
+"""Figures that are not urgent are written half a minute after they moved at most, and copied as much later."""
 QUIET_S = 60.0
 TAIL = 60
 """Lines of the story that a failure shows."""
