@@ -232,7 +232,7 @@ def _lets_go_at_once(original: Method) -> Method:
 def _overwrites(original: Method) -> Method:
     async def apply(self: Applier, step: Any, key: Any = None) -> Outcome:
         outcome: Outcome = await original(self, step, key)
-        if not isinstance(outcome.error, errors.Conflict) or not isinstance(step, Patch) or step.subresource:
+        if not isinstance(outcome.error, errors.Conflict) or not isinstance(step, Patch):
             return outcome
         ours = await self.client.get(step.ref)
         meta = ours["metadata"]
