@@ -107,10 +107,10 @@ def _without_memory_of_what_is_held(hub: HubProcess) -> None:
 
 
 def _with_a_bug_in_a_turn(hub: HubProcess) -> None:
-    def broken(*_: object) -> bool:
+    async def broken(*_: object) -> None:
         raise ZeroDivisionError("planted")
 
-    hub.gathering.fold = broken  # type: ignore[method-assign,assignment]
+    hub.dispatching.turn = broken  # type: ignore[method-assign]
 
 
 def _hasty(process: str, cluster: str, inner: Transport) -> Transport:
