@@ -19,6 +19,7 @@ from federator.hub import burying, process
 from federator.hub import link as links
 from federator.hub.burying import Burying
 from federator.hub.dispatching import Dispatching
+from federator.hub.emptiness import Emptiness
 from federator.hub.gathering import Gathering
 from federator.hub.link import Link, Sign
 from federator.hub.placing import Due, Placing
@@ -229,6 +230,13 @@ def _lets_go_at_once(original: Method) -> Method:
     return empty
 
 
+def _asks_nobody(original: Method) -> Method:
+    async def unproven(self: Emptiness, record: Record) -> tuple[str, ...]:
+        return ()
+
+    return unproven
+
+
 def _overwrites(original: Method) -> Method:
     async def apply(self: Applier, step: Any, key: Any = None) -> Outcome:
         outcome: Outcome = await original(self, step, key)
@@ -355,7 +363,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         instead(spread, "divide", _divided_by_clusters),
     ),
     "slices follow the clusters of an old decision": ("10 settles", instead(Dispatching, "_action", _old_clusters)),
-    "a finalizer is dropped early": ("8 tombstones last", instead(Burying, "_empty", _lets_go_at_once)),
+    "a finalizer is dropped early": (
+        "8 tombstones last",
+        together(instead(Burying, "_empty", _lets_go_at_once), instead(Emptiness, "unproven", _asks_nobody)),
+    ),
     "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
     "a status forgets a member that is not heard": (
         "19 nobody is forgotten",
