@@ -1,8 +1,9 @@
 """11: whatever is told as Unknown, or counted as not known, is known again 30 s after everybody can be reached.
 
 Faults being over, everybody can be reached from the moment at which there is a leader, every process lives and every
-member has answered a probe of that leader, and is known to serve our kinds (a hub asks for them once a minute: F48).
-Until then nothing could be read back. To be asked often enough that no such moment is missed.
+member has answered a probe of that leader, is known to serve our kinds (a hub asks for them once a minute: F48), and
+does not want to be left alone any longer (Retry-After: F40). Until then nothing could be read back, or removed. To be
+asked often enough that no such moment is missed.
 """
 
 from collections.abc import Iterator
@@ -24,7 +25,7 @@ class Doubts:
         self._world = world
         self._over_s: float | None = None
         self._hidden_s = 0.0
-        """When the leader last believed that a member does not serve one of our kinds."""
+        """When the leader last believed that a member does not serve one of our kinds, or had to leave it alone."""
         self.led_since_s = 0.0
         """When the leader was last another one than before."""
 
@@ -51,7 +52,8 @@ class Doubts:
         """Since when everybody can be reached; None while somebody cannot be."""
         world, leader = self._world, self._world.leader()
         hub = world.federation.processes.get(leader)
-        if hub is not None and any(len(one.apis) < len(kinds.WORKLOADS) for one in hub.state.members.values()):
+        members = hub.state.members.values() if hub is not None else ()
+        if any(len(one.apis) < len(kinds.WORKLOADS) or not one.lane.open for one in members):
             self._hidden_s = world.federation.clock.monotonic()
         if self._over_s is None or not leader or any(life.dead for life in world.lives.values()):
             return None
