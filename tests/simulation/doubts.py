@@ -9,6 +9,7 @@ asked often enough that no such moment is missed.
 from collections.abc import Iterator
 
 from federator.api import kinds
+from federator.embedded.faults.answers import RETRY_AFTER_S
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.world import World
 
@@ -30,8 +31,10 @@ class Doubts:
         """When the leader was last another one than before."""
 
     def faults_over(self) -> None:
-        """From now on everything can be reached, as soon as it is tried."""
-        self._over_s = self._world.federation.clock.monotonic()
+        """From now on everything can be reached, as soon as it is tried, and whoever had asked to be left alone for a
+        while may be asked again."""
+        left_alone_s = max(RETRY_AFTER_S) if "throttled" in self._world.parameters.hub else 0.0
+        self._over_s = self._world.federation.clock.monotonic() + left_alone_s
 
     def breaches(self) -> Iterator[str]:
         """What ought to be known by now."""

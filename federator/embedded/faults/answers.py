@@ -34,8 +34,12 @@ _WRONG: tuple[tuple[int, bytes, dict[str, str]], ...] = (
 """What other programs answer: (status, body, headers)."""
 
 
+RETRY_AFTER_S = (0, 1, 1, 5, 30)
+"""For how long a 429 asks to be left alone."""
+
+
 async def _throttled(at: Injection) -> Response:
-    wait_s = at.rng.choice((0, 1, 1, 5, 30))
+    wait_s = at.rng.choice(RETRY_AFTER_S)
     headers = {"retry-after": str(wait_s)} if at.rng.random() < 0.9 else {}
     return refusal(429, "TooManyRequests", "too many requests, please try again later", headers)
 

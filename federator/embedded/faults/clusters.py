@@ -39,7 +39,15 @@ async def made_anew(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
             rejoin(stage, name)
         else:
             await stage.put(name, stage.federation.members[name])
+            if _recorded(stage, name) == new.uid:
+                rejoin(stage, name)  # somebody had joined the new one meanwhile (F55): to the hub the old is a stranger
         stage.kill(f"member-{name}")
+
+
+def _recorded(stage: Stage, name: str) -> str:
+    """The identity that the host has of a member; "" for none."""
+    live = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name)) or {}
+    return raw.text(live, "spec", "clusterUID") or raw.text(live, "status", "clusterUID")
 
 
 def rejoin(stage: Stage, name: str) -> None:
