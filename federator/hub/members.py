@@ -110,8 +110,10 @@ class Member:
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
-        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed."""
-        return self.heard and kind in self.stores and any(api.partition(".")[0] == kind for api in self.apis)
+        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed. A discovery that tells
+        of nothing at all is none."""
+        served = not self.apis or any(api.partition(".")[0] == kind for api in self.apis)
+        return self.heard and kind in self.stores and served
 
     def lacks(self, key: WorkloadKey) -> bool:
         """Whether it holds no slice of this workload, by stores that its last probe shows to be of now."""
