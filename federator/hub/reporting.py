@@ -123,7 +123,7 @@ class Reporting:
             body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
             try:
                 ref = kinds.KINDS["MemberCluster"].ref("", name)
-                member.obj = await self.host.patch(ref, body, subresource="status")
+                self.state.note_member(member, await self.host.patch(ref, body, subresource="status"))
             except errors.NotFound:
                 return None
         if figures and not wait_s:

@@ -206,6 +206,13 @@ class HubState:
             return known
         return records.summarise(obj)
 
+    def note_member(self, member: Member, answer: Mapping[str, Any]) -> None:
+        """Files the answer to our own write of a MemberCluster, unless the watch told of something later while it
+        was on its way: of that nobody would hear again."""
+        before, after = (obj["metadata"]["resourceVersion"] for obj in (member.obj, answer))
+        if version_number(after) >= version_number(before):
+            member.obj = answer
+
     def note_record(self, namespace: str, new: Record) -> bool:
         """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
         version."""

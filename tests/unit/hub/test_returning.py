@@ -167,3 +167,17 @@ def test_a_job_set_made_again_under_its_name_runs_every_shard_whatever_its_prede
         assert decision["spec"]["placed"] == 6
 
     play(scenario)
+
+
+def test_a_late_answer_does_not_bring_an_older_member_cluster_back() -> None:
+    async def scenario(world: World) -> None:
+        await asyncio.sleep(5)
+        state = world.federation.hub.state
+        member = state.members["b"]
+        answer = member.obj
+        await world.host.patch(kinds.KINDS["MemberCluster"].ref("", "b"), {"metadata": {"labels": {"zone": "z-9"}}})
+        await asyncio.sleep(1)
+        state.note_member(member, answer)
+        assert member.obj["metadata"]["labels"]["zone"] == "z-9"
+
+    play(scenario)
