@@ -126,6 +126,12 @@ class Reporting:
                 self.state.note_member(member, await self.host.patch(ref, body, subresource="status"))
             except errors.NotFound:
                 return None
+            except errors.Conflict:
+                # What was heard of it is old. A watch that has fallen silent would keep it so for minutes (F15).
+                found = await self.host.get(ref)
+                if found["metadata"].get("uid") == meta["uid"]:
+                    member.obj = found
+                raise
         if figures and not wait_s:
             self._figures_due[name] = self.clock.monotonic() + self.state.options.capacity_copy_interval_s
         if wait_s:

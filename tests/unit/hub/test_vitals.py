@@ -244,3 +244,21 @@ def test_slices_of_nobody_are_counted_and_left_alone() -> None:
         assert await told(world, "a", "SlicesKnown") == {}
 
     play(scenario)
+
+
+def test_a_status_is_written_though_the_watch_of_the_clusters_has_missed_a_change() -> None:
+    async def scenario(world: World) -> None:
+        await world.settle()
+        hub = world.federation.hub
+        known = hub.state.members["b"].obj
+        await world.patch("MemberCluster", "", "b", {"metadata": {"labels": {"zone": "z-9"}}})
+        await asyncio.sleep(5)
+        hub.state.members["b"].obj = known  # as if that event had been lost
+        await world.create(PSVC, "feed", "web", service(6))
+        await asyncio.sleep(40)
+        found = await world.get("MemberCluster", "", "b")
+
+        assert found is not None
+        assert found["status"]["slices"] == 1
+
+    play(scenario)
