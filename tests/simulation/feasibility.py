@@ -1,6 +1,7 @@
 """2: no decision gives copies to a cluster that, by what the hub had heard when it decided, is not open to them.
 
-What it had heard is what its reflectors had of the host at the moment that the decision names (`asOf`): copies may go
+What it had heard is what its reflectors (of MemberClusters also answers to its own requests) had of the host at the
+moment that the decision names (`asOf`): copies may go
 to a cluster that was cordoned an event ago. The objects themselves are looked up among what the API server stored, and
 their fields are read here in their plain meaning, beside the product's filters. Who was just heard is told by
 `patience`. Not judged: what a hub must find out by itself (kinds that a member serves, the age of its figures),
@@ -111,7 +112,9 @@ class Feasibility:
 
     def _knowledge(self, hub: HubProcess, life: str, workload: Workload) -> Knowledge:
         now_s = self._world.federation.clock.monotonic()
-        members = {name: obj for (_, name), obj in self._heard(hub, "MemberCluster").items()}
+        members = {
+            name: self._last_read(hub, name, obj) for (_, name), obj in self._heard(hub, "MemberCluster").items()
+        }
         heard_s, awake_s = self._world.patience.heard_s, self._world.reach.awake_since_s(life, now_s)
         unheard = [name for name in members if max(heard_s.get((life, name), -math.inf), awake_s) < now_s - UNHEARD_S]
         return Knowledge(
@@ -133,6 +136,16 @@ class Feasibility:
         labels = obj["metadata"].get("labels") or {}
         project = workload.ask.project if workload.ask is not None else ""
         return policying.in_force(key, labels, project, placement, rules)
+
+    def _last_read(self, hub: HubProcess, name: str, heard: Obj | None) -> Obj | None:
+        """A MemberCluster as the hub has it: the answer to a write of its own may have shown a later state than its
+        reflector."""
+        member = hub.state.members.get(name)
+        if member is None:
+            return heard
+        meta = member.obj["metadata"]
+        states = self._stored.get((meta["uid"], int(meta["resourceVersion"])), [])
+        return states[0] if len(states) == 1 else None
 
     def _heard(self, hub: HubProcess, kind: str) -> dict[tuple[str, str], Obj | None]:
         """Every object of a kind on the host as the hub's reflector has it."""
