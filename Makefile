@@ -18,7 +18,7 @@ demo: $(STAMP)
 
 ## test: everything; the tests of the real control plane run where it can be had
 test: $(STAMP) kube
-	$(BIN)/python -m pytest -n auto --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 ## unit: the inner loop: no process, no socket
 unit: $(STAMP)

@@ -145,6 +145,11 @@ class MemberCluster(Model):
     """What the hub sees."""
 
 
+def recorded_uid(obj: Obj) -> str:
+    """The uid of kube-system of the cluster that joined: pinned in its spec, or as its hub found it; "" for neither."""
+    return raw.text(obj, "spec", "clusterUID") or raw.text(obj, "status", "clusterUID")
+
+
 def to_view(obj: Obj, as_of: float) -> ClusterView:
     """The cluster as placement sees it, from the object alone (the hub lays what it knows better over it).
 

@@ -2,16 +2,16 @@
 `spec`.
 
 The hub writes it before any member hears of it and rebuilds its ledger from it; people read it with kubectl. Schema
-and conversions from and to the core's Decision; how verdicts are made small is `verdicttext`'s.
+and conversion from the core's Decision; `decisionfacts` reads it back, and how verdicts are made small is
+`verdicttext`'s.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
-from federator.api import capacityfields, raw, verbs, verdicttext
+from federator.api import capacityfields, raw, verdicttext
 from federator.api.capacityfields import Shape
 from federator.api.common import (
     ATOMIC,
@@ -28,16 +28,13 @@ from federator.api.common import (
     list_map,
     rules,
 )
-from federator.api.raw import Obj
 from federator.api.verdicttext import Verdicts
-from federator.model import names, shards, sharing
-from federator.model.ask import Ask, PodShape, Tier, Unit
-from federator.model.decision import Decision, Reason, Share
-from federator.model.names import WorkloadKey
+from federator.model import shards
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Decision, Share
 
 KIND: Final = "PlacementDecision"
 MAX_CAUSES: Final = 10
-_REASONS: Final = {str(reason): reason for reason in Reason}
 
 
 class WorkloadRef(Model):
@@ -180,54 +177,6 @@ class PlacementDecision(Model):
     """The decision."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecisionFacts:
-    """A decision object as hub and ledger read it back; `raw_spec` is not kept."""
-
-    name: str
-    uid: str
-    resource_version: str
-    key: WorkloadKey
-    workload_uid: str
-    seq: int
-    unit: Unit
-    wanted: int
-    shortfall: int
-    reason: Reason
-    message: str
-    shares: tuple[Share, ...]
-    leaving: tuple[str, ...]
-    max_clusters_at_once: int | None
-    inputs_hash: str
-    as_of: float
-    policy_name: str
-    policy_namespace: str
-    policy_uid: str
-    policy_generation: int
-    policy_origin: str
-    quota_generations: Mapping[str, int]
-    unlimited_quota: bool
-    violations: tuple[str, ...]
-    causes: tuple[str, ...]
-    project: str
-    tier: Tier
-    shape: PodShape | None
-    """None in a decision that was written without a charge."""
-    deleting: bool
-    deletion_reason: str
-    waiting_for: tuple[str, ...]
-
-    @property
-    def placed(self) -> int:
-        return sum(share.count for share in self.shares)
-
-    def share_of(self, cluster: str) -> Share | None:
-        for share in self.shares:
-            if share.cluster == cluster:
-                return share
-        return None
-
-
 def to_spec(
     decision: Decision, causes: Sequence[str], ask: Ask | None = None, leaving: Sequence[str] = ()
 ) -> dict[str, Any]:
@@ -265,71 +214,11 @@ def to_spec(
     return spec
 
 
-def shares(obj: Obj) -> tuple[Share, ...]:
-    """The shares, with their ranges in the pieces that have Jobs. Entries without a cluster are skipped."""
-    found = (_to_share(entry) for entry in raw.objects(obj, "spec", "shares"))
-    return tuple(share for share in found if share.cluster)
-
-
-def decision_facts(obj: Obj) -> DecisionFacts:
-    spec = raw.mapping(obj, "spec")
-    metadata = raw.mapping(obj, "metadata")
-    policy = raw.mapping(spec, "policy")
-    charge = raw.mapping(spec, "charge")
-    reason = raw.text(spec, "reason")
-    shared, seq = sharing.text, raw.integer(spec, "seq")
-    quotas = raw.mapping(spec, "quotaGenerations")
-    return DecisionFacts(
-        name=raw.text(metadata, "name"),
-        uid=raw.text(metadata, "uid"),
-        resource_version=raw.text(metadata, "resourceVersion"),
-        key=names.key(
-            raw.text(spec, "workload", "kind"), raw.text(metadata, "namespace"), raw.text(spec, "workload", "name")
-        ),
-        workload_uid=shared(raw.text(spec, "workload", "uid")),
-        seq=seq,
-        unit=Unit.SHARDS if raw.text(spec, "unit") == Unit.SHARDS else Unit.REPLICAS,
-        wanted=raw.integer(spec, "wanted"),
-        shortfall=raw.integer(spec, "shortfall"),
-        reason=_REASONS.get(reason, Reason.PENDING_EVALUATION),
-        message=shared(raw.text(spec, "message")),
-        shares=tuple(replace(share, seq=seq) if share.seq == seq else share for share in shares(obj)),
-        leaving=raw.texts(spec, "leaving"),
-        max_clusters_at_once=raw.integer(spec, "maxClustersAtOnce") or None,
-        inputs_hash=raw.text(spec, "inputsHash"),
-        as_of=raw.epoch_s(raw.text(spec, "asOf")),
-        policy_name=shared(raw.text(policy, "name")),
-        policy_namespace=shared(raw.text(policy, "namespace")),
-        policy_uid=shared(raw.text(policy, "uid")),
-        policy_generation=raw.integer(policy, "generation"),
-        policy_origin=shared(raw.text(policy, "origin")),
-        quota_generations=sharing.counters({name: raw.integer(quotas, name) for name in quotas}),
-        unlimited_quota=raw.flag(spec, "unlimitedQuota"),
-        violations=raw.texts(spec, "violations"),
-        causes=sharing.texts(raw.texts(spec, "causes")),
-        project=shared(raw.text(charge, "project")),
-        tier=verbs.tier_of(raw.text(charge, "tier")),
-        shape=capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
-        deleting="deletionTimestamp" in metadata,
-        deletion_reason=raw.text(spec, "deletion", "reason"),
-        waiting_for=raw.texts(spec, "deletion", "waitingFor"),
-    )
-
-
 def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
     fields: dict[str, Any] = {"cluster": share.cluster, "seq": share.seq}
     if unit is Unit.SHARDS:
         return fields | {"ranges": shards.text(share.ranges), "slots": share.slots}
     return fields | {"replicas": share.count}
-
-
-def _to_share(entry: Obj) -> Share:
-    cluster, seq = sharing.text(raw.text(entry, "cluster")), raw.integer(entry, "seq")
-    if "ranges" in entry:
-        ranges = verbs.read_ranges(raw.text(entry, "ranges"))
-        return Share(cluster, shards.size(ranges), max(raw.integer(entry, "slots"), 0), seq, ranges)
-    copies = max(raw.integer(entry, "replicas"), 0)
-    return Share(cluster, copies, copies, seq)
 
 
 def _policy_ref(decision: Decision) -> dict[str, Any]:

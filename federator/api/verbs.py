@@ -178,7 +178,7 @@ def decode_mark(block: object) -> SliceMark | None:
         workload_uid=shared(uid),
         origin_generation=raw.integer(block, "originGeneration"),
         cluster=shared(raw.text(block, "cluster")),
-        seq=raw.integer(block, "seq"),
+        seq=sharing.listed(raw.integer(block, "seq")),
         ranges=read_ranges(raw.text(block, "ranges")),
         profile_name=shared(raw.text(block, "profile", "name")),
         profile_hash=shared(raw.text(block, "profile", "hash")),

@@ -76,7 +76,7 @@ def add(
 @common.connection_options
 def check(name: str, member_context: str, kubeconfig: str, context: str) -> None:
     """What the hub says of a member; with -C also connectivity, rights, versions and clock as you see them."""
-    from federator.api import kinds
+    from federator.api import kinds, membercluster
     from federator.cli import joining
 
     async def work(host: "Client") -> bool:
@@ -94,7 +94,7 @@ def check(name: str, member_context: str, kubeconfig: str, context: str) -> None
 
         async def at_member(client: "Client") -> bool:
             examination = await joining.examine(client, time.time())
-            pinned = (obj.get("spec") or {}).get("clusterUID") or status.get("clusterUID")
+            pinned = membercluster.recorded_uid(obj)
             if pinned and pinned != examination.uid:
                 common.fail(f"this is another cluster: {examination.uid}, but {pinned} has joined as {name}")
             report(examination)

@@ -7,6 +7,7 @@ chunk to its last, rebuilt from the store's history.
 import base64
 import binascii
 import bisect
+import itertools
 from typing import Any
 
 import msgspec
@@ -55,8 +56,6 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
     _check_match(request)
     matches = fieldselectors.predicate(target.info, labels, fields)
     number, after, revisions = _versions(store, request, target)
-    if matches is not None:
-        revisions = [revision for revision in revisions if matches(revision.obj)]
     metadata: JsonObject = {"resourceVersion": str(number)}
     if not target.info.is_builtin and not view.form:
         # Lists of custom resources always say it.
@@ -66,6 +65,10 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
     if request.param("resourceVersion") == "0" and not request.param("continue"):
         # Answered from the cache, which does not cut lists into chunks.
         limit = 0
+    if matches is not None:
+        found = (revision for revision in revisions if matches(revision.obj))
+        # No further than to know whether there is more: the next chunk would look at the rest again.
+        revisions = list(itertools.islice(found, limit + 1 if limit > 0 else None))
     if 0 < limit < len(revisions):
         remaining, revisions = len(revisions) - limit, revisions[:limit]
         metadata["continue"] = _token(number, revisions[-1].key)

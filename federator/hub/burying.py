@@ -166,12 +166,12 @@ class Burying:
                 log.info("%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error)
         blocked = tuple(
             cluster
-            for cluster in sorted(record.clusters | {seen.cluster for seen in self._unheard_slices(record)})
+            for cluster in sorted(record.clusters | {seen.cluster for seen in self._hidden_slices(record)})
             if (holder := self.state.members.get(cluster)) is not None and not holder.knows(record.key.kind)
         )
         return blocked, busy
 
-    def _unheard_slices(self, record: Record) -> list[SliceSeen]:
+    def _hidden_slices(self, record: Record) -> list[SliceSeen]:
         return [
             seen
             for seen in self.state.slices_with_uid(record.key, record.workload_uid)

@@ -170,8 +170,10 @@ class Dispatching:
         return seen.serves(self.state.options.fleet, workload.uid)
 
     def plan(self, workload: Workload, record: Record) -> Mapping[str, Action]:
-        """What is next in every cluster of this workload, from memory only."""
-        held = {cluster: self._held(cluster, workload, record) for cluster in self._clusters(workload.key)}
+        """What is next in every cluster of this workload, from memory only. `record` may have been overtaken while
+        its turn waited for an answer: its clusters are looked at beside those of the decision in force."""
+        clusters = {*self._clusters(workload.key), *record.clusters}
+        held = {cluster: self._held(cluster, workload, record) for cluster in sorted(clusters)}
         actions = stepping.plan(
             workload.ask.unit if workload.ask is not None else Unit.REPLICAS,
             record.shares,

@@ -17,7 +17,6 @@ from federator.hub.records import Record
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.hub.workloads import Workload
-from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
@@ -241,7 +240,7 @@ class Gathering:
         # uid from the object that is there, and do not compare.
         step = Patch(ref, {"status": patch}, "status", uid=workload.uid, resource_version=workload.resource_version)
         outcome = await self.host.apply(step, key.namespace)
-        if isinstance(outcome.error, errors.NotFound) and not isinstance(outcome.error, errors.NotServed):
+        if outcome.gone:
             return
         if outcome.error is not None:
             raise outcome.error

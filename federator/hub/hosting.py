@@ -21,7 +21,7 @@ from federator.kube import decode
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
-from federator.kube.store import Store, Version, own_version
+from federator.kube.store import Store, Version, own_version, version_number
 from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
 from federator.placement import engine
@@ -89,14 +89,27 @@ class Hosting:
                     )
 
     async def reread_decisions(self) -> None:
-        """Files every decision as it is now: the last ones of the leader before us may not have come by watch yet, and
-        what they hold of room and quota must be on the books before anything is decided."""
+        """Files every decision as it is now and forgets those that are gone: the last words of the leader before us may
+        not have come by watch yet. What decisions hold of room and quota must be on the books before anything is
+        decided, and no member may hear of what the host records no longer."""
         kind = kinds.KINDS["PlacementDecision"]
+        unseen, version = set(self.state.records), -1
+
+        def known(name: tuple[str, str]) -> tuple[str, str]:
+            unseen.discard(name)
+            return self._decision_version(name)
+
         async for page in self.host.pages(kind.api_version, kind.plural):
+            version = version_number(page.metadata.resourceVersion)
             # Page by page, and only what is news: all of them at once would take several times the hub's memory.
-            for name, obj in decode.changed_items(page, self._decision_version):
+            for name, obj in decode.changed_items(page, known):
                 self._record_changed(name, None, records.summarise(obj))
             await asyncio.sleep(0)
+        for name in sorted(unseen):
+            record = self.state.records.get(name)
+            # A list may be older than what we know (F11), and proves nothing about what is newer than it.
+            if record is not None and 0 <= version_number(record.resource_version) <= version:
+                self._record_changed(name, record, None)
 
     def _decision_version(self, name: tuple[str, str]) -> tuple[str, str]:
         """uid and resourceVersion of a decision as it is known."""

@@ -26,7 +26,7 @@ from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store, own_version, version_number
-from federator.model.fleet import ClusterView
+from federator.model.fleet import ClusterView, serves
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 
@@ -110,10 +110,8 @@ class Member:
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
-        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed. A discovery that tells
-        of nothing at all is none."""
-        served = not self.apis or any(api.partition(".")[0] == kind for api in self.apis)
-        return self.heard and kind in self.stores and served
+        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed."""
+        return self.heard and kind in self.stores and serves(self.apis, kind)
 
     def lacks(self, key: WorkloadKey) -> bool:
         """Whether it holds no slice of this workload, by stores that its last probe shows to be of now."""
@@ -138,8 +136,7 @@ class Member:
     @property
     def identity(self) -> str:
         """The uid of its kube-system: as seen by this process, or as it was recorded when it was last heard."""
-        recorded = raw.text(self.obj, "spec", "clusterUID") or raw.text(self.obj, "status", "clusterUID")
-        return self.uid or recorded
+        return self.uid or membercluster.recorded_uid(self.obj)
 
     @property
     def seniority(self) -> tuple[str, str]:

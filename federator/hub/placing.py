@@ -25,7 +25,7 @@ from federator.hub.workloads import Workload
 from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
-from federator.kube.queue import WorkQueue
+from federator.kube.queue import Batch, WorkQueue
 from federator.model import names
 from federator.model.ask import Ask, Policy
 from federator.model.decision import Decision, Reason, Share
@@ -79,23 +79,27 @@ class Placing:
         for key in waking.woken((change,), self.waiting.values()):
             self.queue.add(key)
 
-    async def turn(self, batch: Sequence[WorkloadKey]) -> None:
-        """One batch: decide everything synchronously, then write concurrently, what gives something up first."""
+    async def turn(self, batch: Batch[WorkloadKey]) -> None:
+        """One batch: decide everything synchronously, then write concurrently, what gives something up first. The turn
+        of a workload ends when its own decision is written."""
         if self.state.paused:
             return
         snapshot = self.snapshot()
         due = {item.workload.key: item for key in batch if (item := self._due(key, snapshot)) is not None}
+        for key in batch:
+            if key not in due:
+                batch.ended(key)
         if not due:
             return
         ledger = self.state.books.open(snapshot)
         decided: list[Decided] = []
         for ask in ordering.order([item.ask for item in due.values()], self.state.books):
-            one = self._decided(due[ask.key], snapshot, ledger)
+            one = self._decided(due[ask.key], snapshot, ledger, batch)
             if one is not None:
                 decided.append(one)
-        await self._write_all(decided)
+        await self._write_all(decided, batch)
 
-    async def _write_all(self, decided: Sequence[Decided]) -> None:
+    async def _write_all(self, decided: Sequence[Decided], batch: Batch[WorkloadKey]) -> None:
         """Writes a batch in waves. What counted on something that was not given up after all is decided again."""
         async with self._pledges.made() as pledge:
             complete = True
@@ -110,7 +114,7 @@ class Placing:
                         self.queue.add(one.item.workload.key)
                     continue
                 async with asyncio.TaskGroup() as group:
-                    written = [group.create_task(self._commit(one)) for one in wave]
+                    written = [group.create_task(self._written(one, batch)) for one in wave]
                 complete = all(task.result() for task in written)
             pledge.settle(kept=complete)
         if any(map(waves.frees, decided)):
@@ -118,7 +122,12 @@ class Placing:
         else:
             self.state.signals.booked()
 
-    def _decided(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decided | None:
+    async def _written(self, one: Decided, batch: Batch[WorkloadKey]) -> bool:
+        trouble = await self._commit(one)
+        batch.ended(one.item.workload.key, trouble)
+        return trouble is None
+
+    def _decided(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger, batch: Batch[WorkloadKey]) -> Decided | None:
         """Decides one workload of a batch and books it. A bug in one decision is that workload's alone: it is logged,
         what it had given away is taken back, and the key comes again later."""
         mark = ledger.mark()
@@ -126,7 +135,7 @@ class Placing:
             decision = self._decide(item, snapshot, ledger)
         except Exception as bug:
             ledger.rollback(mark)
-            self.queue.fail(item.workload.key, bug)
+            batch.ended(item.workload.key, bug)
             return None
         before = self.state.books.commitment(item.workload.uid)
         after = engine.commitment(item.ask, decision.shares, item.workload.progress().done)
@@ -263,14 +272,14 @@ class Placing:
         # News wakes it; news may also have been missed.
         self.queue.add_after(key, waking.retry_after_s(attempts))
 
-    async def _commit(self, one: Decided) -> bool:
-        """Writes a decision if it says anything new. A failed write takes the key again; False then."""
+    async def _commit(self, one: Decided) -> errors.ApiError | None:
+        """Writes a decision if it says anything new. Returns why it could not."""
         item, decision = one.item, one.decision
         key = item.workload.key
         told = item.record is not None and _same(item.record, decision) and not self.overtaken(key)
         if item.record is not None and told and not self.vacated(item.record):
             self.state.signals.fold(key)
-            return True
+            return None
         try:
             async with self.host.lane.slot(key.namespace):
                 obj = await self._write(item, decision)
@@ -279,8 +288,7 @@ class Placing:
                 self._restore(one)
             elif item.record is None:
                 self._unheard[key] = item.workload.uid
-            self.queue.fail(key, trouble)
-            return False
+            return trouble
         record = self.state.read_record(obj)
         news = self.state.note_record(key.namespace, record)
         self.events.placed(item.workload, item.record, decision)
@@ -297,7 +305,11 @@ class Placing:
         if news:  # else the watch was sooner, and has told
             self.state.signals.dispatch(key)
             self.state.signals.fold(key)
-        return True
+            now = self.state.workloads.get(key)
+            if now is None or now.uid != record.workload_uid:
+                # It went while the decision was being written: who heard of that found nothing to bury yet.
+                self.state.signals.bury(key.namespace, record.name)
+        return None
 
     def _restore(self, one: Decided) -> None:
         """A decision that could not be written charges nothing; the one in force does again."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds, placementdecision, raw
-from federator.api.placementdecision import DecisionFacts
+from federator.api import decisionfacts, kinds, raw
+from federator.api.decisionfacts import DecisionFacts
 from federator.kube.client import Client
 from federator.model import names
 from federator.model.decision import Share
@@ -96,7 +96,7 @@ def summarise(obj: Mapping[str, Any]) -> Record:
     finalizers = obj["metadata"].get("finalizers") or ()
     named = raw.text_map(obj["metadata"], "annotations").get(FORCE_FORGET_ANNOTATION, "")
     given_up = frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
-    return Record(placementdecision.decision_facts(obj), DECISION_FINALIZER in finalizers, given_up)
+    return Record(decisionfacts.decision_facts(obj), DECISION_FINALIZER in finalizers, given_up)
 
 
 async def write(

@@ -216,7 +216,7 @@ class HubState:
     def note_record(self, namespace: str, new: Record) -> bool:
         """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
         version."""
-        name = (namespace, new.name)
+        name = sharing.listed((namespace, new.name))  # as its store has it
         old = self.records.get(name)
         if old is not None and old.uid == new.uid and _order(new) <= _order(old):
             return False

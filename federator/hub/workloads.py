@@ -113,7 +113,7 @@ def read_ranges(text: str) -> Ranges:
 
 def digest(value: Any) -> bytes:
     """A digest of decoded JSON that does not depend on the order of keys."""
-    return hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).digest()
+    return sharing.listed(hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).digest())
 
 
 MARK_LABELS = frozenset({names.FLEET_LABEL, names.WORKLOAD_UID_LABEL})
@@ -155,7 +155,9 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         verbs = kinds.verbs_of(kind)
         placement = verbs.placement(obj) or raw.NO_FIELDS
         # The kind is the list's; what an object says of itself may be anything.
-        ask = replace(asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=created_s(obj)), key=key)
+        ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=sharing.value(created_s(obj)))
+        if ask.key != key:
+            ask = replace(ask, key=key)
         content = content_digest(verbs, neutral(verbs, obj))
     except FieldError as bad:
         problem = str(bad)

@@ -34,6 +34,11 @@ class Outcome:
         """Nobody knows whether the step took effect: it was sent, and no answer came (F29)."""
         return isinstance(self.error, errors.Unreachable | errors.Malformed)
 
+    @property
+    def gone(self) -> bool:
+        """The object is not there. A kind that is not served (any more) proves nothing about its objects."""
+        return isinstance(self.error, errors.NotFound) and not isinstance(self.error, errors.NotServed)
+
 
 class Applier:
     """Carries steps out on one API server. `component` signs its Events."""
@@ -51,12 +56,10 @@ class Applier:
         try:
             async with self.lane.slot((ref.namespace, ref.name) if key is None else key):
                 return Outcome(step, obj=await self._send(step))
-        except errors.NotFound as exc:
-            # Gone is what a Delete asks for; a kind that is not served (any more) proves nothing about its objects.
-            gone = isinstance(step, Delete) and not isinstance(exc, errors.NotServed)
-            return Outcome(step) if gone else Outcome(step, error=exc)
         except errors.ApiError as exc:
-            return Outcome(step, error=exc)
+            outcome = Outcome(step, error=exc)
+            # Gone is what a Delete asks for.
+            return Outcome(step) if outcome.gone and isinstance(step, Delete) else outcome
 
     async def apply_in_order(self, steps: Iterable[Step], key: Hashable = None) -> list[Outcome]:
         """Carries steps out one after the other; the first that fails is the last one tried. Events never stop it."""

@@ -1,7 +1,7 @@
 """From where we are told to go, to a Transport: a person's kubeconfig, the pod we run in, or a member's Secret.
 
-The first two go through kubernetes_asyncio's loaders (exec, OIDC and GCP included: it is the person's own file); a
-member's access comes from `kubeconfigs.member_access` and never touches them. Called by the CLI, the app and the hub.
+Of a person's own file, what is not plain (exec, OIDC and GCP included) goes through kubernetes_asyncio's loader; a
+member's access comes from `kubeconfigs.member_access` and never touches it. Called by the CLI, the app and the hub.
 """
 
 import asyncio
@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from federator.kube import tls
+from federator.kube import plainlogins, tls
 from federator.kube.addresses import member_guard
 from federator.kube.http import Endpoint, HttpTransport, StaticToken
 from federator.kube.kubeconfigs import MemberAccess
+from federator.kube.plainlogins import Login
 
 REREAD_S = 60.0
 """Files with tokens and certificates are looked at again after this long, in seconds."""
@@ -42,19 +43,12 @@ async def from_kubeconfig(path: str = "", context: str = "") -> HttpTransport:
 
 async def in_cluster() -> HttpTransport:
     """The API server of the cluster that this process runs in, as its service account. Raises `NotConfigured`."""
-    from kubernetes_asyncio import config
-    from kubernetes_asyncio.client import Configuration
-    from kubernetes_asyncio.config import incluster_config
-
-    found = Configuration()
     try:
-        config.load_incluster_config(client_configuration=found, try_refresh_token=False)
-        ca_pem = await asyncio.to_thread(Path(found.ssl_ca_cert).read_bytes)
-        context = tls.client_context(ca_pem=ca_pem)
-    except (config.ConfigException, OSError, ValueError) as exc:
+        host, token, ca = await asyncio.to_thread(plainlogins.service_account, os.environ)
+        context = tls.client_context(ca_pem=await asyncio.to_thread(ca.read_bytes))
+    except (OSError, ValueError) as exc:
         raise NotConfigured(f"This process does not run in a cluster: {exc}") from exc
-    token = TokenFile(incluster_config.SERVICE_TOKEN_FILENAME)
-    return HttpTransport(Endpoint(found.host, tls=context, credentials=token))
+    return HttpTransport(Endpoint(host, tls=context, credentials=TokenFile(str(token))))
 
 
 def for_member(access: MemberAccess, *, allow_loopback: bool = False, denied: Sequence[str] = ()) -> HttpTransport:
@@ -101,7 +95,7 @@ class TokenFile:
 
 
 class _Login:
-    """One context of a person's kubeconfig: loads it through kubernetes_asyncio, again when credentials run out."""
+    """One context of a person's kubeconfig: loads it, and again when credentials run out."""
 
     def __init__(self, config: dict[str, Any], context: str) -> None:
         self._config = config
@@ -115,15 +109,15 @@ class _Login:
         """Where to go and how, the credentials being this object. Raises `NotConfigured`."""
         with tempfile.TemporaryDirectory(prefix="federator-") as private:  # mode 0700, gone when the context is made
             found = await self._load(private)
-            secure = str(found.host).startswith("https://")
+            secure = found.host.startswith("https://")
             self._tls = await asyncio.to_thread(_tls_context, found) if secure else None
         self._looked_at = asyncio.get_running_loop().time()
         return Endpoint(
             found.host,
             tls=self._tls,
             credentials=self,
-            tls_server_name=found.tls_server_name or "",
-            proxy=found.proxy or "",
+            tls_server_name=found.tls_server_name,
+            proxy=found.proxy,
         )
 
     async def authorization(self) -> str:
@@ -145,12 +139,19 @@ class _Login:
                 tls.load_client_certificate(self._tls, cert_pem, key_pem)
         return (header, files) != (self._header, self._files)
 
-    async def _load(self, private: str) -> Any:
+    async def _load(self, private: str) -> Login:
+        prepared = _with_files(self._config, private)
+        found = plainlogins.login(prepared, self._context) or await self._loaded(prepared, private)
+        self._header = found.header
+        named = [path for path in (found.cert_file, found.key_file) if path and not path.startswith(private)]
+        self._files = await asyncio.to_thread(_ages, tuple(named))
+        return found
+
+    async def _loaded(self, prepared: dict[str, Any], private: str) -> Login:
         from kubernetes_asyncio.client import Configuration
         from kubernetes_asyncio.config import ConfigException
         from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
-        prepared = _with_files(self._config, private)
         found = Configuration()
         try:
             loader = KubeConfigLoader(
@@ -160,41 +161,46 @@ class _Login:
                 await loader.load_and_set(found)
         except (ConfigException, OSError, ValueError, KeyError, TypeError, TimeoutError) as exc:
             raise NotConfigured(f"The kubeconfig cannot be used: {exc or type(exc).__name__}") from exc
-        self._header = found.api_key.get("BearerToken") or ""
-        named = [path for path in (found.cert_file, found.key_file) if path and not path.startswith(private)]
-        self._files = await asyncio.to_thread(_ages, tuple(named))
-        return found
+        return Login(
+            str(found.host),
+            header=found.api_key.get("BearerToken") or "",
+            ca_file=found.ssl_ca_cert or "",
+            cert_file=found.cert_file or "",
+            key_file=found.key_file or "",
+            verify=found.verify_ssl,
+            tls_server_name=found.tls_server_name or "",
+            proxy=found.proxy or "",
+        )
 
 
 def _merged(path: str) -> dict[str, Any]:
     """All kubeconfig files of `path` as one, relative file names made absolute. Raises `NotConfigured`."""
-    from kubernetes_asyncio.config.kube_config import KubeConfigMerger
-
     given = path or os.environ.get("KUBECONFIG", "") or str(Path.home() / ".kube" / "config")
+    config: dict[str, Any] = {"current-context": None, "clusters": [], "contexts": [], "users": []}
     try:
-        merger = KubeConfigMerger(given)
-        merged = merger.config
-        # As kubectl: the first file that names a context wins. The merger lets the last one win.
-        named = [found.get("current-context") for found in merger.config_files.values()]
-    except Exception as exc:  # the loader lets YAML and attribute errors of all kinds through
+        found = plainlogins.documents(given)
+        # As kubectl: what the first file says of a name, and the first current context, win.
+        for file, content in found:
+            config["current-context"] = config["current-context"] or content.get("current-context")
+            for plural, singular in (("clusters", "cluster"), ("contexts", "context"), ("users", "user")):
+                for entry in content.get(plural) or []:
+                    if all(known["name"] != entry["name"] for known in config[plural]):
+                        config[plural].append(_absolute(entry, singular, file))
+    except Exception as exc:  # YAML and attribute errors of all kinds
         raise NotConfigured(f"The kubeconfig {given} cannot be read ({type(exc).__name__}).") from exc
-    if merged is None:
+    if not found:
         raise NotConfigured(f"There is no kubeconfig at {given}.")
-    config: dict[str, Any] = {"current-context": next(filter(None, named), None)}
-    for plural, singular in (("clusters", "cluster"), ("contexts", "context"), ("users", "user")):
-        config[plural] = [_absolute(entry, singular, given) for entry in merged.value.get(plural) or []]
     return config
 
 
-def _absolute(entry: Any, singular: str, given: str) -> dict[str, Any]:
-    """One named entry as plain data; its file names are relative to the kubeconfig that it stands in."""
-    value = getattr(entry, "value", entry)
-    base = os.path.dirname(os.path.abspath(getattr(entry, "path", None) or given))
-    inner = dict(value.get(singular) or {})
+def _absolute(entry: Mapping[str, Any], singular: str, file: str) -> dict[str, Any]:
+    """One named entry; its file names are relative to the kubeconfig that it stands in."""
+    base = os.path.dirname(os.path.abspath(file))
+    inner = dict(entry.get(singular) or {})
     for name in (*_FILES, "tokenFile"):
         if isinstance(inner.get(name), str) and inner[name]:
             inner[name] = os.path.join(base, inner[name])
-    return {"name": value.get("name"), singular: inner}
+    return {"name": entry["name"], singular: inner}
 
 
 def _with_files(config: Mapping[str, Any], private: str) -> dict[str, Any]:
@@ -221,16 +227,16 @@ def _decoded(inline: str, name: str) -> bytes:
         raise NotConfigured(f"The kubeconfig's {name}-data is no base64.") from exc
 
 
-def _tls_context(found: Any) -> ssl.SSLContext:
-    ca_pem = Path(found.ssl_ca_cert).read_bytes() if found.ssl_ca_cert else b""
+def _tls_context(found: Login) -> ssl.SSLContext:
+    ca_pem = Path(found.ca_file).read_bytes() if found.ca_file else b""
     cert_pem, key_pem = _pair(found) if found.cert_file else (b"", b"")
     try:
-        return tls.client_context(ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=found.verify_ssl)
+        return tls.client_context(ca_pem=ca_pem, cert_pem=cert_pem, key_pem=key_pem, verify=found.verify)
     except ValueError as exc:
         raise NotConfigured(f"The kubeconfig cannot be used: {exc}.") from exc
 
 
-def _pair(found: Any) -> tuple[bytes, bytes]:
+def _pair(found: Login) -> tuple[bytes, bytes]:
     try:
         return Path(found.cert_file).read_bytes(), Path(found.key_file).read_bytes()
     except (OSError, TypeError) as exc:

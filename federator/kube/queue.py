@@ -10,7 +10,7 @@ import heapq
 import itertools
 import logging
 import random
-from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from federator.kube import backoff, errors
@@ -36,29 +36,38 @@ class QueueMeter(Protocol):
 
 
 class Turns(Generic[K]):
-    """Keys in the order of their turns: groups take turns, within a group first come, first served."""
+    """Keys in the order of their turns: groups take turns, within a group first come, first served.
 
-    __slots__ = ("_count", "_group", "_groups")
+    A group is unserved while none of its keys is in work.
+    """
+
+    __slots__ = ("_count", "_group", "_groups", "_working")
 
     def __init__(self, group: Callable[[K], Hashable] | None) -> None:
         self._group = group
         self._groups: collections.OrderedDict[Hashable, collections.deque[K]] = collections.OrderedDict()
+        self._working: dict[Hashable, int] = {}
+        """Keys in work, by group."""
         self._count = 0
 
     def __len__(self) -> int:
         return self._count
 
+    def _group_of(self, key: K) -> Hashable:
+        return self._group(key) if self._group is not None else None
+
     def append(self, key: K) -> None:
-        group = self._group(key) if self._group is not None else None
+        group = self._group_of(key)
         keys = self._groups.get(group)
         if keys is None:
             keys = self._groups[group] = collections.deque()
         keys.append(key)
         self._count += 1
 
-    def popleft(self) -> K:
-        """The next key. Raises StopIteration when there is none."""
-        group = next(iter(self._groups))
+    def popleft(self, *, unserved: bool = False) -> K:
+        """The next key, which is in work from now on; `unserved`: of those groups only. Raises StopIteration when
+        there is none."""
+        group = next(found for found in self._groups if not unserved or found not in self._working)
         keys = self._groups[group]
         key = keys.popleft()
         if keys:
@@ -66,7 +75,47 @@ class Turns(Generic[K]):
         else:
             del self._groups[group]
         self._count -= 1
+        self._working[group] = self._working.get(group, 0) + 1
         return key
+
+    def ended(self, key: K) -> None:
+        """The key is not in work any more."""
+        group = self._group_of(key)
+        left = self._working.pop(group, 0) - 1
+        if left > 0:
+            self._working[group] = left
+
+    def neglects(self, key: K) -> bool:
+        """Whether keys of this one's group wait and none is in work."""
+        group = self._group_of(key)
+        return group in self._groups and group not in self._working
+
+    def ready(self, *, unserved: bool) -> bool:
+        """Whether `popleft` would find a key."""
+        if not unserved:
+            return self._count > 0
+        return any(group not in self._working for group in self._groups)
+
+
+class Batch(list[K]):
+    """Keys whose turns began together. Each turn may end by itself; those that have not end with the batch."""
+
+    def __init__(self, queue: "WorkQueue[K]", keys: Iterable[K]) -> None:
+        super().__init__(keys)
+        self._queue = queue
+        self.held = dict.fromkeys(self)
+        """Those whose turns have not ended, in order."""
+
+    def ended(self, key: K, error: BaseException | None = None) -> None:
+        """The turn of this key is over: when it is signalled, it need not wait for the others of the batch. With an
+        error it comes again, later with each failure."""
+        if key in self.held:
+            del self.held[key]
+            if error is None:
+                self._queue.succeed(key)
+            else:
+                self._queue.fail(key, error)
+            self._queue.done(key)
 
 
 class WorkQueue(Generic[K]):
@@ -108,6 +157,8 @@ class WorkQueue(Generic[K]):
         self._alarm_at = 0.0
         self._failed: dict[K, int] = {}
         self._getters: collections.deque[asyncio.Future[None]] = collections.deque()
+        self._sparing: collections.deque[asyncio.Future[None]] = collections.deque()
+        """Getters of unserved groups."""
 
     def __len__(self) -> int:
         """Keys ready to be taken."""
@@ -151,23 +202,24 @@ class WorkQueue(Generic[K]):
             heapq.heapify(self._timers)
         self._set_alarm()
 
-    async def get(self) -> K:
-        """Waits for a key and takes it; `done` must follow."""
-        while not self._ready:
+    async def get(self, *, unserved: bool = False) -> K:
+        """Waits for a key and takes it; `done` must follow. `unserved`: only of a group none of which is in work."""
+        getters = self._sparing if unserved else self._getters
+        while not self._ready.ready(unserved=unserved):
             getter = asyncio.get_running_loop().create_future()
-            self._getters.append(getter)
+            getters.append(getter)
             try:
                 await getter
             except asyncio.CancelledError:
                 # Hand a wake-up that already reached us to the next in line, or it would be lost with us.
                 if getter.done() and not getter.cancelled() and self._ready:
-                    self._wake()
+                    _wake(getters)
                 raise
-        return self._take()
+        return self._take(unserved=unserved)
 
-    async def take_batch(self, most: int, linger_s: float = 0.0) -> list[K]:
+    async def take_batch(self, most: int, linger_s: float = 0.0, *, unserved: bool = False) -> list[K]:
         """Waits for a key, then up to `linger_s` seconds for more; at most `most` keys, each to be given to `done`."""
-        batch = [await self.get()]
+        batch = [await self.get(unserved=unserved)]
         if linger_s > 0 and len(self._ready) + 1 < most:
             try:
                 await asyncio.sleep(linger_s)
@@ -175,18 +227,21 @@ class WorkQueue(Generic[K]):
                 self.done(batch[0])
                 self.add(batch[0])
                 raise
-        while self._ready and len(batch) < most:
-            batch.append(self._take())
+        while len(batch) < most and self._ready.ready(unserved=unserved):
+            batch.append(self._take(unserved=unserved))
         return batch
 
     def done(self, key: K) -> None:
         """The turn of `key` has ended; it is queued again if it was signalled meanwhile."""
         begun = self._running.pop(key)
+        self._ready.ended(key)
         if self._metrics is not None:
             self._metrics.queue_done(self.name, asyncio.get_running_loop().time() - begun)
         signalled = self._again.pop(key, None)
         if signalled is not None:
             self._enqueue(key, signalled)
+        elif self._sparing and self._ready.neglects(key):
+            _wake(self._sparing)
 
     def succeed(self, key: K) -> None:
         """Forgets the failures of `key`."""
@@ -213,35 +268,41 @@ class WorkQueue(Generic[K]):
                 group.create_task(self._work(handler), name=f"queue {self.name} worker {number}")
 
     async def run_batches(
-        self, handler: Callable[[Sequence[K]], Awaitable[Answer]], *, most: int, linger_s: float = 0.0, at_once: int = 1
+        self, handler: Callable[[Batch[K]], Awaitable[Answer]], *, most: int, linger_s: float = 0.0, at_once: int = 1
     ) -> None:
         """Serves batches of keys until cancelled, `at_once` of them side by side. A failed batch backs off all of its
-        keys."""
+        keys whose turns have not ended.
+
+        One more serves unserved groups alone: what is new there waits for nobody's thousand keys that are in work.
+        """
         async with asyncio.TaskGroup() as group:
-            for number in range(at_once):
-                working = self._work_batches(handler, most, linger_s)
+            for number in range(at_once + 1):
+                working = self._work_batches(handler, most, linger_s, unserved=number == at_once)
                 group.create_task(working, name=f"queue {self.name} batches {number}")
 
     async def _work_batches(
-        self, handler: Callable[[Sequence[K]], Awaitable[Answer]], most: int, linger_s: float
+        self, handler: Callable[[Batch[K]], Awaitable[Answer]], most: int, linger_s: float, *, unserved: bool
     ) -> None:
         while True:
-            batch = await self.take_batch(most, linger_s)
+            batch = Batch(self, await self.take_batch(most, linger_s, unserved=unserved))
             try:
                 self._heed(await handler(batch))
             except asyncio.CancelledError:
-                for key in batch:
+                for key in batch.held:
                     self.add(key)
                 raise
             except Exception as exc:  # a failure is data (invariant 20)
-                for key in batch:
+                for key in batch.held:
                     self.fail(key, exc)
             else:
-                for key in batch:
+                for key in batch.held:
                     self.succeed(key)
             finally:
-                for key in batch:
+                for key in batch.held:
                     self.done(key)
+            # A handler that never waits must not keep everything else on this loop from running: of a hundred thousand
+            # keys that need nothing there are hundreds of batches.
+            await asyncio.sleep(0)
 
     async def _work(self, handler: Callable[[K], Awaitable[Answer]]) -> None:
         while True:
@@ -281,23 +342,17 @@ class WorkQueue(Generic[K]):
         self._ready.append(key)
         if self._metrics is not None:
             self._metrics.queue_added(self.name, len(self._ready))
-        self._wake()
+        if not _wake(self._getters) and self._sparing and self._ready.neglects(key):
+            _wake(self._sparing)
 
-    def _take(self) -> K:
-        key = self._ready.popleft()
+    def _take(self, *, unserved: bool = False) -> K:
+        key = self._ready.popleft(unserved=unserved)
         signalled = self._waiting.pop(key)
         now = asyncio.get_running_loop().time()
         self._running[key] = now
         if self._metrics is not None:
             self._metrics.queue_started(self.name, len(self._ready), now - signalled)
         return key
-
-    def _wake(self) -> None:
-        while self._getters:
-            getter = self._getters.popleft()
-            if not getter.done():
-                getter.set_result(None)
-                return
 
     def _set_alarm(self) -> None:
         while self._timers and self._due.get(self._timers[0][2]) != self._timers[0][0]:
@@ -323,6 +378,16 @@ class WorkQueue(Generic[K]):
                 del self._due[key]
                 self.add(key)
         self._set_alarm()
+
+
+def _wake(getters: collections.deque[asyncio.Future[None]]) -> bool:
+    """Wakes the one that waits longest; whether there was one."""
+    while getters:
+        getter = getters.popleft()
+        if not getter.done():
+            getter.set_result(None)
+            return True
+    return False
 
 
 def _advice(error: BaseException) -> tuple[float, bool]:

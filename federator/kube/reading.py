@@ -5,13 +5,13 @@ decoded once, straight into what its projection wants.
 """
 
 from collections.abc import Callable
-from sys import intern
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from federator.kube import decode, errors
 from federator.kube.store import Key, Version, version_number
+from federator.model import sharing
 
 T = TypeVar("T")
 
@@ -95,8 +95,7 @@ def _given(project: Callable[[Any], T | None] | None) -> Callable[[Any], T | Non
 
 def _identity(meta: decode.Meta) -> Identity:
     version = meta.resourceVersion
-    key = (intern(meta.namespace), intern(meta.name))
-    return Identity(key, Version(version_number(version), meta.uid), version)
+    return Identity(_key(meta.namespace, meta.name), Version(version_number(version), meta.uid), version)
 
 
 def _identity_of(obj: dict[str, Any]) -> Identity:
@@ -107,7 +106,11 @@ def _identity_of(obj: dict[str, Any]) -> Identity:
     uid, version = meta.get("uid", ""), meta.get("resourceVersion", "")
     if not (isinstance(name, str) and isinstance(namespace, str) and isinstance(uid, str) and isinstance(version, str)):
         raise errors.Malformed("This is no object of Kubernetes: its metadata holds something else than texts.")
-    return Identity((intern(namespace), intern(name)), Version(version_number(version), uid), version)
+    return Identity(_key(namespace, name), Version(version_number(version), uid), version)
+
+
+def _key(namespace: str, name: str) -> Key:
+    return sharing.listed((sharing.text(namespace), sharing.text(name)))
 
 
 def bookmark_version(obj: Any) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from federator.kube import backoff, decode, errors, gates, history, reading
 from federator.kube.client import PAGE_SIZE, SILENCE_S, Client
 from federator.kube.clock import Clock
-from federator.kube.store import Key, Store, Version, version_number
+from federator.kube.store import Key, Listing, Store, Version, version_number
 from federator.kube.watchmeter import WatchMeter
 from federator.kube.watchstream import WatchStream
 
@@ -99,6 +99,7 @@ class Reflector(Generic[T]):
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
         self._instant_ends = 0
         self._rewinds = 0
+        self._refused = -1  # the version of the last list, where that was refused
         self._number = version_number(store.resource_version)
         self._stale = True  # the next thing to do is a list
         self._doubt = False  # a watch broke: the server that takes the next one may have another history
@@ -157,9 +158,9 @@ class Reflector(Generic[T]):
         if self._metrics is not None:
             self._metrics.watch_lists(self.client.cluster, self.plural)
 
-    async def _read_list(self) -> tuple[dict[Key, tuple[Version, T | None]], str]:
+    async def _read_list(self) -> tuple[Listing[T], str]:
         """The whole list or an exception: a part of a list is worth nothing (F18)."""
-        rows: dict[Key, tuple[Version, T | None]] = {}
+        rows = self.store.listing()
         version = ""
         pages = self._pages(PAGE_SIZE)
         async with contextlib.aclosing(pages):
@@ -175,7 +176,7 @@ class Reflector(Generic[T]):
             raise errors.Malformed(f"{self.client.cluster}: the list of {self.plural} has no resourceVersion.")
         return rows, version
 
-    def _read_row(self, raw: Any, kind: str, rows: dict[Key, tuple[Version, T | None]]) -> None:
+    def _read_row(self, raw: Any, kind: str, rows: Listing[T]) -> None:
         try:
             obj = self._reader.item(raw, kind)
             identity = self._reader.identify(obj)
@@ -184,13 +185,13 @@ class Reflector(Generic[T]):
             return
         key, version = identity.key, identity.version
         if self.store.version(key) == version and version.number >= 0:
-            rows[key] = (version, self.store.get(key))
+            rows.put(key, self.store.get(key), version)
             return
         try:
-            rows[key] = (version, self._reader.project(obj))
+            rows.put(key, self._reader.project(obj), version)
         except Exception as exc:  # a projection that breaks on one object must not cost the others (F21)
             self._count("bad object", exc)
-            rows[key] = (version, self.store.get(key))
+            rows.put(key, self.store.get(key), version)
 
     def _pages(self, limit: int) -> AsyncGenerator[decode.Page, None]:
         return self.client.pages(self.api_version, self.plural, self._namespace, limit=limit, **self._chosen)
@@ -206,27 +207,29 @@ class Reflector(Generic[T]):
             self._rewinds = 0
             return False
         self._rewinds += 1
+        self._refused = now
         self._count("went back in time", None)
         return self._rewinds <= REWINDS_REFUSED
 
-    def _publish(self, rows: dict[Key, tuple[Version, T | None]], version: str) -> None:
+    def _publish(self, rows: Listing[T], version: str) -> None:
         """Makes the store equal to a whole list and reports the differences, in order of keys."""
         believed_rewind = self._rewinds > REWINDS_REFUSED
         if not believed_rewind and version_number(version) >= self._number:
-            believed_rewind = history.is_rewritten(self.store, rows)
+            believed_rewind = history.is_rewritten(self.store, rows, self._refused)
         if believed_rewind:
             self._rewinds = 0
             self._dropped.clear()
             self.store.rewinds += 1
             if self._on_rewind is not None:
                 self._on_rewind()
+        self._refused = -1
         self.store.resource_version = version
         self._number = version_number(version)
         for key in self.store:
             if key not in rows:
                 self._remove(key, version_number(version))
         for key in sorted(rows):
-            row_version, row = rows[key]
+            row_version, row = rows.get(key)
             known = self.store.version(key)
             if known == row_version and known.number >= 0:
                 continue

@@ -140,6 +140,10 @@ class Store(Generic[T]):
             index.remove(key, old)
         return old
 
+    def listing(self) -> "Listing[T]":
+        """An empty list of what this store shall hold."""
+        return Listing(self._version_of)
+
     def mark_synced(self) -> None:
         """A whole list is in."""
         self.synced = True
@@ -149,6 +153,38 @@ class Store(Generic[T]):
         if self._lent:
             self._rows = dict(self._rows)
             self._lent = False
+
+
+class Listing(Generic[T]):
+    """A whole list while it is read. What a row says of itself is not kept beside it: a list may be very long, and what
+    is made between rows that stay and goes again leaves holes in memory."""
+
+    __slots__ = ("_rows", "_version_of", "_versions")
+
+    def __init__(self, version_of: Callable[[T], Version] | None) -> None:
+        self._version_of = version_of
+        self._rows: dict[Key, T | None] = {}
+        self._versions: dict[Key, Version] = {}
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._rows
+
+    def __iter__(self) -> Iterator[Key]:
+        return iter(self._rows)
+
+    def put(self, key: Key, row: T | None, version: Version) -> None:
+        """Adds an object's row; None for an object that the store does not need."""
+        self._rows[key] = row
+        self._versions.pop(key, None)
+        if row is None or self._version_of is None or self._version_of(row) != version:
+            self._versions[key] = version
+
+    def get(self, key: Key) -> tuple[Version, T | None]:
+        """Version and row of an object that is in the list."""
+        row = self._rows[key]
+        if row is None or self._version_of is None or key in self._versions:
+            return self._versions[key], row
+        return self._version_of(row), row
 
 
 class _Index(Generic[T]):

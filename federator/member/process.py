@@ -65,13 +65,20 @@ class MemberProcess:
             options=self.options,
             clock=clock,
         )
-        self.roll_up = RollUp(self.caches, self.expander, applier, options=self.options, clock=clock)
+        self.to_expand: WorkQueue[WorkloadKey] = WorkQueue("expand", rng=rng, metrics=metrics)
+        self.roll_up = RollUp(
+            self.caches,
+            self.expander,
+            applier,
+            options=self.options,
+            clock=clock,
+            busy=lambda: not self.to_expand.idle,
+        )
         self.reporter = CapacityReporter(
             self.caches, applier, Entitlements(self.caches, self.expander), options=self.options, clock=clock
         )
         self.heartbeat = Heartbeat(client, options=self.options, clock=clock, identity=identity or cluster)
         self.tiers = TierClasses(self.caches, applier, rng=rng)
-        self.to_expand: WorkQueue[WorkloadKey] = WorkQueue("expand", rng=rng, metrics=metrics)
         self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)
         self.caches.signals.to_expand.append(self.to_expand.add)
         self.caches.signals.to_roll_up.append(self.to_roll_up.add)

@@ -3,16 +3,16 @@ not ready.
 
 At most one write per slice and `roll_up_interval_s`, only the difference, nothing when equal: a second pass after
 settling writes nothing. What merely moves after a change of the slice waits that long too, so that a quick change costs
-one write. A plain Deployment has its native status; what that cannot say goes into one annotation.
+one write; while slices are being expanded, what tells of nothing that matters waits longer, not to be in their way. A
+plain Deployment has its native status; what that cannot say goes into one annotation.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import deployment, kinds, raw
 from federator.kube import clock as clocks
-from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.member import jobs, results, rows
@@ -32,19 +32,30 @@ from federator.status.reasons import Finding
 
 PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
 """What health says while things simply take their time: no reason for anybody to act."""
+PATIENCE_S = 10.0
+"""How long a status that tells of nothing that matters may wait for slices that are being expanded, in seconds.
+Whatever gives it something to tell brings a turn."""
 
 
 class RollUp:
-    """Writes slice statuses. One per process."""
+    """Writes slice statuses. One per process. `busy` tells whether slices are being expanded."""
 
     def __init__(
-        self, caches: Caches, expander: Expander, applier: Applier, *, options: MemberOptions, clock: Clock
+        self,
+        caches: Caches,
+        expander: Expander,
+        applier: Applier,
+        *,
+        options: MemberOptions,
+        clock: Clock,
+        busy: Callable[[], bool] = lambda: False,
     ) -> None:
         self._caches = caches
         self._expander = expander
         self._applier = applier
         self._options = options
         self._clock = clock
+        self._busy = busy
         self._written_at_s: dict[WorkloadKey, float] = {}
         self._moving_since_s: dict[WorkloadKey, float] = {}
         """Since when there is something to say of a slice that is still on its way to its present generation."""
@@ -66,16 +77,17 @@ class RollUp:
         if key.kind == CARRIED:
             patch, interval_s = self._annotation_patch(row, result), self._options.annotation_interval_s
         else:
-            (patch, moving), interval_s = self._status_patch(row, result), self._options.roll_up_interval_s
+            (patch, moving, mute), interval_s = self._status_patch(row, result), self._options.roll_up_interval_s
             if moving:
-                due_s = self._moving_since_s.setdefault(key, now) + interval_s
+                since_s = self._moving_since_s.setdefault(key, now)
+                due_s = since_s + (max(PATIENCE_S, interval_s) if mute and self._busy() else interval_s)
         if patch is None:
             return None
         wait_s = max(due_s, self._written_at_s.get(key, float("-inf")) + interval_s) - now
         if wait_s > 0:
             return Revisit(key, wait_s, "statuses are written at most so often")
         outcome = await self._applier.apply(patch, key)
-        if isinstance(outcome.error, errors.NotFound) and not isinstance(outcome.error, errors.NotServed):
+        if outcome.gone:
             return None
         if outcome.error is not None:
             raise outcome.error
@@ -97,8 +109,9 @@ class RollUp:
 
     # -- our kinds -------------------------------------------------------------------------------------------------
 
-    def _status_patch(self, row: SliceRow, result: Result) -> tuple[Patch | None, bool]:
-        """What to write, and whether it only tells that the slice is on its way, with no trouble to report."""
+    def _status_patch(self, row: SliceRow, result: Result) -> tuple[Patch | None, bool, bool]:
+        """What to write; whether it only tells that the slice is on its way, with no trouble to report; and whether it
+        tells of nothing that matters: what was told before was not well, and nothing got worse or ended."""
         newest = self._newest(row)
         live = raw.mapping(newest.obj(), "status")
         seen = self.observe(row, result, live)
@@ -107,12 +120,14 @@ class RollUp:
         status = row.verbs.slice_status(seen, merged)
         patch = diffs.replacement_patch(live, status) if status is not None else {}
         if not patch:
-            return None, False
+            return None, False, False
         moving = not seen.healthy and not seen.reason and raw.integer(live, "observedGeneration") < row.generation
         # The version, because API servers do not compare the uid of a status: what an earlier slice of this name
         # completed must never be told of the present one.
         version = newest.resource_version
-        return Patch(slice_ref(row.key), {"status": patch}, "status", uid=row.uid, resource_version=version), moving
+        step = Patch(slice_ref(row.key), {"status": patch}, "status", uid=row.uid, resource_version=version)
+        before = row.verbs.observe({"status": live}, "", True)
+        return step, moving, moving and not before.healthy and _no_less(before, seen)
 
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""
@@ -225,6 +240,12 @@ def _native_health(natives: list[NativeRow]) -> tuple[str, str, bool]:
         if not found.healthy and found.reason not in PROGRESS and not reason:
             reason, message = found.reason, found.message
     return reason, message, well
+
+
+def _no_less(before: SliceObservation, seen: SliceObservation) -> bool:
+    """Whether no copy fewer is ready than was told, and no shard more has ended."""
+    ended = (before.completed, before.failed) == (seen.completed, seen.failed)
+    return ended and seen.ready >= before.ready and seen.active >= before.active
 
 
 def _ready(seen: SliceObservation) -> Condition:

@@ -54,6 +54,12 @@ class Capacity:
         return total
 
 
+def serves(apis: frozenset[str], kind: str) -> bool:
+    """Whether a kind is among those that discovery told of (`Kind.group`). A discovery that told of nothing at all is
+    none: then it is not known, and nothing is held against the cluster."""
+    return not apis or any(api.partition(".")[0] == kind for api in apis)
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """One member, as placement sees it."""

@@ -42,8 +42,9 @@ def namespace_of(key: WorkloadKey) -> str:
 
 
 def key(kind: str, namespace: str, name: str) -> WorkloadKey:
-    """A key for rows that are kept: its texts are shared with all others of the same object."""
-    return WorkloadKey(sharing.text(kind), sharing.text(namespace), sharing.text(name))
+    """A key for rows that are kept: one for all rows of the same object that are read at about the same time; else it
+    has its texts in common with the others."""
+    return sharing.listed(WorkloadKey(sharing.text(kind), sharing.text(namespace), sharing.text(name)))
 
 
 def short_hash(*parts: str, length: int = 8) -> str:

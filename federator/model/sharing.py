@@ -12,7 +12,8 @@ from typing import TypeVar
 
 T = TypeVar("T", bound=Hashable)
 
-_remembered = lru_cache(maxsize=8192)(lambda value: value)
+_remembered = lru_cache(maxsize=8192, typed=True)(lambda value: value)
+_listed = lru_cache(maxsize=32768, typed=True)(lambda value: value)
 
 NOTHING: Mapping[str, int] = MappingProxyType({})
 
@@ -31,6 +32,13 @@ def texts(values: Iterable[str]) -> tuple[str, ...]:
 def value(found: T) -> T:
     """A value equal to this one, the same for all who ask while it is among the last few thousand asked for."""
     kept: T = _remembered(found)
+    return kept
+
+
+def listed(found: T) -> T:
+    """The same for what several lists of the same objects have in common, one by one: they are read side by side, and
+    each object comes in all of them within a few thousand others."""
+    kept: T = _listed(found)
     return kept
 
 

@@ -64,6 +64,8 @@ class Base:
 _StepOf = tuple[int, PodShape, int]
 _Trail = tuple[_StepOf, ...]
 """How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq."""
+_Place = tuple[int, str]
+"""(seq, uid) of a step."""
 _LAST = "\U0010ffff"
 """Sorts after every uid."""
 
@@ -76,7 +78,9 @@ class Books:
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
         self._trails: dict[str, dict[str, _Trail]] = {}
-        self._recent: dict[str, list[tuple[int, str]]] = {}
+        self._recent: dict[str, list[_Place]] = {}
+        self._unsorted: set[str] = set()
+        """Clusters whose `_recent` is to be put in order before it is read."""
         self._leaving: dict[str, set[str]] = {}
         self._bases: dict[str, Base] = {}
         self._ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
@@ -100,8 +104,12 @@ class Books:
         self._commitments[commitment.uid] = commitment
         self._account(commitment, +1)
         self._tell(commitment.uid)
+        made: tuple[_Place, _Trail] | None = None
         for holding in commitment.holdings:
-            self._step(holding.cluster, commitment.uid, holding.seq, commitment.shape, copies_of(holding))
+            step = (holding.seq, commitment.shape, copies_of(holding))
+            if made is None or made[1] != (step,):  # one for all clusters that are given alike
+                made = ((holding.seq, commitment.uid), (step,))
+            self._step(holding.cluster, *made)
         kept = {holding.cluster for holding in commitment.holdings}
         if before is not None:
             for holding in before.holdings:
@@ -167,7 +175,7 @@ class Books:
         and a shrink is credited only by a summary.
         """
         self._tidy(cluster, includes_seq)
-        recent = self._recent.get(cluster, [])
+        recent = self._recent_of(cluster)
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         charges: dict[PodShape, int] = {}
         trails = self._trails.get(cluster, {})
@@ -192,15 +200,27 @@ class Books:
         if commitment.copies:
             self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
 
-    def _step(self, cluster: str, uid: str, seq: int, shape: PodShape, copies: int) -> None:
+    def _step(self, cluster: str, place: _Place, step: _Trail) -> None:
+        seq, uid = place
         self._leaving.get(cluster, set()).discard(uid)
         trails = self._trails.setdefault(cluster, {})
         trail = trails.get(uid, ())
         if trail and trail[-1][0] >= seq:
-            trails[uid] = (*trail[:-1], (trail[-1][0], shape, copies))
+            trails[uid] = (*trail[:-1], (trail[-1][0], *step[0][1:]))
             return
-        trails[uid] = (*trail, (seq, shape, copies))
-        bisect.insort(self._recent.setdefault(cluster, []), (seq, uid))
+        trails[uid] = trail + step if trail else step
+        recent = self._recent.setdefault(cluster, [])
+        if recent and recent[-1] > place:  # only when decisions are read that were made before: in any order
+            self._unsorted.add(cluster)
+        recent.append(place)
+
+    def _recent_of(self, cluster: str) -> list[_Place]:
+        """The steps of a cluster's workloads, rising in seq."""
+        recent = self._recent.get(cluster, [])
+        if cluster in self._unsorted:
+            self._unsorted.discard(cluster)
+            recent.sort()
+        return recent
 
     def _tidy(self, cluster: str, includes_seq: int) -> None:
         """Drops the steps that no later summary will be compared with: those before the last included one, and all of a
@@ -209,7 +229,7 @@ class Books:
         for uid in sorted(self._leaving.get(cluster, ())):
             if trails[uid][-1][0] <= includes_seq:
                 self.vacate(cluster, uid)
-        recent = self._recent.get(cluster, [])
+        recent = self._recent_of(cluster)
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         for uid in sorted({uid for _, uid in recent[start:]}):
             steps = trails[uid]
@@ -219,7 +239,7 @@ class Books:
                 trails[uid] = steps[included - 1 :]
 
     def _unlist(self, cluster: str, uid: str, steps: _Trail) -> None:
-        recent = self._recent[cluster]
+        recent = self._recent_of(cluster)
         for seq, _, _ in steps:
             del recent[bisect.bisect_left(recent, (seq, uid))]
 

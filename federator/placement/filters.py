@@ -11,7 +11,7 @@ from typing import Final
 from federator.model import selectors, taints
 from federator.model.ask import Ask, Policy
 from federator.model.decision import Reason
-from federator.model.fleet import ClusterView
+from federator.model.fleet import ClusterView, serves
 from federator.model.taints import Effect
 
 Judge = Callable[[Ask, ClusterView], str | None]
@@ -80,7 +80,7 @@ def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
 
 def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
     """A cluster whose discovery has not been read yet (no kinds at all) is not judged."""
-    if not cluster.apis or any(api.partition(".")[0] == ask.key.kind for api in cluster.apis):
+    if serves(cluster.apis, ask.key.kind):
         return None
     return f"does not serve {ask.key.kind}"
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from federator.api import placementdecision
+from federator.api import decisionfacts
 from federator.embedded.federation import ensure
 from federator.kube import errors
 from federator.kube.client import Client
@@ -194,7 +194,7 @@ class Bench:
             workload=made(name, NAMESPACE, P),
             decision={key: decision[key] for key in ("apiVersion", "kind", "metadata", "spec")},
             status=found.get("status") or {},
-            shares={share.cluster: share for share in placementdecision.shares(decision)},
+            shares={share.cluster: share for share in decisionfacts.shares(decision)},
         )
 
     async def _floor(self, pattern: Pattern, prefix: str) -> float:

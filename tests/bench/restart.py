@@ -2,7 +2,7 @@
 
 One workload is placed by a real hub first; all others are copies of what it wrote, with their own names, uids and
 hashes of inputs, put into the stores directly. That nothing is written afterwards proves that they are right. The
-floor lists the same objects over the same connection and decodes them.
+floor lists the same objects with the same requests, the members' by the fleet's label, and decodes them.
 """
 
 import asyncio
@@ -19,9 +19,10 @@ from typing import Any
 
 import uvloop
 
-from federator.api import kinds, placementdecision
+from federator.api import decisionfacts, kinds
 from federator.embedded.federation import Federation, ensure
 from federator.hub import slices, workloads
+from federator.hub.options import HubOptions
 from federator.kube import decode
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -129,7 +130,7 @@ class Copier:
         listed = federation.host.store.items(federation.host.registry.get(*DECISIONS))
         assert found is not None
         self.workload, self.decision = found, listed[0].obj
-        self.shares = placementdecision.shares(self.decision)
+        self.shares = decisionfacts.shares(self.decision)
         self.verbs = kinds.verbs_of("Deployment")
         self.slices = {name: _get(cluster, DEPLOYMENTS, NAME) for name, cluster in federation.members.items()}
         self.rng = random.Random(7)
@@ -191,8 +192,9 @@ async def _list_all(room: Path) -> float:
     for obj in (await host.list("federation.pinterest.com/v1alpha1", "memberclusters")).items:
         secret = await host.get(ObjectRef("v1", "secrets", "federator-clusters", obj["metadata"]["name"], "Secret"))
         clients.append(Client(app.member_transport(obj, secret, allow_loopback=True), obj["metadata"]["name"]))
-    wanted = [(client, "apps/v1", "deployments") for client in clients]
-    wanted.append((host, "federation.pinterest.com/v1alpha1", "placementdecisions"))
+    ours = slices.fleet_selector(HubOptions().fleet)
+    wanted = [(client, "apps/v1", "deployments", "" if client is host else ours) for client in clients]
+    wanted.append((host, "federation.pinterest.com/v1alpha1", "placementdecisions", ""))
     await asyncio.gather(*(_read(*one) for one in wanted))
     took = time.perf_counter() - begun
     for client in clients:
@@ -200,8 +202,8 @@ async def _list_all(room: Path) -> float:
     return took
 
 
-async def _read(client: Client, api_version: str, plural: str) -> None:
-    async for page in client.pages(api_version, plural):
+async def _read(client: Client, api_version: str, plural: str, selector: str) -> None:
+    async for page in client.pages(api_version, plural, label_selector=selector):
         decode.items(page, api_version)
 
 

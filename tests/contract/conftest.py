@@ -24,7 +24,9 @@ from tests.controlplane.plane import ControlPlane  # noqa: E402
 BACKENDS = [
     "embedded",
     pytest.param("embedded-http", marks=pytest.mark.e2e),
-    pytest.param("real", marks=[pytest.mark.real, pytest.mark.e2e]),
+    pytest.param(
+        "real", marks=[pytest.mark.real, pytest.mark.e2e, pytest.mark.xdist_group("contract of real servers")]
+    ),
 ]
 
 NOBODY = Caller("nobody")

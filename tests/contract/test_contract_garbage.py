@@ -21,7 +21,15 @@ LIMIT_S = 60.0
 _numbers = itertools.count(1)
 
 
-@pytest.fixture(params=["embedded", pytest.param("real", marks=[pytest.mark.real, pytest.mark.e2e])])
+@pytest.fixture(
+    params=[
+        "embedded",
+        pytest.param(
+            "real",
+            marks=[pytest.mark.real, pytest.mark.e2e, pytest.mark.xdist_group("real servers with nodes")],
+        ),
+    ]
+)
 async def alive(request: pytest.FixtureRequest) -> AsyncIterator[Speaker]:
     """A speaker with a namespace of its own on a server whose controllers run."""
     name = f"g{os.environ.get('PYTEST_XDIST_WORKER', 'w')}-{next(_numbers)}"

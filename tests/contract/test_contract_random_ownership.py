@@ -15,7 +15,7 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.unit.embedded import recordings
 
-pytestmark = [pytest.mark.real, pytest.mark.e2e]
+pytestmark = [pytest.mark.real, pytest.mark.e2e, pytest.mark.xdist_group("contract of real servers")]
 
 STORIES = 25
 STEPS = 6

@@ -16,6 +16,7 @@ SEQUENCES = 5
 
 @pytest.mark.real
 @pytest.mark.e2e
+@pytest.mark.xdist_group("differential")
 @pytest.mark.parametrize("part", range(PARTS))
 async def test_random_sequences_get_the_same_answers(control_plane: ControlPlane, part: int) -> None:
     cluster = control_plane.cluster("differential")

@@ -10,7 +10,7 @@ import json
 import secrets
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -79,6 +79,16 @@ class ControlPlane:
         if scheduler and not cluster.has_scheduler:
             self._start_scheduler(cluster)
         return cluster
+
+    def names(self) -> Sequence[str]:
+        """Of the clusters that run."""
+        return tuple(self._clusters)
+
+    def end(self, name: str) -> None:
+        """Ends the processes of a cluster. What it holds stays in etcd: asked for again, it is as it was."""
+        del self._clusters[name]
+        for child in reversed([child for child in self.family.children if child.name in _programs(name)]):
+            self.family.drop(child)
 
     def forget(self, cluster: Cluster) -> None:
         """Makes etcd forget all versions before now, as it does by itself every five minutes."""
@@ -206,6 +216,10 @@ class ControlPlane:
             ],
         )
         cluster.has_scheduler = True
+
+
+def _programs(cluster: str) -> Sequence[str]:
+    return [f"{cluster}-{program}" for program in ("apiserver", "controller-manager", "scheduler")]
 
 
 def _free_port() -> int:

@@ -98,12 +98,16 @@ def deployed(home: Path, plane: ControlPlane) -> Iterator[Deployed]:
     clusters = {"host": plane.cluster("deployed-host", audited=True)} | {
         name: plane.cluster(f"deployed-{name}", controllers=True, scheduler=True, audited=True) for name in ("a", "b")
     }
-    with joined(home, clusters, SETTINGS) as found:
-        found.start_member("a")
-        found.start_hub()
-        found.ready("a")
-        yield found
-        found.programs.check()
+    try:
+        with joined(home, clusters, SETTINGS) as found:
+            found.start_member("a")
+            found.start_hub()
+            found.ready("a")
+            yield found
+            found.programs.check()
+    finally:
+        for cluster in clusters.values():
+            plane.end(cluster.name)
 
 
 @contextlib.contextmanager

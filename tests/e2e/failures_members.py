@@ -55,8 +55,30 @@ def server_away(ground: FailureFleet, asked: Asked, *, count: int, away_s: float
     settled_s = time.monotonic() - back_s
     assert {key: found for key, found in before.items() if key in _where(asked)} == _where(asked), "work moved"
     failures_writes.none(failures_writes.fallen(failures_writes.read(ground.clusters)), "seqs fell")
+    # Its watches are opened again one by one, up to half a minute after the server was there: until the last one is,
+    # its process does not know all that is gone.
+    until(lambda: _reports_truly(ground, "b"), lambda: "the host's figures of b are not what b has", 60.0)
+    until(lambda: not _left_over(asked, "b"), lambda: "b's own garbage collector has not come by yet", 60.0)
     failures_writes.at_rest(ground.clusters, rest_s)
     return {"not ready after s": unready_s, "ready again after s": ready_s, "settled after s": settled_s}
+
+
+def _reports_truly(ground: FailureFleet, name: str) -> bool:
+    """Whether a member's report counts the pods that its nodes have, and the host has a copy of it."""
+    report = ground.ask(name, "/apis/federation.pinterest.com/v1alpha1/clustercapacities/cluster")["status"]
+    member = ground.ask("host", f"/apis/federation.pinterest.com/v1alpha1/memberclusters/{name}")
+    pods = ground.ask(name, "/api/v1/pods")["items"]
+    bound = [pod for pod in pods if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")]
+    taken = sum((int(r["allocatable"]["pods"]) - int(r["free"]["pods"])) * r["count"] for r in report["nodes"])
+    return taken == len(bound) and member["status"]["capacity"]["nodes"] == report["nodes"]
+
+
+def _left_over(asked: Asked, name: str) -> set[str]:
+    """Services that are gone, of which a member still has EndpointSlices."""
+    group = f"/namespaces/{asked.namespace}"
+    slices = asked.ground.ask(name, f"/apis/discovery.k8s.io/v1{group}/endpointslices")["items"]
+    services = {one["metadata"]["name"] for one in asked.ground.ask(name, f"/api/v1{group}/services")["items"]}
+    return {one["metadata"]["labels"]["kubernetes.io/service-name"] for one in slices} - services
 
 
 def _where(asked: Asked) -> Mapping[str, list[Any]]:

@@ -255,6 +255,8 @@ def on_real_servers(home: Path, plane: ControlPlane) -> Iterator[Fleet]:
         name: plane.cluster(f"fed-{name}", controllers=True, scheduler=True) for name in ("us-east-1a", "us-west-2a")
     }
     with contextlib.ExitStack() as stack:
+        for cluster in (host, *members.values()):
+            stack.callback(plane.end, cluster.name)
         kubeconfigs = {"host": home / "host.kubeconfig"}
         kubeconfigs["host"].write_bytes(host.kubeconfig().read_bytes())
         for name, cluster in members.items():

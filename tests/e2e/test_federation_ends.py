@@ -21,16 +21,21 @@ END_S = 30.0
 def running(home: Path, *arguments: str) -> Iterator["subprocess.Popen[str]"]:
     """A command in a group of its own whose temporary files go under `home`."""
     environment = {"PATH": os.environ.get("PATH", ""), "HOME": str(home), "TMPDIR": str(home)}
-    child = subprocess.Popen(
-        [*FEDERATOR, *arguments],
-        cwd=home,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    # A script starts what it runs in the background with SIGINT ignored, which children inherit.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        child = subprocess.Popen(
+            [*FEDERATOR, *arguments],
+            cwd=home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    finally:
+        signal.signal(signal.SIGINT, before)
     try:
         yield child
     finally:

@@ -8,7 +8,7 @@ from federator.kube.clock import RealClock
 from tests.controlplane.plane import ControlPlane
 from tests.unit.kube import embeddedstory
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real]
+pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
 
 
 async def test_the_same_stories_on_a_real_api_server(control_plane: ControlPlane):

@@ -25,7 +25,7 @@ from tests.contract.crds import definition, widget
 from tests.controlplane import build, nodes
 from tests.controlplane.plane import ControlPlane
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real]
+pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
 
 WRITTEN_OVER = (
     (r"(?m)^[WEI]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ ", ""),

@@ -20,7 +20,7 @@ from tests.controlplane import nodes
 from tests.controlplane.plane import ControlPlane
 from tests.unit.member.memberworld import FLEET, Counting, MemberWorld, jobset, service, template
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real]
+pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
 
 
 @dataclass(slots=True)

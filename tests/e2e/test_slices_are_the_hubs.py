@@ -3,6 +3,7 @@ federation's accounts touches what is not marked as its own."""
 
 import copy
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,7 @@ def plain(name: str, *, marked: bool) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Guarded:
+def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     cluster = control_plane.cluster("guarded", controllers=True)
     shell = federations.kubectl(tmp_path_factory.mktemp("guarded"), cluster.kubeconfig())
     for base in ("crd", "member"):
@@ -89,7 +90,8 @@ def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
         "-",
         input=yaml.safe_dump_all([service("own", marked=False), plain("own", marked=False)]),
     )
-    return Guarded(cluster, shell)
+    yield Guarded(cluster, shell)
+    control_plane.end(cluster.name)
 
 
 @pytest.mark.parametrize("kind", ["psvc", "deploy"])

@@ -10,11 +10,11 @@ from typing import Any
 from federator import settings
 from federator.api import (
     clustercapacity,
+    decisionfacts,
     decoding,
     federatedquota,
     kinds,
     membercluster,
-    placementdecision,
     placementpolicy,
     read,
     runtimeprofile,
@@ -270,7 +270,7 @@ TARGETS: Mapping[str, Target] = {
         ),
         Target(
             "decisions",
-            _object(lambda obj: (placementdecision.decision_facts(obj), records.summarise(obj))),
+            _object(lambda obj: (decisionfacts.decision_facts(obj), records.summarise(obj))),
             (),
             DECISION,
         ),

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from federator.api import kinds
-from federator.api.placementdecision import DecisionFacts, decision_facts
+from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.faults.lives import Life
 from federator.embedded.faults.rows import Sending
 from federator.hub.process import HubProcess
@@ -24,6 +24,7 @@ DUE_S = 5.0
 QUIET_S = 30.0
 """A lane, or a key, that has had trouble is left alone for up to so long."""
 
+PORTAL = "captive-portal"
 MET_S = 1.0
 """A member that answers for the first time has to be listed."""
 
@@ -37,6 +38,8 @@ class Due:
     facts: DecisionFacts
     share: Share
     at_s: float
+    portals: int
+    """How many requests something else than an API server had answered by then: such answers look good (F34)."""
 
 
 class Bulkhead:
@@ -52,12 +55,17 @@ class Bulkhead:
         self._world = world
         self._hubs: dict[str, HubProcess] = {}
         self._due: collections.deque[Due] = collections.deque()
+        self._cleared_s: dict[tuple[str, str, str, str], float] = {}
+        """When an object of ours or of somebody else last went, by cluster, kind, namespace and name."""
 
     def meet(self, hub: HubProcess, life: Life) -> None:
         self._hubs[life.name] = hub
 
     def decided(self, step: Step) -> None:
-        """Takes note of what a write to a decision owes."""
+        """Takes note of what a write to a decision owes, and of what no longer stands in a slice's place."""
+        if step.new is None and step.kind in kinds.WORKLOADS:
+            meta = step.obj["metadata"]
+            self._cleared_s[step.cluster, step.kind, meta["namespace"], meta["name"]] = self._now_s()
         hub = self._hubs.get(step.writer)
         if hub is None or not is_decision(step):
             return
@@ -65,7 +73,8 @@ class Bulkhead:
         had = {share.cluster: share.count for share in decision_facts(step.old).shares} if step.old is not None else {}
         for share in facts.shares:
             if share.seq == facts.seq and share.count > had.get(share.cluster, 0):
-                self._due.append(Due(self._world.lives[step.writer.partition("#")[0]], hub, facts, share, now_s))
+                life, portals = self._world.lives[step.writer.partition("#")[0]], self._world.fired[PORTAL]
+                self._due.append(Due(life, hub, facts, share, now_s, portals))
 
     def sending(self, life: Life, sending: Sending) -> None:
         """A request leaves its process: time has passed."""
@@ -80,6 +89,10 @@ class Bulkhead:
             return
         host_s, awake_s = reach.well_since_s(life.name, "host", now_s), reach.awake_since_s(life.name, now_s)
         if reach.well_since_s(life.name, share.cluster, now_s) > due.at_s - QUIET_S or max(host_s, awake_s) > due.at_s:
+            return
+        key = due.facts.key
+        cleared_s = self._cleared_s.get((share.cluster, key.kind, key.namespace, key.name), 0.0)
+        if cleared_s > due.at_s or self._world.fired[PORTAL] > due.portals:
             return
         if not _still_wanted(due) or not _open(due):
             return

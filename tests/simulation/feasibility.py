@@ -1,12 +1,11 @@
 """2: no decision gives copies to a cluster that, by what the hub had heard when it decided, is not open to them.
 
 What it had heard is what its reflectors (of MemberClusters also answers to its own requests) had of the host at the
-moment that the decision names (`asOf`): copies may go
-to a cluster that was cordoned an event ago. The objects themselves are looked up among what the API server stored, and
-their fields are read here in their plain meaning, beside the product's filters. Who was just heard is told by
-`patience`. Not judged: what a hub must find out by itself (kinds that a member serves, the age of its figures),
-decisions that follow members which know better than a restored host, and hosts whose histories parted, so that a
-version does not say which state of an object was meant.
+moment that the decision names (`asOf`): copies may go to a cluster that was cordoned an event ago. The objects
+themselves are looked up among what the API server stored, and their fields are read here in their plain meaning, beside
+the product's filters. Who was just heard is told by `patience`. Not judged: what a hub must find out by itself (kinds
+that a member serves, the age of its figures), decisions that follow members which know better than a restored host, and
+hosts whose histories parted, so that a version does not say which state of an object was meant.
 """
 
 import math
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from federator.api import capacityfields, kinds, raw
-from federator.api.placementdecision import DecisionFacts, decision_facts
+from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.faults.lives import Life
 from federator.hub import policying
 from federator.hub.process import HubProcess

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import federatedquota, kinds
-from federator.api.placementdecision import DecisionFacts, decision_facts
+from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.hub import workloads
 from federator.member.caches import NATIVES

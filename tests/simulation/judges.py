@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable
 
 from federator.api import kinds
-from federator.api.placementdecision import decision_facts
+from federator.api.decisionfacts import decision_facts
 from federator.embedded.revisions import DELETED, Event
 from federator.embedded.server import EmbeddedCluster
 from federator.member.caches import NATIVES
@@ -120,7 +120,7 @@ class Judges:
         self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
         now_s = self.world.federation.clock.monotonic()
         if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
-            self.stability.moved(name, self.world.federation.clock.monotonic())
+            self.stability.moved(name, now_s)
         found = [
             *invariants.breaches(step),
             *self.world.patience.breaches(step, now_s),

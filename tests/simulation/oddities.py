@@ -54,7 +54,7 @@ def _annotated(**annotations: str) -> Oddity:
 
     def change(body: Body, rng: random.Random) -> Body:
         _template(body).setdefault("metadata", {}).setdefault("annotations", {}).update(names)
-        # In a carried native kind, what the user takes away is left in members: there it is put right by another value.
+        # Both ways of putting it right: taken away, and, in a carried native kind, set to another value.
         cured = "" if "selector" in body["spec"] else None
         return {"spec": {"template": {"metadata": {"annotations": dict.fromkeys(names, cured)}}}}
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from federator.api import federatedquota, kinds
-from federator.api.placementdecision import DecisionFacts, decision_facts
+from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.expand import jobsets
 from federator.hub import policying, workloads
@@ -258,14 +258,26 @@ def end_state(world: World, *, contended: bool) -> dict[str, Any]:
 
 
 def _jobs(world: World) -> dict[str, Any]:
-    """What the Jobs of each job set run, over all members, without what tells one range from another."""
+    """What the Jobs of each job set run, over all members, without what tells one range from another.
+
+    Where a webhook or an older definition changed what is written (F47), Jobs that have ended are left out: nobody can
+    put right what they ran, because the template of a Job stays as it was made.
+    """
     found: dict[str, Any] = {}
+    changed = world.fired["webhook-changes"] > 0
     for uid, (_, obj) in host_workloads(world).items():
         mine = [job for member in world.federation.members.values() for job in jobs(member, uid)]
+        if changed:
+            mine = [job for job in mine if not _has_ended(job)]
         if mine:
             contents = {workloads.digest([_unnumbered(job["spec"]["template"]["spec"])]) for job in mine}
             found[f"{JOBS} {obj['metadata']['namespace']}/{obj['metadata']['name']}"] = sorted(contents)
     return found
+
+
+def _has_ended(job: Obj) -> bool:
+    told = (job.get("status") or {}).get("conditions") or ()
+    return any(one["type"] in ("Complete", "Failed") and one["status"] == "True" for one in told)
 
 
 def _unnumbered(pod: Obj) -> Obj:

@@ -8,7 +8,7 @@ was dropped early. Hence only slices count that have stood for a while, in membe
 from collections.abc import Iterator
 
 from federator.api import kinds
-from federator.api.placementdecision import decision_facts
+from federator.api.decisionfacts import decision_facts
 from federator.hub import records
 from tests.simulation.invariants import Obj, Step, is_slice
 

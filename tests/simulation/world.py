@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from federator.api import raw
+from federator.api import membercluster
 from federator.embedded import fleetfile
 from federator.embedded.faults.boxes import Boxes, BoxTransport
 from federator.embedded.faults.clocks import ProcessClock
@@ -211,8 +211,7 @@ class World:
         info = host.registry.get("federation.pinterest.com", "memberclusters")
         aliases = self.federation.aliases
         joined = [found.obj for found in host.store.items(info) if aliases.get(found.key[1], found.key[1]) == cluster]
-        named = (raw.text(obj, "spec", "clusterUID") or raw.text(obj, "status", "clusterUID") for obj in joined)
-        return frozenset(uid for uid in named if uid)
+        return frozenset(uid for obj in joined if (uid := membercluster.recorded_uid(obj)))
 
     def leader(self) -> str:
         """The hub that acts; "" while there is none."""

@@ -305,17 +305,13 @@ class Deployments:
                 )
             rollouts.judge(deployment, status, new, now)
         done = rollouts.complete(deployment, status)
-        metadata = deployment["metadata"]
+        annotations = None
         if new is not None:
             revision = (new["metadata"].get("annotations") or {}).get(REVISION, "")
-            annotations = metadata.get("annotations") or {}
-            if revision and annotations.get(REVISION) != revision:
-                metadata = {**metadata, "annotations": {**annotations, REVISION: revision}}
-        world.store.update(
-            self._resource,
-            {**deployment, "metadata": metadata, "status": rollouts.trimmed(status)},
-            same_generation=True,
-        )
+            have = deployment["metadata"].get("annotations") or {}
+            if revision and have.get(REVISION) != revision:
+                annotations = {**have, REVISION: revision}
+        world.set_status(self._resource, deployment, rollouts.trimmed(status), annotations=annotations)
         if done or deployment["spec"].get("paused"):
             self._clean_up(deployment, old)
         check = rollouts.check_in_s(deployment, status, world.clock.now()) if rollout else None

@@ -12,7 +12,7 @@ from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.behaviour import Behaviour, Defaults
 from federator.embedded.controllers.nodes import Fleet, Node
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
-from federator.embedded.controllers.world import World
+from federator.embedded.controllers.world import KUBELET, World
 from federator.embedded.revisions import Event, JsonObject
 from federator.kube import clock as clocks
 
@@ -188,7 +188,7 @@ class Kubelet:
         self._world.store.delete(self._world.kinds.pods, pod.key[0], pod.name, uid=pod.uid, grace_s=0)
 
     def _write(self, pod: Pod, status: dict[str, Any]) -> None:
-        self._world.set_status(self._world.kinds.pods, pod.obj, status)
+        self._world.set_status(self._world.kinds.pods, pod.obj, status, manager=KUBELET)
 
 
 def bound_status(obj: JsonObject, node: Node, now: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from federator.embedded.controllers.neighbours import Rules
 from federator.embedded.controllers.nodes import Fleet, Node
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.requests import Amounts
-from federator.embedded.controllers.world import World
+from federator.embedded.controllers.world import SCHEDULER, World
 
 _MESSAGE: Final = "default-scheduler: preempting to accommodate a higher priority pod"
 
@@ -129,7 +129,7 @@ class Preemption:
         }
         others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
         status["conditions"] = [*others, entry]
-        revision = world.set_status(world.kinds.pods, victim.obj, status)
+        revision = world.set_status(world.kinds.pods, victim.obj, status, manager=SCHEDULER)
         text = f"Preempted by pod {winner.uid} on node {victim.node}"
         world.events.emit(revision.obj, "Preempted", text, "default-scheduler")
         world.delete(world.kinds.pods, revision.obj)

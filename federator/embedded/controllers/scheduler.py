@@ -18,7 +18,7 @@ from federator.embedded.controllers.nodes import Fleet, Node
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.preemption import Preemption
 from federator.embedded.controllers.requests import Sizes
-from federator.embedded.controllers.world import World, condition
+from federator.embedded.controllers.world import SCHEDULER, World, condition
 from federator.embedded.revisions import Event
 
 _COMPONENT: Final = "default-scheduler"
@@ -244,7 +244,7 @@ class Scheduler:
             status["nominatedNodeName"] = nominated
         else:
             status.pop("nominatedNodeName", None)
-        self._world.set_status(self._world.kinds.pods, pod.obj, status)
+        self._world.set_status(self._world.kinds.pods, pod.obj, status, manager=SCHEDULER)
         if reason == "Unschedulable":
             self._world.events.emit(pod.obj, "FailedScheduling", message, _COMPONENT, warning=True)
 

@@ -8,7 +8,7 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from federator.embedded import refusals
+from federator.embedded import ownership, refusals
 from federator.embedded.controllers import kinds as kinds_table
 from federator.embedded.controllers.agenda import Agenda
 from federator.embedded.controllers.events import Recorder
@@ -21,6 +21,9 @@ Key = tuple[str, str]
 
 _SUFFIX_ALPHABET: Final = "bcdfghjklmnpqrstvwxz2456789"
 _GRACE_DEFAULT_S: Final = 30
+MANAGER: Final = "kube-controller-manager"
+KUBELET: Final = "kubelet"
+SCHEDULER: Final = "kube-scheduler"
 
 
 class Controller(Protocol):
@@ -60,9 +63,28 @@ class World:
         """Five random characters as the API server appends to generateName."""
         return "".join(self.rng.choices(_SUFFIX_ALPHABET, k=5))
 
-    def set_status(self, resource: ResourceInfo, obj: JsonObject, status: Mapping[str, Any]) -> Revision:
-        """Replaces the status of `obj`, which must be the stored version. Equal status writes nothing."""
-        return self.store.update(resource, {**obj, "status": status}, same_generation=True)
+    def set_status(
+        self,
+        resource: ResourceInfo,
+        obj: JsonObject,
+        status: Mapping[str, Any],
+        *,
+        annotations: Mapping[str, str] | None = None,
+        manager: str = MANAGER,
+    ) -> Revision:
+        """Replaces the status of `obj`, which must be the stored version, and its annotations where they are given.
+
+        Equal ones write nothing. Where somebody owns fields of the object the writer owns these, as a real server
+        notes it: an annotation that nobody owns would go with the last one that somebody stops to apply.
+        """
+        metadata = obj["metadata"]
+        if annotations is not None:
+            metadata = {**metadata, "annotations": annotations}
+        fresh = {**obj, "metadata": metadata, "status": status}
+        if metadata.get("managedFields"):
+            entries = ownership.track(obj, fresh, manager, "Update", resource, self.now(), "status")
+            fresh["metadata"] = {**metadata, "managedFields": entries}
+        return self.store.update(resource, fresh, same_generation=True)
 
     def delete_pod(self, pod: JsonObject) -> None:
         """Deletes gracefully as the API server does: at once when it never ran or has ended."""

@@ -7,7 +7,7 @@ import random
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from federator.api import clustercapacity, kinds, raw
+from federator.api import clustercapacity, kinds, membercluster, raw
 from federator.embedded.faults import guests
 from federator.embedded.faults.rows import Episode, Stage
 from federator.embedded.server import EmbeddedCluster
@@ -47,7 +47,7 @@ async def made_anew(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 def _recorded(stage: Stage, name: str) -> str:
     """The identity that the host has of a member; "" for none."""
     live = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name)) or {}
-    return raw.text(live, "spec", "clusterUID") or raw.text(live, "status", "clusterUID")
+    return membercluster.recorded_uid(live)
 
 
 def rejoin(stage: Stage, name: str) -> None:

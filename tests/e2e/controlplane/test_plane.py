@@ -12,7 +12,7 @@ import pytest
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real]
+pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("contract of real servers")]
 
 ROOT = Path(__file__).parents[3]
 OWNER = """
@@ -28,7 +28,7 @@ time.sleep(600)
 
 
 def test_clusters_of_one_etcd_know_nothing_of_each_other(control_plane: ControlPlane) -> None:
-    first, second = (control_plane.cluster(name) for name in ("contract", "nodes"))
+    first, second = (control_plane.cluster(name) for name in ("contract", "beside"))
     assert first.url != second.url
     body = {"metadata": {"name": "only-here"}}
     assert first.ask("/api/v1/namespaces", "POST", body)[0] in {201, 409}
@@ -39,7 +39,7 @@ def test_clusters_of_one_etcd_know_nothing_of_each_other(control_plane: ControlP
 
 
 def test_every_cluster_asks_for_a_token_and_then_for_a_role(control_plane: ControlPlane) -> None:
-    for name in ("contract", "nodes"):
+    for name in ("contract", "beside"):
         cluster = control_plane.cluster(name)
         refused = cluster.kubectl("get", "secrets", user="nobody")
         assert 'User "nobody" cannot list resource "secrets"' in refused.stderr

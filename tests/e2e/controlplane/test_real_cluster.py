@@ -8,7 +8,7 @@ from tests.controlplane import nodes
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 
-pytestmark = [pytest.mark.e2e, pytest.mark.real]
+pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
 
 JOB = """
 apiVersion: batch/v1

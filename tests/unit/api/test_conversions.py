@@ -9,6 +9,7 @@ import pytest
 from federator.api import (
     clustercapacity,
     crds,
+    decisionfacts,
     federatedquota,
     kinds,
     membercluster,
@@ -276,9 +277,9 @@ def _object(spec: dict[str, Any]) -> dict[str, Any]:
 def test_a_decision_is_written_and_read_back_with_what_the_ledger_needs() -> None:
     obj = _object(placementdecision.to_spec(DECISION, [f"cause {i}" for i in range(14)], ASK))
     read.check(obj)
-    facts = placementdecision.decision_facts(obj)
+    facts = decisionfacts.decision_facts(obj)
     assert (facts.key, facts.workload_uid, facts.uid, facts.resource_version) == (KEY, "uid-1", "pd-uid", "9")
-    assert facts.shares == DECISION.shares == placementdecision.shares(obj)
+    assert facts.shares == DECISION.shares == decisionfacts.shares(obj)
     assert (facts.seq, facts.wanted, facts.placed, facts.shortfall) == (7, 30, 24, 6)
     assert (facts.reason, facts.message, facts.inputs_hash) == (DECISION.reason, DECISION.message, "abcd")
     assert facts.as_of == pytest.approx(DECISION.as_of, abs=1e-6)
@@ -289,19 +290,28 @@ def test_a_decision_is_written_and_read_back_with_what_the_ledger_needs() -> Non
     assert facts.causes == tuple(f"cause {i}" for i in range(4, 14))
 
 
+def test_decisions_that_differ_in_their_shares_only_have_their_terms_in_common() -> None:
+    one, other = (
+        decisionfacts.decision_facts(_object(placementdecision.to_spec(replace(DECISION, uid=uid), [], ASK)))
+        for uid in ("uid-1", "uid-2")
+    )
+    assert one.terms is other.terms
+    assert one.workload_uid != other.workload_uid
+    short = replace(DECISION, shortfall=DECISION.shortfall + 1)
+    assert decisionfacts.decision_facts(_object(placementdecision.to_spec(short, [], ASK))).terms != one.terms
+
+
 def test_shares_of_a_job_set_keep_their_pieces() -> None:
     shares = (Share("east", 20, 5, 7, ((0, 9), (10, 19))),)
     decision = replace(DECISION, shares=shares, wanted=20, shortfall=0)
     obj = _object(placementdecision.to_spec(decision, [], replace(ASK, unit=Unit.SHARDS)))
     assert obj["spec"]["shares"] == [{"cluster": "east", "seq": 7, "ranges": "0-9,10-19", "slots": 5}]
-    assert placementdecision.decision_facts(obj).shares == shares
+    assert decisionfacts.decision_facts(obj).shares == shares
     read.check(obj)
 
 
 def test_a_decision_that_nobody_wrote_is_read_without_raising() -> None:
-    facts = placementdecision.decision_facts(
-        {"metadata": {"deletionTimestamp": "x"}, "spec": {"reason": 7, "shares": [3]}}
-    )
+    facts = decisionfacts.decision_facts({"metadata": {"deletionTimestamp": "x"}, "spec": {"reason": 7, "shares": [3]}})
     assert (facts.reason, facts.shares, facts.shape, facts.deleting) == (Reason.PENDING_EVALUATION, (), None, True)
 
 

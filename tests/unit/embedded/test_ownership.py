@@ -1,11 +1,15 @@
 """Field ownership beyond the recorded stories: what is shared, capped, reset, handed over."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
 from federator.embedded import builtins, fieldsets, managers, ownership
+from federator.embedded.controllers import NodePool
+from tests.contract.bodies import deployment
 from tests.unit.embedded import recordings
+from tests.unit.embedded.inprocess import cluster, on_virtual_time, speaker
 
 MAPS = builtins.info("", "configmaps")
 THEN = "2026-01-01T00:00:00Z"
@@ -92,6 +96,26 @@ def test_apply_to_the_status_claims_the_status_alone() -> None:
     merged = ownership.apply(live, config, "m", False, info, THEN, "status").obj
     assert merged["spec"] == {"color": "red"}
     assert merged["status"] == {"note": "x"}
+
+
+@on_virtual_time
+async def test_a_controllers_annotation_stays_when_an_applier_takes_its_last_one_back() -> None:
+    made = cluster(controllers=True, nodes=[NodePool(count=2)])
+    assert made.controllers is not None
+    running = asyncio.create_task(made.controllers.run())
+    api = speaker(made)
+    config = deployment()
+    path = api.url("deployments", config["metadata"]["name"])
+    noted = {**config, "metadata": {**config["metadata"], "annotations": {"team": "a"}}}
+    (await api.apply(path, noted, "team")).object(201)
+    await asyncio.sleep(5)
+    (await api.apply(path, config, "team")).object()
+    meta = (await api.get(path)).object()["metadata"]
+    assert meta["annotations"] == {"deployment.kubernetes.io/revision": "1"}
+    written = [(one["manager"], one["operation"], one.get("subresource")) for one in meta["managedFields"]]
+    assert written == [("team", "Apply", None), ("kube-controller-manager", "Update", "status")]
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
 
 
 def test_apply_that_changes_nothing_gives_the_live_object_back() -> None:

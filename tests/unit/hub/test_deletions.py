@@ -204,6 +204,22 @@ def test_nothing_is_given_up_for_a_cluster_that_is_not_named() -> None:
     play(scenario)
 
 
+def test_a_workload_that_goes_while_its_decision_is_being_written_leaves_none() -> None:
+    async def scenario(world: World) -> None:
+        async def goes() -> None:
+            await world.delete(PSVC, "feed", "web")
+            await asyncio.sleep(0.1)  # the hub hears of it
+
+        world.on_the_way["hub", "host", "POST", "placementdecisions"] = goes
+        await world.create(PSVC, "feed", "web", service(3))
+        await asyncio.sleep(30)
+        assert world.on_the_way == {}
+        assert await world.decisions() == []
+        assert await slices(world) == 0
+
+    play(scenario)
+
+
 def test_a_decision_is_deleted_once_although_its_watch_tells_nothing() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(3))

@@ -5,6 +5,7 @@ import contextlib
 import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -342,3 +343,26 @@ def test_a_term_is_above_every_term_in_decisions_and_never_below_the_lease(seen,
 
     assert state.begin_term(transitions) == term
     assert seqs.term(state.next_seq()) == term
+
+
+def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_but_none_that_is_newer_than_the_list():
+    """Its watch may have been silent while the leader before it deleted them: no member may hear of them again."""
+
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        hub = pair.federation.processes[pair.leader()]
+        (there,) = hub.state.records
+        known = hub.state.records[there]
+
+        def alike(name: str, version: str) -> tuple[str, str]:
+            facts = replace(known.facts, name=name, uid=name, resource_version=version)
+            hub.state.note_record("feed", replace(known, facts=facts))
+            return ("feed", name)
+
+        alike("gone", "1")
+        newer = alike("newer", "1000000")
+        await hub.hosting.reread_decisions()
+        assert set(hub.state.records) == {there, newer}
+
+    play(scenario)

@@ -1,12 +1,15 @@
 """A federation as its users see it: what they do is followed, what they did not ask for stays as it is."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from federator.hub.options import HubOptions
+from federator.hub.stepping import Do
 from federator.kube import errors
+from federator.model.decision import Share
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 PSVC = "PinterestService"
@@ -670,5 +673,25 @@ def test_a_cluster_that_was_left_is_struck_from_the_decision_whatever_the_seq_of
 
         assert {share["cluster"] for share in decision["spec"]["shares"]} == {"b", "c"}
         assert "leaving" not in decision["spec"]
+
+    play(scenario)
+
+
+def test_a_turn_whose_decision_was_overtaken_plans_with_the_clusters_that_decision_names() -> None:
+    """It waited for an answer meanwhile: the decision in force may have left one of them (simulation seed 4942)."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        hub = world.federation.processes["hub"]
+        (workload,) = hub.state.workloads.values()
+        record = hub.state.record_of(workload)
+        assert record is not None
+        earlier = replace(record.facts, shares=(*record.shares, Share("left", 1, 1, record.seq)))
+        actions = hub.dispatching.plan(workload, replace(record, facts=earlier))
+        assert {name: action.do for name, action in actions.items()} == {
+            **dict.fromkeys("abc", Do.NOTHING),
+            "left": Do.HOLD,
+        }
 
     play(scenario)

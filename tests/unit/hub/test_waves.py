@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from federator.api.placementdecision import decision_facts
+from federator.api.decisionfacts import decision_facts
 from federator.embedded import virtualtime
 from federator.embedded.federation import Federation
 from federator.embedded.revisions import Event

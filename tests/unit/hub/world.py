@@ -49,7 +49,10 @@ class Tap:
             self.world.watches[self.process, self.cluster] += 1
             return Canned(200, b"")
         if request.method in WRITES and "/leases" not in request.path:
-            self.world.writes[self.process, self.cluster, request.method, resource_of(request.path)] += 1
+            named = (self.process, self.cluster, request.method, resource_of(request.path))
+            self.world.writes[named] += 1
+            if (meanwhile := self.world.on_the_way.pop(named, None)) is not None:
+                await meanwhile()
         response = await self.inner.request(request)
         if self.world.lose_reply and request.method in WRITES:
             lost = (self.process, self.cluster, request.method, resource_of(request.path))
@@ -107,6 +110,8 @@ class World:
         """(process, cluster) where watches end as soon as they begin."""
         self.watches: Counter[tuple[str, str]] = Counter()
         self.lose_reply: set[tuple[str, str, str, str]] = set()
+        self.on_the_way: dict[tuple[str, str, str, str], Callable[[], Awaitable[None]]] = {}
+        """What happens while the next such write, as in `writes`, has been sent and has not arrived."""
         """(process, cluster, method, resource) of writes that take effect but are not answered, once each."""
         self.federation = Federation(
             fleet=fleet,

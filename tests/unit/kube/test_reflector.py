@@ -219,6 +219,26 @@ async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_h
 
 
 @on_virtual_time
+async def test_a_restored_server_whose_objects_were_brought_up_to_date_is_seen_to_have_gone_back():
+    """Nothing in its list is older than we knew it. But it was older a moment ago, and what was written since cannot be
+    of versions that we had seen everything of."""
+    told: list[int] = []
+    world = World(
+        Script(
+            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
+            status(410, "Gone"),
+            listing(30, thing("a", 20, value=2)),
+            listing(60, thing("a", 48, value=4), thing("b", 55, value=5)),
+            quiet(),
+        ),
+        on_rewind=lambda: told.append(1),
+    )
+    await world.runs(60)
+    assert (world.store.rewinds, told) == (1, [1])
+    assert world.store.resource_version == "60"
+
+
+@on_virtual_time
 async def test_a_server_that_was_away_is_listed_and_nothing_that_is_as_before_is_news():
     world = World(
         Script(

@@ -44,6 +44,20 @@ def test_versions_stand_beside_rows_and_go_with_them():
     assert store.drop(("ns", "a")) is None
 
 
+def test_a_listing_knows_every_version_whether_its_rows_hold_it_or_not():
+    """A row that could not be read anew stands for a version that is not its own."""
+    beside: Store[int] = Store()
+    inside: Store[Version] = Store(version_of=lambda row: row)
+    for store, row in ((beside, 5), (inside, Version(1, "u"))):
+        listing = store.listing()
+        for name, number in (("a", 1), ("b", 2)):
+            listing.put(("ns", name), row, Version(number, "u"))
+        listing.put(("ns", "c"), None, Version(3, "u"))
+        assert list(listing) == [("ns", name) for name in "abc"]
+        found = [listing.get(key) for key in listing]
+        assert found == [(Version(1, "u"), row), (Version(2, "u"), row), (Version(3, "u"), None)]
+
+
 def test_only_plain_numbers_compare_as_versions():
     assert version_number("12") == 12
     assert [version_number(text) for text in ("", "a1", "-1", " 1", "1_0", "١", "9" * 50)] == [-1] * 7

@@ -4,6 +4,7 @@ import asyncio
 
 from federator.embedded.controllers import NodePool
 from federator.member.options import MemberOptions
+from federator.model.names import WorkloadKey
 from tests.unit.member.memberworld import MemberWorld, block, condition_of, in_member, jobset, service, template
 
 POD = "embedded.federator/"
@@ -119,3 +120,30 @@ async def test_parallelism_follows_the_slots_without_a_new_job(world: MemberWorl
     await world.patch("PinterestJobSet", "crunch", body)
     await world.until_status("PinterestJobSet", "crunch", running=5)
     assert (await world.get("Job", "crunch-0-9"))["metadata"]["uid"] == uid
+
+
+@in_member()
+async def test_while_slices_are_being_expanded_a_status_waits_until_it_tells_of_something(world: MemberWorld) -> None:
+    other = WorkloadKey("PinterestService", "feed", "other")
+    world.process.to_expand._running[other] = 0.0  # its natives take for ever to be written
+
+    def written(name: str) -> int:
+        path = f"/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/{name}/status"
+        return world.counting.writes[f"PATCH {path}"]
+
+    await asyncio.sleep(5)  # priority classes are there
+    await world.create(service("quick", template=template(annotations={POD + "start-delay-seconds": "4"})))
+    await world.until_status("PinterestService", "quick", ready=3, healthy=True, within_s=8)
+    assert written("quick") == 1
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "nowhere"}}
+    await world.create(service("ill", template=template(volumes=[volume])))
+    await world.until_status("PinterestService", "ill", reason="MissingDependency", within_s=3)
+    await world.create(service("slow", template=template(annotations={POD + "start-delay-seconds": "60"})))
+    await asyncio.sleep(8)
+    assert written("slow") == 0
+    await asyncio.sleep(4)
+    assert written("slow") == 1
+    world.process.to_expand.done(other)
+    await world.patch("PinterestService", "quick", {"spec": {"replicas": 4, "slice": {"seq": 6}}})
+    await asyncio.sleep(2)
+    assert written("quick") == 2  # nobody is in its way: told after a second, as ever

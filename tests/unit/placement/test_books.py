@@ -29,6 +29,16 @@ def test_only_slices_above_the_summary_are_charged() -> None:
     assert books.open(at(10, 0)).room("a", POD) == 5
 
 
+def test_decisions_that_are_read_in_any_order_charge_what_is_above_the_summary() -> None:
+    books = Books()
+    for seq in (8, 3, 9, 1, 6):
+        books.record(commitment(service(1, name=f"w{seq}"), [holding(seq, seq)]))
+    assert books.open(at(100, 6)).room("a", POD) == 100 - 8 - 9
+    books.record(commitment(service(1, name="w2"), [holding(2, 2)]))
+    books.vacate("a", "uid-w9")
+    assert books.open(at(100, 1)).room("a", POD) == 100 - 8 - 3 - 6 - 2
+
+
 def test_a_growth_charges_only_what_the_summary_does_not_know() -> None:
     books = Books()
     books.record(commitment(service(1), [holding(100, 5)]))

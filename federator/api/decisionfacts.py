@@ -1,0 +1,241 @@
+"""A PlacementDecision as hub, ledger and command line read it back.
+
+Decisions of one kind of workload under one policy differ in few things: what many of them say alike is read once and
+kept once, because a hub holds a hundred thousand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from federator.api import capacityfields, raw, verbs
+from federator.api.raw import Obj
+from federator.model import names, shards, sharing
+from federator.model.ask import PodShape, Tier, Unit
+from federator.model.decision import Reason, Share
+from federator.model.names import WorkloadKey
+
+_REASONS: Final = {str(reason): reason for reason in Reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What many decisions have in common."""
+
+    unit: Unit
+    wanted: int
+    shortfall: int
+    reason: Reason
+    message: str
+    leaving: tuple[str, ...]
+    max_clusters_at_once: int | None
+    policy_name: str
+    policy_namespace: str
+    policy_uid: str
+    policy_generation: int
+    policy_origin: str
+    quota_generations: Mapping[str, int]
+    unlimited_quota: bool
+    violations: tuple[str, ...]
+    causes: tuple[str, ...]
+    project: str
+    tier: Tier
+    shape: PodShape | None
+    """None in a decision that was written without a charge."""
+    deletion_reason: str
+    waiting_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFacts:
+    """A decision object; its verdicts are not kept."""
+
+    name: str
+    uid: str
+    resource_version: str
+    key: WorkloadKey
+    workload_uid: str
+    seq: int
+    shares: tuple[Share, ...]
+    inputs_hash: str
+    as_of: float
+    deleting: bool
+    terms: Terms
+
+    @property
+    def unit(self) -> Unit:
+        return self.terms.unit
+
+    @property
+    def wanted(self) -> int:
+        return self.terms.wanted
+
+    @property
+    def shortfall(self) -> int:
+        return self.terms.shortfall
+
+    @property
+    def reason(self) -> Reason:
+        return self.terms.reason
+
+    @property
+    def message(self) -> str:
+        return self.terms.message
+
+    @property
+    def leaving(self) -> tuple[str, ...]:
+        return self.terms.leaving
+
+    @property
+    def max_clusters_at_once(self) -> int | None:
+        return self.terms.max_clusters_at_once
+
+    @property
+    def policy_name(self) -> str:
+        return self.terms.policy_name
+
+    @property
+    def policy_namespace(self) -> str:
+        return self.terms.policy_namespace
+
+    @property
+    def policy_uid(self) -> str:
+        return self.terms.policy_uid
+
+    @property
+    def policy_generation(self) -> int:
+        return self.terms.policy_generation
+
+    @property
+    def policy_origin(self) -> str:
+        return self.terms.policy_origin
+
+    @property
+    def quota_generations(self) -> Mapping[str, int]:
+        return self.terms.quota_generations
+
+    @property
+    def unlimited_quota(self) -> bool:
+        return self.terms.unlimited_quota
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        return self.terms.violations
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        return self.terms.causes
+
+    @property
+    def project(self) -> str:
+        return self.terms.project
+
+    @property
+    def tier(self) -> Tier:
+        return self.terms.tier
+
+    @property
+    def shape(self) -> PodShape | None:
+        return self.terms.shape
+
+    @property
+    def deletion_reason(self) -> str:
+        return self.terms.deletion_reason
+
+    @property
+    def waiting_for(self) -> tuple[str, ...]:
+        return self.terms.waiting_for
+
+    @property
+    def placed(self) -> int:
+        return sum(share.count for share in self.shares)
+
+    def share_of(self, cluster: str) -> Share | None:
+        for share in self.shares:
+            if share.cluster == cluster:
+                return share
+        return None
+
+
+def decision_facts(obj: Obj) -> DecisionFacts:
+    """Total on whatever the host may hold."""
+    spec, metadata = raw.mapping(obj, "spec"), raw.mapping(obj, "metadata")
+    workload = raw.mapping(spec, "workload")
+    return DecisionFacts(
+        name=raw.text(metadata, "name"),
+        uid=raw.text(metadata, "uid"),
+        resource_version=raw.text(metadata, "resourceVersion"),
+        key=names.key(raw.text(workload, "kind"), raw.text(metadata, "namespace"), raw.text(workload, "name")),
+        workload_uid=sharing.text(raw.text(workload, "uid")),
+        seq=sharing.listed(raw.integer(spec, "seq")),
+        shares=shares(obj),
+        inputs_hash=raw.text(spec, "inputsHash"),
+        as_of=sharing.value(raw.epoch_s(raw.text(spec, "asOf"))),
+        deleting="deletionTimestamp" in metadata,
+        terms=_terms(spec),
+    )
+
+
+def shares(obj: Obj) -> tuple[Share, ...]:
+    """The shares, with their ranges in the pieces that have Jobs. Entries without a cluster are skipped."""
+    found = map(_to_share, raw.objects(obj, "spec", "shares"))
+    return tuple(share for share in found if share.cluster)
+
+
+def _to_share(entry: Obj) -> Share:
+    cluster, seq = sharing.text(raw.text(entry, "cluster")), sharing.listed(raw.integer(entry, "seq"))
+    if "ranges" in entry:
+        ranges = verbs.read_ranges(raw.text(entry, "ranges"))
+        return Share(cluster, shards.size(ranges), max(raw.integer(entry, "slots"), 0), seq, ranges)
+    copies = max(raw.integer(entry, "replicas"), 0)
+    return Share(cluster, copies, copies, seq)
+
+
+_OWN: Final = frozenset({"workload", "seq", "placed", "clusters", "shares", "inputsHash", "asOf", "verdicts"})
+"""What is no part of the terms."""
+
+
+def _terms(spec: Obj) -> Terms:
+    told = {name: value for name, value in spec.items() if name not in _OWN}
+    try:
+        encoded = msgspec.json.encode(told)
+    except UnicodeEncodeError:  # half a surrogate pair
+        return _read_terms(told)
+    return _shared_terms(encoded)
+
+
+@lru_cache(maxsize=1024)
+def _shared_terms(encoded: bytes) -> Terms:
+    return _read_terms(msgspec.json.decode(encoded))
+
+
+def _read_terms(spec: Mapping[str, Any]) -> Terms:
+    policy, charge, deletion = (raw.mapping(spec, part) for part in ("policy", "charge", "deletion"))
+    quotas = raw.mapping(spec, "quotaGenerations")
+    shared = sharing.text
+    return Terms(
+        unit=Unit.SHARDS if raw.text(spec, "unit") == Unit.SHARDS else Unit.REPLICAS,
+        wanted=raw.integer(spec, "wanted"),
+        shortfall=raw.integer(spec, "shortfall"),
+        reason=_REASONS.get(raw.text(spec, "reason"), Reason.PENDING_EVALUATION),
+        message=shared(raw.text(spec, "message")),
+        leaving=raw.texts(spec, "leaving"),
+        max_clusters_at_once=raw.integer(spec, "maxClustersAtOnce") or None,
+        policy_name=shared(raw.text(policy, "name")),
+        policy_namespace=shared(raw.text(policy, "namespace")),
+        policy_uid=shared(raw.text(policy, "uid")),
+        policy_generation=raw.integer(policy, "generation"),
+        policy_origin=shared(raw.text(policy, "origin")),
+        quota_generations=sharing.counters({name: raw.integer(quotas, name) for name in quotas}),
+        unlimited_quota=raw.flag(spec, "unlimitedQuota"),
+        violations=raw.texts(spec, "violations"),
+        causes=sharing.texts(raw.texts(spec, "causes")),
+        project=shared(raw.text(charge, "project")),
+        tier=verbs.tier_of(raw.text(charge, "tier")),
+        shape=capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
+        deletion_reason=raw.text(deletion, "reason"),
+        waiting_for=raw.texts(deletion, "waitingFor"),
+    )
