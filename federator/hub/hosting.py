@@ -53,9 +53,13 @@ class Hosting:
         self.clock = clock
         self.rng = rng
         self.on_member = on_member
-        self.stores: list[Store[Any]] = []
+        self.reflectors: list[Reflector[Any]] = []
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
         """Workloads whose summary was made with a RuntimeProfile that has changed since."""
+
+    @property
+    def stores(self) -> list[Store[Any]]:
+        return [reflector.store for reflector in self.reflectors]
 
     async def run(self) -> None:
         """Keeps everything heard until cancelled. Profiles come first: asks are computed with them."""
@@ -75,7 +79,7 @@ class Hosting:
     async def wait_synced(self) -> None:
         """Returns when every list of the host is in."""
         expected = 6 + len(kinds.WORKLOADS)
-        while len(self.stores) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
+        while len(self.reflectors) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
             await asyncio.sleep(0.01)
         for store in self.stores:
             while not store.synced:
@@ -91,7 +95,10 @@ class Hosting:
     async def reread_decisions(self) -> None:
         """Files every decision as it is now and forgets those that are gone: the last words of the leader before us may
         not have come by watch yet. What decisions hold of room and quota must be on the books before anything is
-        decided, and no member may hear of what the host records no longer."""
+        decided, and no member may hear of what the host records no longer. Watches that wait to be opened again are
+        opened now."""
+        for reflector in self.reflectors:
+            reflector.wait.end()
         kind = kinds.KINDS["PlacementDecision"]
         unseen, version = set(self.state.records), -1
 
@@ -138,7 +145,7 @@ class Hosting:
             metrics=self.state.metrics,
         )
         group.create_task(reflector.run(), name=f"host {kind.plural}")
-        self.stores.append(store)
+        self.reflectors.append(reflector)
         return store
 
     async def _refresh(self, key: WorkloadKey) -> None:

@@ -48,6 +48,8 @@ class Member:
     on_capacity: Callable[["Member"], None]
     on_rewind: Callable[["Member"], None]
     """Its API server tells of an older state than it did: everything here is of another history."""
+    on_other: Callable[["Member"], None]
+    """Everything here is of a cluster that never joined; another one answers in its place, which may."""
     lane: Lane
     """All writes to it pass here, whatever connection they take."""
     fleet: str
@@ -135,8 +137,8 @@ class Member:
 
     @property
     def identity(self) -> str:
-        """The uid of its kube-system: as seen by this process, or as it was recorded when it was last heard."""
-        return self.uid or membercluster.recorded_uid(self.obj)
+        """The uid of its kube-system: as it was recorded, or as this process has seen it first."""
+        return membercluster.recorded_uid(self.obj) or self.uid
 
     @property
     def seniority(self) -> tuple[str, str]:
@@ -202,15 +204,15 @@ class Member:
         return (repr(spec.get("credentials")), self.obj["metadata"].get("uid"), self.apis)
 
     def identity_trouble(self, uid: str, host_uid: str) -> str:
-        """Why a cluster that says it is `uid` is not the one that was joined; "" when it is."""
+        """Why a cluster that says it is `uid` is not the one that was joined; "" when it is. One that was neither
+        recorded on the host nor claimed has not joined."""
         if uid and uid == host_uid:
             return "it is the host itself, which cannot be its own member"
         if self.duplicate_of:
             return f"it is the same cluster as {self.duplicate_of}"
-        recorded = raw.text(self.obj, "status", "clusterUID")
-        pinned = raw.text(self.obj, "spec", "clusterUID") or self.uid or recorded
-        if pinned and uid != pinned:
-            return f"the cluster answers as {uid}, but {pinned} was joined (kube-system uid)"
+        joined = membercluster.recorded_uid(self.obj) or (self.uid if self.claimed else "")
+        if joined and uid != joined:
+            return f"the cluster answers as {uid}, but {joined} was joined (kube-system uid)"
         return ""
 
     async def discover(self, client: clients.Client) -> frozenset[str]:

@@ -242,6 +242,9 @@ class Line:
                 if trouble := member.identity_trouble(uid, self.host_uid()):
                     self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
                     return
+                if member.uid not in ("", uid):
+                    member.on_other(member)
+                    return
                 member.uid, self._identified_s = uid, now
                 await member.hear_expander(client, self.options.system_namespace, self.clock)
                 if now - self._discovered_s >= self.options.discovery_interval_s:
@@ -307,6 +310,9 @@ class Line:
         news = sign is not Sign.SILENT and member.vitals.note_auth(why if sign is Sign.REJECTS else "")
         if member.link.link is not before.link:
             log.info("member %s: %s -> %s (%s)", member.name, before.link.value, member.link.link.value, why)
+            if member.link.link is Link.LIVE:
+                for reflector in member.reflectors.values():
+                    reflector.wait.end()
             self.changed(member)
         elif news or (sign is Sign.HEARD and not member.reported):
             self.changed(member)

@@ -247,6 +247,7 @@ class HubProcess:
             on_count=self._count_changed,
             on_capacity=self._capacity_changed,
             on_rewind=self._went_back,
+            on_other=self._met_other,
             lane=Lane(
                 name,
                 limit=self.options.lane_writes_in_flight,
@@ -275,6 +276,12 @@ class HubProcess:
         if self.state.ready:
             self.events.member_went_back(member)
         self._begin(member.name, member.obj)
+
+    def _met_other(self, member: Member) -> None:
+        """A hub that could not write to the host, or a standby, had met another cluster at this address before."""
+        if self.state.members.get(member.name) is member:
+            log.warning("member %s is another cluster than %s, which never joined: met anew", member.name, member.uid)
+            self._begin(member.name, member.obj)
 
     def _open_line(self, member: Member) -> None:
         assert self._group is not None

@@ -186,7 +186,7 @@ class Reporting:
             "observedGeneration": member.obj["metadata"].get("generation", 0),
             "conditions": conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), OWNED),
             "unknownSlices": len(member.vitals.strangers),
-            "clusterUID": member.uid or live.get("clusterUID", ""),
+            "clusterUID": member.uid if member.uid == member.identity else live.get("clusterUID", ""),
             "hostUID": member.other_host,
             "version": member.version or live.get("version", ""),
             "apis": sorted(member.apis) or live.get("apis") or [],
@@ -242,7 +242,10 @@ class Reporting:
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         uid = await member.client.kube_system_uid()
-        if trouble := member.identity_trouble(uid, member.host_uid):
+        trouble = member.identity_trouble(uid, member.host_uid)
+        if uid != member.uid:
+            trouble = trouble or f"it answers as {uid}, and was {member.uid} at the last probe"
+        if trouble:
             member.meet_other(uid)
         return trouble
 

@@ -34,6 +34,24 @@ async def place_in(gate: asyncio.Semaphore | None) -> AsyncIterator[None]:
         give_up()
 
 
+class Wait:
+    """A wait that others may cut short."""
+
+    __slots__ = ("_over",)
+
+    def __init__(self) -> None:
+        self._over = asyncio.Event()
+
+    def end(self) -> None:
+        """Whoever waits now goes on at once; nothing when nobody does."""
+        self._over.set()
+
+    async def at_most(self, seconds: float) -> None:
+        """Waits so long, or until `end` is called."""
+        self._over.clear()
+        await set_within(self._over, seconds)
+
+
 async def set_within(event: asyncio.Event, within_s: float) -> bool:
     """Waits for the event, `within_s` seconds at most; tells whether it is set."""
     with contextlib.suppress(TimeoutError):

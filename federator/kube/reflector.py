@@ -97,6 +97,8 @@ class Reflector(Generic[T]):
         self._verify = verify
         """Raises an ApiError when another server answers than was meant: awaited before a list or watch is believed."""
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
+        self.wait = gates.Wait()
+        """After a failure. End it when the server is known to answer again."""
         self._instant_ends = 0
         self._rewinds = 0
         self._refused = -1  # the version of the last list, where that was refused
@@ -119,6 +121,7 @@ class Reflector(Generic[T]):
                 if self._wanted is None or self._wanted.is_set():
                     await self._watch()
                 else:
+                    self._recovered()
                     wait_s = LOOK_AGAIN_S * self._rng.uniform(0.9, 1.1)
                     self._stale = not await gates.set_within(self._wanted, wait_s)
             except errors.Expired as exc:
@@ -138,7 +141,7 @@ class Reflector(Generic[T]):
                 wait_s = self._waits.next()
                 if not exc.transient:
                     wait_s = max(wait_s, self._rng.uniform(2.0, 4.0))
-                await asyncio.sleep(max(wait_s, (exc.retry_after_s or 0.0) * self._rng.uniform(1.0, 1.25)))
+                await self.wait.at_most(max(wait_s, (exc.retry_after_s or 0.0) * self._rng.uniform(1.0, 1.25)))
 
     # -- listing -------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -92,6 +94,35 @@ def test_a_hub_that_starts_afterwards_knows_the_cluster_that_had_joined() -> Non
         assert found["status"]["clusterUID"] in ready["message"]
 
     play(scenario)
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["by the other hub", "by nobody yet"])
+def test_a_cluster_that_only_a_standby_had_seen_is_not_the_one_that_joined(recorded: bool) -> None:
+    """Simulation seeds 3791 and 4002: it called the cluster that had joined another one for all its life."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        hub = world.federation.hub
+        stale = hub.state.members["b"]
+        status = dict(stale.obj["status"])
+        if not recorded:
+            del status["clusterUID"]
+        stale.obj = {**stale.obj, "status": status}
+        stale.uid, stale.report = "seen-first", None
+        await asyncio.sleep(60)
+
+        member = hub.state.members["b"]
+        assert member is not stale
+        assert (member.heard, member.uid) == (True, status_uid(await world.get("MemberCluster", "", "b")))
+        assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
+
+    play(scenario)
+
+
+def status_uid(member: Mapping[str, Any] | None) -> str:
+    assert member is not None
+    return str(member["status"]["clusterUID"])
 
 
 def test_a_sign_in_page_in_the_way_is_silence() -> None:

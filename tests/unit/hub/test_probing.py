@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from federator.hub.link import Link
+from federator.kube.reflector import HEALTHY_S
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
@@ -71,6 +72,26 @@ def test_a_host_that_answers_but_keeps_a_secret_to_itself_makes_the_member_not_r
         await asyncio.sleep(40)
         assert (await readiness(world, "b"))[0] != "True"
         assert (await readiness(world, "a"))[0] == "True"
+
+    play(scenario)
+
+
+def test_what_a_member_that_is_back_holds_is_known_as_soon_as_a_probe_is_answered() -> None:
+    """And not when each of its watches has waited half a minute: it was away for long."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        world.cut.add(("hub", "b"))
+        await asyncio.sleep(600)
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await asyncio.sleep(60)
+        world.cut.clear()
+        member = world.federation.hub.state.members["b"]
+        while member.link.link is not Link.LIVE:  # noqa: ASYNC110 - nothing tells the test
+            await asyncio.sleep(0.1)
+        await asyncio.sleep(HEALTHY_S + 1)
+        assert [name for name, reflector in member.reflectors.items() if reflector.trouble] == []
 
     play(scenario)
 

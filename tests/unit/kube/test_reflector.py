@@ -279,6 +279,24 @@ async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resume
     assert world.reflector.troubles["unreachable"] == 3
 
 
+@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
+@on_virtual_time
+async def test_who_waits_after_failures_tries_at_once_when_told_that_the_server_answers(told: bool):
+    refused = status(503, "ServiceUnavailable")
+    world = World(Script(after=lambda r: refused))
+    task = asyncio.create_task(world.reflector.run())
+    await asyncio.sleep(200)
+    last = world.script.times[-1]
+    refused = listing(5, thing("a", 3))
+    if told:
+        world.reflector.wait.end()
+    await asyncio.sleep(0.01)
+    assert world.store.synced == told
+    assert (world.script.times[-1] > last) == told
+    task.cancel()
+    await asyncio.wait([task])
+
+
 @on_virtual_time
 async def test_bookmarks_keep_a_watch_alive_and_move_heard_at_and_the_version():
     world = World(Script(listing(5), stream(*[100.0, bookmark(9)] * 3, FOREVER)))
@@ -463,6 +481,15 @@ async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_
     assert isinstance(world.reflector.trouble, errors.Unreachable)
     assert world.store.heard_at < 1
     assert len(world.script.requests) < 80
+
+
+@on_virtual_time
+async def test_a_collection_that_nobody_wants_watched_is_well_again_once_it_is_listed():
+    refused = status(403, "Forbidden")
+    world = World(Script(refused, refused, listing(5, thing("a", 3))), wanted=asyncio.Event())
+    await world.runs(60)
+    assert world.rows == {"a": 0}
+    assert (world.reflector.watch_failing, world.reflector.trouble) == (False, None)
 
 
 @on_virtual_time
