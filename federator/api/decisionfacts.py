@@ -33,11 +33,7 @@ class Terms:
     leaving: tuple[str, ...]
     max_clusters_at_once: int | None
     policy_name: str
-    policy_namespace: str
-    policy_uid: str
-    policy_generation: int
     policy_origin: str
-    quota_generations: Mapping[str, int]
     unlimited_quota: bool
     violations: tuple[str, ...]
     causes: tuple[str, ...]
@@ -64,90 +60,6 @@ class DecisionFacts:
     as_of: float
     deleting: bool
     terms: Terms
-
-    @property
-    def unit(self) -> Unit:
-        return self.terms.unit
-
-    @property
-    def wanted(self) -> int:
-        return self.terms.wanted
-
-    @property
-    def shortfall(self) -> int:
-        return self.terms.shortfall
-
-    @property
-    def reason(self) -> Reason:
-        return self.terms.reason
-
-    @property
-    def message(self) -> str:
-        return self.terms.message
-
-    @property
-    def leaving(self) -> tuple[str, ...]:
-        return self.terms.leaving
-
-    @property
-    def max_clusters_at_once(self) -> int | None:
-        return self.terms.max_clusters_at_once
-
-    @property
-    def policy_name(self) -> str:
-        return self.terms.policy_name
-
-    @property
-    def policy_namespace(self) -> str:
-        return self.terms.policy_namespace
-
-    @property
-    def policy_uid(self) -> str:
-        return self.terms.policy_uid
-
-    @property
-    def policy_generation(self) -> int:
-        return self.terms.policy_generation
-
-    @property
-    def policy_origin(self) -> str:
-        return self.terms.policy_origin
-
-    @property
-    def quota_generations(self) -> Mapping[str, int]:
-        return self.terms.quota_generations
-
-    @property
-    def unlimited_quota(self) -> bool:
-        return self.terms.unlimited_quota
-
-    @property
-    def violations(self) -> tuple[str, ...]:
-        return self.terms.violations
-
-    @property
-    def causes(self) -> tuple[str, ...]:
-        return self.terms.causes
-
-    @property
-    def project(self) -> str:
-        return self.terms.project
-
-    @property
-    def tier(self) -> Tier:
-        return self.terms.tier
-
-    @property
-    def shape(self) -> PodShape | None:
-        return self.terms.shape
-
-    @property
-    def deletion_reason(self) -> str:
-        return self.terms.deletion_reason
-
-    @property
-    def waiting_for(self) -> tuple[str, ...]:
-        return self.terms.waiting_for
 
     @property
     def placed(self) -> int:
@@ -194,12 +106,14 @@ def _to_share(entry: Obj) -> Share:
     return Share(cluster, copies, copies, seq)
 
 
-_OWN: Final = frozenset({"workload", "seq", "placed", "clusters", "shares", "inputsHash", "asOf", "verdicts"})
-"""What is no part of the terms."""
+_NO_TERMS: Final = frozenset(
+    {"workload", "seq", "placed", "clusters", "shares", "inputsHash", "asOf", "verdicts", "quotaGenerations"}
+)
+"""What decisions do not have in common, or nobody reads back."""
 
 
 def _terms(spec: Obj) -> Terms:
-    told = {name: value for name, value in spec.items() if name not in _OWN}
+    told = {name: value for name, value in spec.items() if name not in _NO_TERMS}
     try:
         encoded = msgspec.json.encode(told)
     except UnicodeEncodeError:  # half a surrogate pair
@@ -214,7 +128,6 @@ def _shared_terms(encoded: bytes) -> Terms:
 
 def _read_terms(spec: Mapping[str, Any]) -> Terms:
     policy, charge, deletion = (raw.mapping(spec, part) for part in ("policy", "charge", "deletion"))
-    quotas = raw.mapping(spec, "quotaGenerations")
     shared = sharing.text
     return Terms(
         unit=Unit.SHARDS if raw.text(spec, "unit") == Unit.SHARDS else Unit.REPLICAS,
@@ -225,11 +138,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         leaving=raw.texts(spec, "leaving"),
         max_clusters_at_once=raw.integer(spec, "maxClustersAtOnce") or None,
         policy_name=shared(raw.text(policy, "name")),
-        policy_namespace=shared(raw.text(policy, "namespace")),
-        policy_uid=shared(raw.text(policy, "uid")),
-        policy_generation=raw.integer(policy, "generation"),
         policy_origin=shared(raw.text(policy, "origin")),
-        quota_generations=sharing.counters({name: raw.integer(quotas, name) for name in quotas}),
         unlimited_quota=raw.flag(spec, "unlimitedQuota"),
         violations=raw.texts(spec, "violations"),
         causes=sharing.texts(raw.texts(spec, "causes")),

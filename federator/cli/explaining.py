@@ -205,7 +205,7 @@ def _recorded(situation: Situation, workload: Workload) -> dict[str, Any] | None
         "name": record.facts.name,
         "seq": record.facts.seq,
         "asOf": raw.rfc3339(record.facts.as_of),
-        "causes": list(record.facts.causes),
+        "causes": list(record.terms.causes),
     }
 
 

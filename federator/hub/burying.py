@@ -180,7 +180,7 @@ class Burying:
 
     async def _say_blocked(self, name: tuple[str, str], record: Record, blocked: tuple[str, ...]) -> None:
         """Names on the decision, once per change, who keeps it from going."""
-        if blocked == record.facts.waiting_for:
+        if blocked == record.terms.waiting_for:
             return
         waits = f"{len(blocked)} clusters that are not heard or do not serve {record.key.kind}: {', '.join(blocked)}"
         await self._say(name, record, "DeletionBlocked", f"Waiting for {waits}.", blocked)
@@ -191,7 +191,7 @@ class Burying:
         self, name: tuple[str, str], record: Record, reason: str, message: str = "", blocked: tuple[str, ...] = ()
     ) -> None:
         """Writes on the decision, once per change, why it still stands; "" for no reason."""
-        if (reason, blocked) == (record.facts.deletion_reason, record.facts.waiting_for):
+        if (reason, blocked) == (record.terms.deletion_reason, record.terms.waiting_for):
             return
         deletion = {"reason": reason, "message": message[:1024], "waitingFor": list(blocked)} if reason else None
         patch = {"metadata": {"uid": record.uid}, "spec": {"deletion": deletion}}

@@ -179,7 +179,7 @@ class Dispatching:
             record.shares,
             held,
             max_unavailable=workload.max_unavailable,
-            max_clusters_at_once=record.facts.max_clusters_at_once,
+            max_clusters_at_once=record.terms.max_clusters_at_once,
         )
         return {action.cluster: action for action in actions}
 

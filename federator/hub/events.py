@@ -39,7 +39,7 @@ class Events:
             where = ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items())) or "nowhere"
             note = f"{sum(now.values())} of {decision.wanted} placed: {where}"
             self.tell(workload.key, workload.uid, "Placed" if before is None else "Rebalanced", note, action="Place")
-        short_before = before.facts.shortfall if before is not None else 0
+        short_before = before.terms.shortfall if before is not None else 0
         if decision.shortfall and (decision.shortfall != short_before or before is None):
             self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
 

@@ -132,7 +132,7 @@ class Gathering:
         (a decision leaves out those that finished in clusters which are gone from it)."""
         ask = workload.ask
         if record is not None and workload.verbs.unit is Unit.REPLICAS and not (ask is not None and ask.suspended):
-            return record.facts.wanted
+            return record.terms.wanted
         return ask.count if ask is not None else 0
 
     def _placing(self, workload: Workload, record: Record | None) -> Placing | None:
@@ -143,12 +143,12 @@ class Gathering:
         ask = workload.ask
         return Placing(
             shares=record.shares,
-            shortfall=record.facts.shortfall,
-            reason=record.facts.reason,
-            message=record.facts.message,
+            shortfall=record.terms.shortfall,
+            reason=record.terms.reason,
+            message=record.terms.message,
             current=self.state.is_current(workload, record),
-            unlimited_quota=record.facts.unlimited_quota,
-            violations=record.facts.violations,
+            unlimited_quota=record.terms.unlimited_quota,
+            violations=record.terms.violations,
             project=ask.project if ask is not None else "",
         )
 
@@ -292,4 +292,4 @@ def _policy_shown(record: Record | None) -> str:
     """The policy's name; a policy that the workload itself spells out has none."""
     if record is None:
         return ""
-    return record.facts.policy_name or record.facts.policy_origin
+    return record.terms.policy_name or record.terms.policy_origin

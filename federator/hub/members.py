@@ -147,7 +147,8 @@ class Member:
 
     def slice_keys(self) -> list[WorkloadKey]:
         """Everything of a workload kind that was seen there."""
-        return [WorkloadKey(kind, *key) for kind, store in sorted(self.stores.items()) for key in store]
+        rows = (store.get(key) for _, store in sorted(self.stores.items()) for key in store)
+        return [row.key for row in rows if row is not None]
 
     def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
         """The slice as last heard: by the watch, or sooner by the answer to our own write."""

@@ -183,7 +183,7 @@ class Placing:
             self.state.evaluated[key] = record.facts.inputs_hash if record is not None and same else found
             self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
-        complete = record is not None and record.facts.reason is Reason.CHOSEN
+        complete = record is not None and record.terms.reason is Reason.CHOSEN
         settled = valid and complete and not self.overtaken(key)
         if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None
@@ -199,7 +199,7 @@ class Placing:
         their names to go before they remove a cluster from the fleet."""
         return tuple(
             cluster
-            for cluster in sorted(record.facts.leaving)
+            for cluster in sorted(record.terms.leaving)
             if (member := self.state.members.get(cluster)) is not None and member.lacks(record.key)
         )
 
@@ -351,18 +351,18 @@ class Placing:
         """What led to this decision, in a few words, after what led to the ones before."""
         record = item.record
         if self.overtaken(item.workload.key):
-            return (*(record.facts.causes if record is not None else ()), "members hold slices of later decisions")
+            return (*(record.terms.causes if record is not None else ()), "members hold slices of later decisions")
         if record is None:
             return ("created",)
         if record.facts.inputs_hash != item.inputs:
             cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
-        elif record.facts.shortfall:
+        elif record.terms.shortfall:
             cause = "room or quota changed"
         elif vacated := self.vacated(record):
             cause = f"nothing is left in {', '.join(vacated[:3])}"
         else:
             cause = "a cluster could not schedule its share"
-        return (*record.facts.causes, cause)
+        return (*record.terms.causes, cause)
 
 
 def _not_below(decision: Decision, record: Record | None) -> Decision:
@@ -393,6 +393,6 @@ def _same(record: Record, decision: Decision) -> bool:
     return (
         record.facts.inputs_hash == decision.inputs_hash
         and record.shares == decision.shares
-        and record.facts.shortfall == decision.shortfall
-        and record.facts.reason is decision.reason
+        and record.terms.shortfall == decision.shortfall
+        and record.terms.reason is decision.reason
     )

@@ -27,6 +27,7 @@ from federator.hub.placing import Placing
 from federator.hub.reporting import SETTLE_S, Reporting
 from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
+from federator.hub.surveying import Surveying
 from federator.hub.workloads import Documents
 from federator.hub.writing import SliceWriter
 from federator.kube import client as clients
@@ -42,9 +43,6 @@ from federator.model.names import WorkloadKey
 from federator.placement.waking import Change, News
 
 log = logging.getLogger(__name__)
-
-AT_ONCE = 1000
-"""Workloads of a first evaluation that wait for a turn at once."""
 
 
 class HubProcess:
@@ -86,6 +84,7 @@ class HubProcess:
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
+        self.surveying = Surveying(self.state, (self.placing.queue, self.gathering.queue), rng=rng)
         self.orphans = Orphans(self.state, client, clock=clock, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
@@ -179,7 +178,10 @@ class HubProcess:
             try:
                 for member in self.state.members.values():
                     self._serve(member)
-                group.create_task(self._evaluate_everything(), name="first evaluation")
+                    self.reporting.changed(member)
+                    self.orphans.look(member)
+                self.reporting.count_all()
+                group.create_task(self.surveying.run(), name="surveying")
                 group.create_task(self.placing.run(), name="placing")
                 group.create_task(self.gathering.run(), name="gathering")
                 group.create_task(self.burying.run(), name="burying")
@@ -201,22 +203,6 @@ class HubProcess:
                 await asyncio.sleep(self.rng.uniform(0.5, 1.0))
             else:
                 return
-
-    async def _evaluate_everything(self) -> None:
-        """Gives every workload a turn of everything. Not all at once: what somebody changes meanwhile would wait behind
-        a hundred thousand turns that find nothing to do."""
-        for member in self.state.members.values():
-            self.reporting.changed(member)
-            self.orphans.look(member)
-        self.reporting.count_all()
-        for number, key in enumerate(sorted(self.state.workloads.keys() | self.state.by_workload.keys())):
-            self.state.signals.place(key)
-            self._touch(key)
-            for record in self.state.records_of(key):
-                self.state.signals.bury(key.namespace, record.name)
-            if number % AT_ONCE == AT_ONCE - 1:
-                while len(self.placing.queue) + len(self.gathering.queue) > AT_ONCE:  # noqa: ASYNC110 - hardly ever
-                    await asyncio.sleep(0.01)
 
     def _member_changed(self, name: str, obj: Mapping[str, Any] | None) -> None:
         """A MemberCluster appeared, changed or went away."""
@@ -329,19 +315,7 @@ class HubProcess:
             self._apis[member.name] = member.apis
             self.hosting.place_all()
         self.placing.wake(Change(News.CLUSTER, member.name))
-        for key in sorted({*member.slice_keys(), *member.own_writes}):
-            self._touch(key)
-        for record in list(self.state.records.values()):
-            if member.name in record.clusters:
-                self._touch(record.key)
-            if member.name in record.facts.leaving:
-                self.placing.queue.add(record.key)
-            if record.deleting:
-                self.state.signals.bury(record.key.namespace, record.name)
-
-    def _touch(self, key: WorkloadKey) -> None:
-        self.state.signals.dispatch(key)
-        self.state.signals.fold(key)
+        self.surveying.members.add(member.name)
 
     def _mark_duplicates(self) -> None:
         """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
@@ -370,7 +344,7 @@ class HubProcess:
         for record in self.state.records_of(key):
             if seen is None and record.share_of(member.name) is None:
                 self.state.books.vacate(member.name, record.workload_uid)
-                if member.name in record.facts.leaving:
+                if member.name in record.terms.leaving:
                     self.placing.queue.add(key)
             if record.deleting or workload is None or record.workload_uid != workload.uid:
                 self.state.signals.bury(key.namespace, record.name)

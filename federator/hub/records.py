@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator.api import decisionfacts, kinds, raw
-from federator.api.decisionfacts import DecisionFacts
+from federator.api.decisionfacts import DecisionFacts, Terms
 from federator.kube.client import Client
 from federator.model import names
 from federator.model.decision import Share
@@ -56,6 +56,10 @@ class Record:
         return self.facts.seq
 
     @property
+    def terms(self) -> Terms:
+        return self.facts.terms
+
+    @property
     def shares(self) -> tuple[Share, ...]:
         return self.facts.shares
 
@@ -66,24 +70,24 @@ class Record:
     @property
     def clusters(self) -> frozenset[str]:
         """Every cluster that may hold something of this workload."""
-        return frozenset(share.cluster for share in self.shares) | frozenset(self.facts.leaving)
+        return frozenset(share.cluster for share in self.shares) | frozenset(self.terms.leaving)
 
     def share_of(self, cluster: str) -> Share | None:
         return self.facts.share_of(cluster)
 
     def commitment(self) -> Commitment | None:
         """What it takes from capacity and quota; None for one that was written without a charge."""
-        facts = self.facts
-        if facts.shape is None:
+        terms = self.terms
+        if terms.shape is None:
             return None
         return Commitment(
-            uid=facts.workload_uid,
-            key=facts.key,
-            project=facts.project,
-            namespace=facts.key.namespace,
-            tier=facts.tier,
-            shape=facts.shape,
-            holdings=facts.shares,
+            uid=self.workload_uid,
+            key=self.key,
+            project=terms.project,
+            namespace=self.key.namespace,
+            tier=terms.tier,
+            shape=terms.shape,
+            holdings=self.shares,
         )
 
 

@@ -79,7 +79,7 @@ def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[
         gone = lost and cluster not in seen and _heard_empty(state, workload.key, cluster)
         if cluster not in later and not gone:
             have.append(share)
-    wanted = max(record.facts.wanted if record is not None else 0, workload.ask.count if workload.ask else 0)
+    wanted = max(record.terms.wanted if record is not None else 0, workload.ask.count if workload.ask else 0)
     claims = {cluster: _share_of(seen[cluster], decided.get(cluster)) for cluster in sorted(later)}
     # What the host has decided, too, is theirs before any of them is given more.
     due = {cluster: min(claims[cluster].count, decided[cluster].count) for cluster in later & decided.keys()}

@@ -92,7 +92,7 @@ class Feasibility:
         self.judged += 1
         open_to_shards = any(not list(_closed(one.cluster, known, facts, grows=True)) for one in facts.shares)
         for share in facts.shares:
-            grows = _grows(share, before, facts.unit, shards_count=open_to_shards)
+            grows = _grows(share, before, facts.terms.unit, shards_count=open_to_shards)
             for why in _closed(share.cluster, known, facts, grows=grows):
                 yield f"{self.name}: {step.name}: {share.cluster} is given {share.count}, and {why}"
             if grows:
@@ -100,14 +100,15 @@ class Feasibility:
 
     def _overfull(self, step: Step, cluster: str, facts: DecisionFacts) -> Iterator[str]:
         """Where a cluster would need more machines than it has, for all decisions together or for one copy."""
-        assert facts.shape is not None
+        shape = facts.terms.shape
+        assert shape is not None
         decisions = [decision_facts(obj) for obj in step.all_of("PlacementDecision")]
         for name, one in sorted(self._machine.items()):
-            used = sum(charge(step, other, name, cluster) for other in decisions if other.shape is not None)
+            used = sum(charge(step, other, name, cluster) for other in decisions if other.terms.shape is not None)
             if used > one * self._machines:
                 yield f"{cluster} is to give {used} {name} and has {one * self._machines}"
-            if facts.shape.requests[name] > one:
-                yield f"a copy needs {facts.shape.requests[name]} {name}, a machine of {cluster} has {one}"
+            if shape.requests[name] > one:
+                yield f"a copy needs {shape.requests[name]} {name}, a machine of {cluster} has {one}"
 
     def _knowledge(self, hub: HubProcess, life: str, workload: Workload) -> Knowledge:
         now_s = self._world.federation.clock.monotonic()
@@ -176,7 +177,7 @@ def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool
     obj = known.members[cluster]
     if obj is None or known.policy is None:
         return
-    yield from refusals(obj, known.policy, known.project, facts.tier, grows=grows)
+    yield from refusals(obj, known.policy, known.project, facts.terms.tier, grows=grows)
     if grows and cluster in known.unheard:
         yield "it has not been heard for long"
 

@@ -93,11 +93,12 @@ def conservation(step: Step) -> Iterator[str]:
     if not is_decision(step):
         return
     facts = decision_facts(step.obj)
-    if facts.placed + facts.shortfall != facts.wanted or facts.shortfall < 0:
-        yield f"{step.name}: {facts.placed} placed and {facts.shortfall} missing do not make {facts.wanted} wanted"
+    wanted, missing = facts.terms.wanted, facts.terms.shortfall
+    if facts.placed + missing != wanted or missing < 0:
+        yield f"{step.name}: {facts.placed} placed and {missing} missing do not make {wanted} wanted"
     if len({share.cluster for share in facts.shares}) != len(facts.shares):
         yield f"{step.name}: a cluster has two shares"
-    if facts.unit is Unit.SHARDS:
+    if facts.terms.unit is Unit.SHARDS:
         given = [one for share in facts.shares for one in share.ranges]
         if shards.size(given) != shards.size(shards.normal(given)):
             yield f"{step.name}: a shard is given to two clusters: {shards.text(given)}"
@@ -163,17 +164,18 @@ def quota_kept(step: Step) -> Iterator[str]:
     if not is_decision(step):
         return
     facts = decision_facts(step.obj)
+    project, tier = facts.terms.project, facts.terms.tier
     for obj in step.all_of("FederatedQuota"):
         account = federatedquota.to_account(obj)
-        if facts.project not in account.projects or facts.tier not in account.tiers or not step.heard(obj):
+        if project not in account.projects or tier not in account.tiers or not step.heard(obj):
             continue
         others = [
             other
             for other in map(decision_facts, step.all_of("PlacementDecision"))
-            if other.uid != facts.uid and other.project in account.projects and other.tier == facts.tier
+            if other.uid != facts.uid and other.terms.project in account.projects and other.terms.tier == tier
         ]
         before = decision_facts(step.old) if step.old is not None else None
-        for resource, which, limit in quota.limits(account.tiers[facts.tier]):
+        for resource, which, limit in quota.limits(account.tiers[tier]):
             theirs = sum(charge(step, other, resource) for other in others)
             used = charge(step, facts, resource) + theirs
             had = theirs + (charge(step, before, resource) if before is not None else 0)
@@ -183,16 +185,16 @@ def quota_kept(step: Step) -> Iterator[str]:
 
 def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -> int:
     """What a decision takes of a resource, in one cluster or in all. Finished shards take nothing any more."""
-    if facts.shape is None:
+    if facts.terms.shape is None:
         return 0
     shares = [share for share in facts.shares if cluster in {"", share.cluster}]
     copies = sum(share.slots for share in shares)
-    if facts.unit is Unit.SHARDS:
+    if facts.terms.unit is Unit.SHARDS:
         uid = facts.workload_uid
         live = (obj for obj in step.all_of(facts.key.kind) if obj["metadata"]["uid"] == uid)
         done = next((finished(obj) for obj in live), step.finished.get(uid, ()))
         copies = sum(min(share.slots, shards.size(shards.minus(share.ranges, done))) for share in shares)
-    return copies * facts.shape.requests[resource]
+    return copies * facts.terms.shape.requests[resource]
 
 
 def finished(job_set: Obj) -> Ranges:
@@ -256,15 +258,17 @@ def minimal_movement(step: Step) -> Iterator[str]:
     if not is_decision(step) or not step.same or step.old is None:
         return
     old, new = decision_facts(step.old), decision_facts(step.obj)
-    if old.unit is not Unit.REPLICAS or new.wanted < old.wanted or "could not schedule" in " ".join(new.causes[-1:]):
+    if old.terms.unit is not Unit.REPLICAS or new.terms.wanted < old.terms.wanted:
         return
-    if new.inputs_hash != old.inputs_hash and new.policy_origin == "inline":
+    if "could not schedule" in " ".join(new.terms.causes[-1:]):
+        return
+    if new.inputs_hash != old.inputs_hash and new.terms.policy_origin == "inline":
         return
     staying = {share.cluster: share.count for share in new.shares}
     for share in old.shares:
         now = staying.get(share.cluster, 0 if new.inputs_hash == old.inputs_hash else share.count)
         if now < min(share.count, _held(step, old, share.cluster)):
-            yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.wanted} are wanted"
+            yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.terms.wanted} are wanted"
 
 
 def _held(step: Step, facts: DecisionFacts, cluster: str) -> float:

@@ -139,7 +139,7 @@ class Judges:
         if invariants.is_decision(step) and (step.old is None or step.old["spec"] != step.obj["spec"]):
             facts = decision_facts(step.obj)
             shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
-            self.world.say(f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of {facts.wanted}")
+            self.world.say(f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of {facts.terms.wanted}")
 
     def _held(self, writer: str, holder: str) -> None:
         """The lease of the hubs names a holder, or nobody."""

@@ -75,9 +75,9 @@ def decided_as_asked(world: World) -> Iterator[str]:
             continue
         (facts,) = mine
         asked = kinds.verbs_of(kind).count(obj) - _done_elsewhere(obj, facts)
-        if facts.wanted != asked:
-            yield f"{name} asks for {asked}, its decision is for {facts.wanted}"
-        if facts.unit is Unit.SHARDS and shards.size(finished(obj)) == kinds.verbs_of(kind).count(obj):
+        if facts.terms.wanted != asked:
+            yield f"{name} asks for {asked}, its decision is for {facts.terms.wanted}"
+        if facts.terms.unit is Unit.SHARDS and shards.size(finished(obj)) == kinds.verbs_of(kind).count(obj):
             continue
         shares = {share.cluster: share.count for share in facts.shares}
         held = {cluster: _held(kind, one) for cluster, one in slices(world, kind, uid).items()}
@@ -88,7 +88,7 @@ def decided_as_asked(world: World) -> Iterator[str]:
 def _done_elsewhere(obj: Obj, facts: DecisionFacts) -> int:
     """Shards that finished in clusters which have no share any more: nobody has to be given them."""
     assigned = shards.normal(one for share in facts.shares for one in share.ranges)
-    return shards.size(shards.minus(finished(obj), assigned)) if facts.unit is Unit.SHARDS else 0
+    return shards.size(shards.minus(finished(obj), assigned)) if facts.terms.unit is Unit.SHARDS else 0
 
 
 def _held(kind: str, obj: Obj) -> int:
@@ -139,11 +139,11 @@ def nothing_withheld(world: World) -> Iterator[str]:
     found = decisions(world)
     accounts = [federatedquota.to_account(obj) for obj in all_of(world.federation.host, "FederatedQuota")]
     for facts in found:
-        if facts.reason not in FULL or facts.shape is None or facts.unit is not Unit.REPLICAS:
+        if facts.terms.reason not in FULL or facts.terms.shape is None or facts.terms.unit is not Unit.REPLICAS:
             continue
-        mine = [one for one in accounts if facts.project in one.projects and facts.tier in one.tiers]
+        mine = [one for one in accounts if facts.terms.project in one.projects and facts.terms.tier in one.tiers]
         if mine and all(_has_room(account, facts, found) for account in mine):
-            yield f"decision {facts.name}: {facts.shortfall} are missing for a quota that is not full"
+            yield f"decision {facts.name}: {facts.terms.shortfall} are missing for a quota that is not full"
 
 
 def room_is_used(world: World) -> Iterator[str]:
@@ -151,16 +151,17 @@ def room_is_used(world: World) -> Iterator[str]:
     host, alive = world.federation.host, host_workloads(world)
     rules = [policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind)]
     for facts in decisions(world):
-        if facts.reason is not Reason.INSUFFICIENT_CAPACITY or facts.shape is None or facts.workload_uid not in alive:
+        terms = facts.terms
+        if terms.reason is not Reason.INSUFFICIENT_CAPACITY or terms.shape is None or facts.workload_uid not in alive:
             continue
         kind, obj = alive[facts.workload_uid]
         labels, placement = obj["metadata"].get("labels") or {}, kinds.verbs_of(kind).placement(obj) or {}
-        policy = policying.in_force(facts.key, labels, facts.project, placement, rules)
+        policy = policying.in_force(facts.key, labels, terms.project, placement, rules)
         for cluster in all_of(host, "MemberCluster"):
             member = world.federation.members.get(cluster["metadata"]["name"])
-            closed = any(feasibility.refusals(cluster, policy, facts.project, facts.tier, grows=True))
-            if member is not None and not closed and _fits(member, facts.shape):
-                yield f"decision {facts.name}: {facts.shortfall} are missing, {member.name} has room for one of them"
+            closed = any(feasibility.refusals(cluster, policy, terms.project, terms.tier, grows=True))
+            if member is not None and not closed and _fits(member, terms.shape):
+                yield f"decision {facts.name}: {terms.shortfall} are missing, {member.name} has room for one of them"
 
 
 def _fits(member: EmbeddedCluster, shape: PodShape) -> bool:
@@ -212,14 +213,15 @@ def shards_of(job: Obj) -> tuple[int, int] | None:
 
 def _has_room(account: QuotaAccount, facts: DecisionFacts, found: Sequence[DecisionFacts]) -> bool:
     """Whether one copy more fits into the account, by what all decisions give."""
-    assert facts.shape is not None
-    for resource, _, limit in quota.limits(account.tiers[facts.tier]):
+    shape, tier = facts.terms.shape, facts.terms.tier
+    assert shape is not None
+    for resource, _, limit in quota.limits(account.tiers[tier]):
         used = sum(
-            one.shape.requests[resource] * sum(share.slots for share in one.shares)
+            one.terms.shape.requests[resource] * sum(share.slots for share in one.shares)
             for one in found
-            if one.shape is not None and one.project in account.projects and one.tier == facts.tier
+            if one.terms.shape is not None and one.terms.project in account.projects and one.terms.tier == tier
         )
-        if used + facts.shape.requests[resource] > limit:
+        if used + shape.requests[resource] > limit:
             return False
     return True
 

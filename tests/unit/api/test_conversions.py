@@ -280,14 +280,14 @@ def test_a_decision_is_written_and_read_back_with_what_the_ledger_needs() -> Non
     facts = decisionfacts.decision_facts(obj)
     assert (facts.key, facts.workload_uid, facts.uid, facts.resource_version) == (KEY, "uid-1", "pd-uid", "9")
     assert facts.shares == DECISION.shares == decisionfacts.shares(obj)
-    assert (facts.seq, facts.wanted, facts.placed, facts.shortfall) == (7, 30, 24, 6)
-    assert (facts.reason, facts.message, facts.inputs_hash) == (DECISION.reason, DECISION.message, "abcd")
+    terms = facts.terms
+    assert (facts.seq, terms.wanted, facts.placed, terms.shortfall) == (7, 30, 24, 6)
+    assert (terms.reason, terms.message, facts.inputs_hash) == (DECISION.reason, DECISION.message, "abcd")
     assert facts.as_of == pytest.approx(DECISION.as_of, abs=1e-6)
-    assert (facts.project, facts.tier, facts.shape) == ("ads", Tier.RESERVED, SHAPE)
-    assert (facts.policy_name, facts.policy_generation, facts.policy_origin) == ("zonal", 3, "match")
-    assert (facts.quota_generations, facts.unlimited_quota) == ({"ads": 4}, True)
-    assert facts.violations == DECISION.violations
-    assert facts.causes == tuple(f"cause {i}" for i in range(4, 14))
+    assert (terms.project, terms.tier, terms.shape) == ("ads", Tier.RESERVED, SHAPE)
+    assert (terms.policy_name, terms.policy_origin, terms.unlimited_quota) == ("zonal", "match", True)
+    assert terms.violations == DECISION.violations
+    assert terms.causes == tuple(f"cause {i}" for i in range(4, 14))
 
 
 def test_decisions_that_differ_in_their_shares_only_have_their_terms_in_common() -> None:
@@ -312,7 +312,8 @@ def test_shares_of_a_job_set_keep_their_pieces() -> None:
 
 def test_a_decision_that_nobody_wrote_is_read_without_raising() -> None:
     facts = decisionfacts.decision_facts({"metadata": {"deletionTimestamp": "x"}, "spec": {"reason": 7, "shares": [3]}})
-    assert (facts.reason, facts.shares, facts.shape, facts.deleting) == (Reason.PENDING_EVALUATION, (), None, True)
+    assert (facts.terms.reason, facts.terms.shape) == (Reason.PENDING_EVALUATION, None)
+    assert (facts.shares, facts.deleting) == ((), True)
 
 
 def test_verdicts_name_the_chosen_in_full_and_group_the_rejected() -> None:

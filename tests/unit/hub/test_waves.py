@@ -65,7 +65,7 @@ def uses(world: World, seen: list[int]) -> None:
         taken = 0
         for one in host.store.items(info):
             facts = decision_facts(one.obj)
-            taken += facts.placed * (facts.shape.requests["cpu"] if facts.shape is not None else 0)
+            taken += facts.placed * (facts.terms.shape.requests["cpu"] if facts.terms.shape is not None else 0)
         seen.append(taken)
 
     host.store.subscribe_all(look)

@@ -1,0 +1,78 @@
+"""Gives workloads their turns where many are due at once: all of them when a hub begins to lead, those of a member when
+its line comes up, falls silent or is judged.
+
+In parts: what somebody changes meanwhile would wait behind a hundred thousand turns that find nothing to do, the loop
+would stand still, and all their keys at once take tens of megabytes. Called by the process; only gives signals.
+"""
+
+import asyncio
+import functools
+import random
+from collections.abc import Callable, Sequence, Sized
+from typing import TypeVar
+
+from federator.hub.records import Record
+from federator.hub.state import HubState
+from federator.kube.queue import WorkQueue
+from federator.model.names import WorkloadKey
+
+T = TypeVar("T")
+
+AT_ONCE = 1000
+"""Workloads of a survey that wait for a turn at once."""
+
+
+class Surveying:
+    """Works while this hub leads; `members` may be added to at any time."""
+
+    def __init__(self, state: HubState, turns: Sequence[Sized], *, rng: random.Random) -> None:
+        """`turns`: the queues that a survey must not fill."""
+        self.state = state
+        self.members: WorkQueue[str] = WorkQueue("surveying", rng=rng, metrics=state.metrics)
+        """Members of whose work everything is to be looked at."""
+        self._turns = turns
+
+    async def run(self) -> None:
+        """Gives every workload a turn of everything, and from then on those of members, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._everything(), name="first survey")
+            group.create_task(self.members.run(self._member), name="surveys of members")
+
+    async def _everything(self) -> None:
+        workloads, decided = self.state.workloads, self.state.by_workload
+        await self._in_parts([*workloads, *(key for key in decided if key not in workloads)], self._look_at)
+
+    async def _member(self, name: str) -> None:
+        """What it holds, what decisions give it or take from it, and all that waits to be buried."""
+        member = self.state.members.get(name)
+        if member is None:
+            return
+        await self._in_parts(list(dict.fromkeys((*member.slice_keys(), *member.own_writes))), self._touch)
+        await self._in_parts(list(self.state.records.values()), functools.partial(self._concerns, name))
+
+    async def _in_parts(self, found: Sequence[T], visit: Callable[[T], None]) -> None:
+        for start in range(0, len(found), AT_ONCE):
+            for one in found[start : start + AT_ONCE]:
+                visit(one)
+            await asyncio.sleep(0)
+            while sum(map(len, self._turns)) >= AT_ONCE:  # noqa: ASYNC110 - hardly ever
+                await asyncio.sleep(0.01)
+
+    def _look_at(self, key: WorkloadKey) -> None:
+        self.state.signals.place(key)
+        self._touch(key)
+        for record in self.state.records_of(key):
+            self.state.signals.bury(key.namespace, record.name)
+
+    def _concerns(self, name: str, record: Record) -> None:
+        """The member `name` has changed: whatever this decision has to do with it is due."""
+        if name in record.clusters:
+            self._touch(record.key)
+        if name in record.terms.leaving:
+            self.state.signals.place(record.key)
+        if record.deleting:
+            self.state.signals.bury(record.key.namespace, record.name)
+
+    def _touch(self, key: WorkloadKey) -> None:
+        self.state.signals.dispatch(key)
+        self.state.signals.fold(key)

@@ -1,0 +1,82 @@
+"""Surveys give everybody a turn, in parts that leave others room."""
+
+import asyncio
+import random
+from typing import Any, cast
+
+from federator.hub.options import HubOptions
+from federator.hub.records import summarise
+from federator.hub.state import HubState
+from federator.hub.surveying import AT_ONCE, Surveying
+from federator.hub.workloads import Workload
+from federator.kube.queue import WorkQueue
+from federator.model.names import WorkloadKey
+from tests.unit.hub.world import World, play, service
+from tests.unit.kube.scripted import on_virtual_time
+
+PSVC = "PinterestService"
+
+
+def key(number: int) -> WorkloadKey:
+    return WorkloadKey(PSVC, "feed", f"web-{number:05}")
+
+
+def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
+    """A hub that knows so many workloads, and the queue into which surveys put them for placing."""
+    state, turns = HubState(HubOptions()), WorkQueue[WorkloadKey]("placing", rng=random.Random(1))
+    state.workloads.update((key(number), cast("Workload", None)) for number in range(workloads))
+    state.signals.to_place.append(turns.add)
+    state.signals.heeded = True
+    return state, turns
+
+
+@on_virtual_time
+async def test_a_first_survey_leaves_room_for_what_comes_meanwhile() -> None:
+    state, turns = hub_of(5 * AT_ONCE)
+    survey = asyncio.create_task(Surveying(state, (turns,), rng=random.Random(2)).run())
+    await asyncio.sleep(1)
+    assert len(turns) == AT_ONCE
+    seen = []
+    while len(seen) < 5 * AT_ONCE:
+        async with asyncio.timeout(5):
+            seen.append(await turns.get())
+        turns.done(seen[-1])
+        assert len(turns) <= AT_ONCE
+    assert seen == [key(number) for number in range(5 * AT_ONCE)]
+    survey.cancel()
+    await asyncio.wait([survey])
+
+
+@on_virtual_time
+async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
+    state, turns = hub_of(0)
+    spec: dict[str, Any] = {"workload": {"kind": PSVC, "name": "gone", "uid": "u"}}
+    state.note_record(
+        "feed", summarise({"metadata": {"name": "psvc-gone", "namespace": "feed", "uid": "d"}, "spec": spec})
+    )
+    buried: list[tuple[str, str]] = []
+    state.signals.to_bury.append(lambda namespace, name: buried.append((namespace, name)))
+    survey = asyncio.create_task(Surveying(state, (turns,), rng=random.Random(2)).run())
+    await asyncio.sleep(1)
+    assert buried == [("feed", "psvc-gone")]
+    assert await turns.get() == WorkloadKey(PSVC, "feed", "gone")
+    survey.cancel()
+    await asyncio.wait([survey])
+
+
+def test_all_that_a_member_holds_is_told_anew_when_it_falls_silent_and_when_it_is_back() -> None:
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        hub = world.federation.hub
+        touched: list[WorkloadKey] = []
+        hub.state.signals.to_fold.append(touched.append)
+        await asyncio.sleep(60)
+        for change in (lambda: world.cut.add(("hub", "b")), world.cut.clear):
+            touched.clear()
+            change()
+            await asyncio.sleep(30)
+            assert WorkloadKey(PSVC, "feed", "web") in touched
+
+    play(scenario)
