@@ -32,7 +32,10 @@ def random_kills(
     for index in range(count):
         _revive(ground, dead)
         if index in lethal:
-            name = rng.choice([name for name in (ground.leader(), *MEMBERS) if name in ground.running])
+            if not (living := _who_matters(ground)):
+                _revive(ground, dead, at_once=True)
+                living = _who_matters(ground)
+            name = rng.choice(living)
             ground.kill(name)
             deaths[name] += 1
             dead[name] = time.monotonic() + rng.uniform(0.0, LATER_S)
@@ -47,6 +50,11 @@ def random_kills(
     failures_writes.sound(writes, asked.namespace)
     failures_writes.at_rest(ground.clusters, rest_s)
     return {"seed": seed, "placed": count, "settled after s": settled_s, "writes": len(writes), **deaths}
+
+
+def _who_matters(ground: FailureFleet) -> list[str]:
+    """The hub that leads and the members, as far as they run."""
+    return [name for name in (ground.leader(), *MEMBERS) if name in ground.running]
 
 
 def _revive(ground: FailureFleet, dead: dict[str, float], *, at_once: bool = False) -> None:
