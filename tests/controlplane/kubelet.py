@@ -10,7 +10,7 @@ import copy
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from federator.embedded.controllers import behaviour
@@ -21,6 +21,8 @@ from federator.model.steps import ObjectRef
 
 RESTART_S = 1.0
 """From a container's exit to its next start; a real kubelet backs off from 10 s, which no test wants to wait for."""
+AGAIN_S = 0.2
+"""Between two tries on a server that does not answer."""
 
 QUICK = behaviour.Defaults(
     start=behaviour.Span(0.0, 0.0), stop=behaviour.Span(0.0, 0.0), job_run=behaviour.Span(0.5, 0.5)
@@ -38,6 +40,8 @@ class Kubelet:
         self._clock = RealClock()
         self._running: dict[str, asyncio.Task[None]] = {}
         self._stopping: set[str] = set()
+        self._reported: dict[str, tuple[ObjectRef, dict[str, Any]]] = {}
+        """What was said last of each pod, by uid."""
         self._failed: Counter[tuple[str, str]] = Counter()
         self._next_ip = 0
 
@@ -50,7 +54,7 @@ class Kubelet:
                 except errors.ApiError as error:
                     if not error.transient:
                         raise
-                    await asyncio.sleep(0.2)
+                    await asyncio.sleep(AGAIN_S)
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         listing = await self._client.list("v1", "pods", field_selector="spec.nodeName!=")
@@ -74,12 +78,16 @@ class Kubelet:
                 group.create_task(self._stop(pod), name=f"stop {pod['metadata']['name']}")
         elif uid not in self._running and pod["status"].get("phase", "Pending") == "Pending":
             self._running[uid] = group.create_task(self._run(pod), name=f"run {pod['metadata']['name']}")
+        elif uid in self._reported and _ready(pod) != _ready(self._reported[uid][1]):
+            # The node controller says of all pods of a node that was silent that they are not ready.
+            group.create_task(self._tell(uid), name=f"report {pod['metadata']['name']} again")
 
     def _forget(self, uid: str) -> None:
         task = self._running.pop(uid, None)
         if task is not None:
             task.cancel()
         self._stopping.discard(uid)
+        self._reported.pop(uid, None)
 
     async def _run(self, pod: dict[str, Any]) -> None:
         plan = self._plan(pod)
@@ -119,8 +127,12 @@ class Kubelet:
         body = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
         path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
         headers = {"Content-Type": "application/json"}
-        with contextlib.suppress(errors.NotFound, errors.Conflict):  # somebody forced it already
-            await self._client.raw("DELETE", path, body=json.dumps(body).encode(), headers=headers)
+
+        async def delete() -> None:
+            with contextlib.suppress(errors.NotFound, errors.Conflict):  # somebody forced it already
+                await self._client.raw("DELETE", path, body=json.dumps(body).encode(), headers=headers)
+
+        await _until_answered(delete)
 
     def _plan(self, pod: dict[str, Any]) -> behaviour.Behaviour:
         known = copy.deepcopy(pod)
@@ -171,6 +183,30 @@ class Kubelet:
             ]
         metadata = pod["metadata"]
         ref = ObjectRef("v1", "pods", metadata["namespace"], metadata["name"], "Pod")
-        body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        with contextlib.suppress(errors.NotFound, errors.Conflict):
-            await self._client.patch(ref, body, subresource="status")
+        self._reported[metadata["uid"]] = ref, {"metadata": {"uid": metadata["uid"]}, "status": status}
+        await self._tell(metadata["uid"])
+
+    async def _tell(self, uid: str) -> None:
+        async def patch() -> None:
+            if uid in self._reported:
+                ref, body = self._reported[uid]
+                with contextlib.suppress(errors.NotFound, errors.Conflict):
+                    await self._client.patch(ref, body, subresource="status")
+
+        await _until_answered(patch)
+
+
+async def _until_answered(ask: Callable[[], Awaitable[None]]) -> None:
+    """A server may be away for minutes: its nodes go on, and tell it when it is back."""
+    while True:
+        try:
+            return await ask()
+        except errors.ApiError as error:
+            if not error.transient:
+                raise
+            await asyncio.sleep(AGAIN_S)
+
+
+def _ready(pod: Mapping[str, Any]) -> str:
+    """The status of the pod's condition Ready; "" before there is one."""
+    return next((one["status"] for one in pod["status"].get("conditions") or () if one["type"] == "Ready"), "")

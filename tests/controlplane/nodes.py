@@ -172,6 +172,20 @@ def _renewal(node: Node) -> dict[str, Any]:
 async def _heartbeat(client: Client, nodes: Sequence[Node]) -> None:
     while True:
         await asyncio.sleep(HEARTBEAT_S)
-        for node in nodes:
-            with contextlib.suppress(errors.Unreachable, errors.Throttled, errors.ServerTrouble):
+        with contextlib.suppress(errors.Unreachable, errors.Throttled, errors.ServerTrouble):
+            for node in nodes:
                 await client.patch(_lease(node), {"spec": _renewal(node)})
+            for node in await _doubted(client, nodes):
+                ref = ObjectRef("v1", "nodes", "", node.name, "Node")
+                await client.patch(ref, {"status": _status(node, RealClock().rfc3339())}, subresource="status")
+
+
+async def _doubted(client: Client, nodes: Sequence[Node]) -> list[Node]:
+    """Nodes of which the node controller says that they are not ready: their server had not heard of them for long."""
+    found = (await client.list("v1", "nodes")).items
+    ready = {
+        node["metadata"]["name"]
+        for node in found
+        if any(one["type"] == "Ready" and one["status"] == "True" for one in node["status"].get("conditions") or ())
+    }
+    return [node for node in nodes if node.name not in ready]
