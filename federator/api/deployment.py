@@ -80,10 +80,9 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     told = _told(obj)
     reason, message = _native_trouble(obj) if "conditions" in status else ("", "")
     unschedulable, since_s = 0, 0.0
-    if told:  # hardly ever, and this is read of every event
-        # A new seq makes no new generation here, so the member says of which seq it speaks.
-        if mark is None or raw.integer(told, "seq", default=mark.seq) == mark.seq:
-            reason, message = raw.word(told, "reason") or reason, raw.sentence(told, "message") or message
+    # A new seq makes no new generation here, so the member says of which seq it speaks.
+    if told and (mark is None or raw.integer(told, "seq", default=mark.seq) == mark.seq):
+        reason, message = raw.word(told, "reason") or reason, raw.sentence(told, "message") or message
         unschedulable = raw.figure(told, "unschedulable", "count")
         since_s = raw.epoch_s(raw.text(told, "unschedulable", "since"))
     actual = raw.figure(status, "replicas")

@@ -25,12 +25,13 @@ class Feedback:
             self.state.caps.pop(place, None)
             return None
         observed = seen.observation
-        if not observed.unschedulable:
-            return None
+        if not observed.unschedulable or observed.observed_generation < observed.generation:
+            return None  # what was said of a larger share counts once, and not against the smaller one too
         waited = self.clock.now() - observed.unschedulable_since_s
         if waited < self.state.options.unschedulable_after_s:
             return self.state.options.unschedulable_after_s - waited
-        cap = max(0, observed.desired - observed.unschedulable)
+        # Of a share that has just shrunk, pods may still be waiting that are about to go: who is ready was scheduled.
+        cap = max(observed.ready, observed.desired - observed.unschedulable)
         now = self.clock.monotonic()
         before = self.state.caps.get(place)
         if before is not None and before[1] > now and before[0] <= cap:
