@@ -77,7 +77,13 @@ class MemberProcess:
         self.reporter = CapacityReporter(
             self.caches, applier, Entitlements(self.caches, self.expander), options=self.options, clock=clock
         )
-        self.heartbeat = Heartbeat(client, options=self.options, clock=clock, identity=identity or cluster)
+        self.heartbeat = Heartbeat(
+            client,
+            options=self.options,
+            clock=clock,
+            identity=identity or cluster,
+            on_rewind=self.caches.went_back.set,
+        )
         self.tiers = TierClasses(self.caches, applier, rng=rng)
         self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)
         self.caches.signals.to_expand.append(self.to_expand.add)
