@@ -11,22 +11,34 @@ from typing import Any
 
 from tests.e2e import failures_kills, failures_writes, workloads
 from tests.e2e.failures_compare import PATHS, Asked
-from tests.e2e.failures_fleet import HUBS, UNREADY_S, FailureFleet
+from tests.e2e.failures_fleet import HUBS, MEMBERS, UNREADY_S, FailureFleet
 from tests.e2e.federations import until
 
 RENEWAL_S = 3.0
 """By then a leader has written on the Lease what it buried; its heir knows it from there."""
 SPREAD = {"division": {"strategy": "Spread"}}
 """Every workload has a part in every member."""
+PROBES_MAX = 60
 TAINT = {"key": "example.com/broken", "effect": "NoSchedule"}
 
 
 def spread(asked: Asked) -> None:
-    """The services of the namespace are spread over all members."""
+    """The services of the namespace are spread over all members. Returns when that is so: a hub that hears of a
+    workload before it hears of its policy leaves it where it is, and a member that is not ready gets nothing."""
     policy = workloads.policy("everywhere", asked.namespace, "", **SPREAD)
     policy["spec"]["workloads"] = {"kinds": ["PinterestService", "PinterestJobSet"]}
     path = f"/apis/federation.pinterest.com/v1alpha1/namespaces/{asked.namespace}/placementpolicies"
     asked.ground.ask("host", path, "POST", policy)
+    for number in range(PROBES_MAX):
+        name = f"probe-{number}"
+        asked.create(workloads.service(name, asked.namespace, len(MEMBERS)))
+        asked.comes_about()
+        clusters = [cluster for cluster, _ in _where(asked)[name]]
+        asked.delete("PinterestService", name)
+        asked.comes_about()
+        if len(clusters) == len(MEMBERS):
+            return
+    raise AssertionError(f"after {PROBES_MAX} tries services are still not spread over {MEMBERS}")
 
 
 def server_away(ground: FailureFleet, asked: Asked, *, count: int, away_s: float, rest_s: float) -> dict[str, float]:
@@ -71,6 +83,12 @@ def _reports_truly(ground: FailureFleet, name: str) -> bool:
     bound = [pod for pod in pods if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")]
     taken = sum((int(r["allocatable"]["pods"]) - int(r["free"]["pods"])) * r["count"] for r in report["nodes"])
     return taken == len(bound) and member["status"]["capacity"]["nodes"] == report["nodes"]
+
+
+def _tainted(ground: FailureFleet, name: str) -> bool:
+    """Whether a member's report tells of taints."""
+    report = ground.ask(name, "/apis/federation.pinterest.com/v1alpha1/clustercapacities/cluster")["status"]
+    return any("taints" in row for row in report["nodes"])
 
 
 def _left_over(asked: Asked, name: str) -> set[str]:
@@ -179,4 +197,6 @@ def nodes_refuse(ground: FailureFleet, asked: Asked, *, rest_s: float) -> dict[s
     finally:
         for name in nodes:
             shell("taint", "node", name, f"{TAINT['key']}-")
+    # The next story needs the room; a report that has only this to tell may be half a minute late.
+    until(lambda: not _tainted(ground, "b"), lambda: "b's report still tells of the taints", 60.0)
     return {"held by b before": held["b"], "moved after s": moved_s}
