@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from federator.api import clustercapacity, kinds
+from federator.api import clustercapacity, kinds, raw
 from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
@@ -115,7 +115,7 @@ class CapacityReporter:
         if status["observedGeneration"] != live.get("observedGeneration"):
             return 0.0
         before = clustercapacity.to_capacity(live)
-        if before.allocatable != capacity.allocatable:
+        if before.allocatable != capacity.allocatable or _tainted(live) != _tainted(status):
             return self._options.capacity_write_s
         total, old, new = capacity.allocatable, before.free, capacity.free
         permille = max((abs(new[name] - old[name]) * 1000 // total[name] for name in total if total[name]), default=0)
@@ -212,10 +212,21 @@ class CapacityReporter:
 
 
 def _same(status: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-    """Whether the report says what is there already, apart from when it was made."""
-    return diffs.covers(live, status) and (live.get("copies") or {}).keys() == status["copies"].keys()
+    """Whether the report says what is there already, apart from when it was made: also that nothing else is there. A
+    row that has lost its taints has fewer fields than before."""
+    said, there = ({name: one[name] for name in one if one[name] is not None} for one in (status, live))
+    there.pop("asOf", None)
+    return said == there
 
 
 def _version(obj: Mapping[str, Any]) -> int:
     text = obj["metadata"].get("resourceVersion", "")
     return int(text) if text.isdigit() else -1
+
+
+def _tainted(status: Mapping[str, Any]) -> Counter[str]:
+    """How many machines carry which taints: without a change of what is free, others may be used now."""
+    found: Counter[str] = Counter()
+    for row in raw.objects(status, "nodes"):
+        found[repr(sorted(sorted(taint.items()) for taint in raw.objects(row, "taints")))] += raw.integer(row, "count")
+    return found

@@ -197,6 +197,6 @@ def nodes_refuse(ground: FailureFleet, asked: Asked, *, rest_s: float) -> dict[s
     finally:
         for name in nodes:
             shell("taint", "node", name, f"{TAINT['key']}-")
-    # The next story needs the room; a report that has only this to tell may be half a minute late.
-    until(lambda: not _tainted(ground, "b"), lambda: "b's report still tells of the taints", 60.0)
+    # The next story needs the room.
+    until(lambda: not _tainted(ground, "b"), lambda: "b's report still tells of the taints", 20.0)
     return {"held by b before": held["b"], "moved after s": moved_s}

@@ -153,6 +153,26 @@ async def test_a_small_change_that_can_wait_does_not_delay_a_slice_that_cannot(w
     await world.until_status(KIND, "cluster", includesSeq=77, within_s=4)
 
 
+async def until_taints(world: MemberWorld, want: list[str]) -> None:
+    async def holds() -> bool:
+        rows = (await world.get(KIND, "cluster"))["status"]["nodes"]
+        return [taint["key"] for row in rows for taint in row.get("taints", ())] == want
+
+    await world.until(holds, within_s=10)
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_taints_that_come_and_go_are_told_soon_although_no_room_changed(world: MemberWorld) -> None:
+    await ask(world, ONE_CPU)
+    await until_copies(world, ONE_CPU, 32)
+    taint = {"key": "maintenance", "value": "soon", "effect": "NoSchedule"}
+    for taints in ([taint], []):
+        await asyncio.sleep(10)
+        for index in range(4):
+            await world.patch("Node", f"node-{index}", {"spec": {"taints": taints}})
+        await until_taints(world, [one["key"] for one in taints])
+
+
 @in_member(nodes=FOUR_NODES)
 async def test_the_highest_seq_stays_when_its_slice_goes(world: MemberWorld) -> None:
     await world.create(service(slice=block(seq=9)))
