@@ -7,6 +7,7 @@ a holding.
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.kube.clock import Clock
+from federator.model import shards
 from federator.model.names import WorkloadKey
 
 
@@ -31,7 +32,7 @@ class Feedback:
         if waited < self.state.options.unschedulable_after_s:
             return self.state.options.unschedulable_after_s - waited
         # Of a share that has just shrunk, pods may still be waiting that are about to go: who is ready was scheduled.
-        cap = max(observed.ready, observed.desired - observed.unschedulable)
+        cap = max(observed.ready, _wanted(seen) - observed.unschedulable)
         now = self.clock.monotonic()
         before = self.state.caps.get(place)
         if before is not None and before[1] > now and before[0] <= cap:
@@ -43,3 +44,10 @@ class Feedback:
         """Brings the caps of one workload up to date, before it is placed."""
         for cluster, seen in self.state.slices_of(key).items():
             self.note(key, seen, cluster)
+
+
+def _wanted(seen: SliceSeen) -> int:
+    """How many pods of it there should be now: copies, or shards that may run at once while so many are left."""
+    observed = seen.observation
+    left = observed.desired - shards.size(shards.union(observed.completed, observed.failed))
+    return min(seen.amount, left) if seen.amount >= 0 else left

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from federator.kube import backoff, errors
+from federator.kube.turns import Turns
 from federator.model.steps import Revisit
 
 K = TypeVar("K", bound=Hashable)
@@ -33,68 +34,6 @@ class QueueMeter(Protocol):
     def queue_started(self, queue: str, depth: int, waited_s: float) -> None: ...
     def queue_done(self, queue: str, worked_s: float) -> None: ...
     def queue_failed(self, queue: str, error: str) -> None: ...
-
-
-class Turns(Generic[K]):
-    """Keys in the order of their turns: groups take turns, within a group first come, first served.
-
-    A group is unserved while none of its keys is in work.
-    """
-
-    __slots__ = ("_count", "_group", "_groups", "_working")
-
-    def __init__(self, group: Callable[[K], Hashable] | None) -> None:
-        self._group = group
-        self._groups: collections.OrderedDict[Hashable, collections.deque[K]] = collections.OrderedDict()
-        self._working: dict[Hashable, int] = {}
-        """Keys in work, by group."""
-        self._count = 0
-
-    def __len__(self) -> int:
-        return self._count
-
-    def _group_of(self, key: K) -> Hashable:
-        return self._group(key) if self._group is not None else None
-
-    def append(self, key: K) -> None:
-        group = self._group_of(key)
-        keys = self._groups.get(group)
-        if keys is None:
-            keys = self._groups[group] = collections.deque()
-        keys.append(key)
-        self._count += 1
-
-    def popleft(self, *, unserved: bool = False) -> K:
-        """The next key, which is in work from now on; `unserved`: of those groups only. Raises StopIteration when
-        there is none."""
-        group = next(found for found in self._groups if not unserved or found not in self._working)
-        keys = self._groups[group]
-        key = keys.popleft()
-        if keys:
-            self._groups.move_to_end(group)
-        else:
-            del self._groups[group]
-        self._count -= 1
-        self._working[group] = self._working.get(group, 0) + 1
-        return key
-
-    def ended(self, key: K) -> None:
-        """The key is not in work any more."""
-        group = self._group_of(key)
-        left = self._working.pop(group, 0) - 1
-        if left > 0:
-            self._working[group] = left
-
-    def neglects(self, key: K) -> bool:
-        """Whether keys of this one's group wait and none is in work."""
-        group = self._group_of(key)
-        return group in self._groups and group not in self._working
-
-    def ready(self, *, unserved: bool) -> bool:
-        """Whether `popleft` would find a key."""
-        if not unserved:
-            return self._count > 0
-        return any(group not in self._working for group in self._groups)
 
 
 class Batch(list[K]):
@@ -159,6 +98,9 @@ class WorkQueue(Generic[K]):
         self._getters: collections.deque[asyncio.Future[None]] = collections.deque()
         self._sparing: collections.deque[asyncio.Future[None]] = collections.deque()
         """Getters of unserved groups."""
+        self._hire: Callable[[], None] | None = None
+        """Makes one worker more, unless there are as many as there may be."""
+        self._hired = 0
 
     def __len__(self) -> int:
         """Keys ready to be taken."""
@@ -262,10 +204,25 @@ class WorkQueue(Generic[K]):
         return delay_s
 
     async def run(self, handler: Callable[[K], Awaitable[Answer]], workers: int = 1) -> None:
-        """Serves keys with `workers` workers until cancelled. The handler may return when to look again."""
+        """Serves keys with at most `workers` workers until cancelled. The handler may return when to look again.
+
+        One worker is always there; others are hired when a key is ready and all are busy, and leave when none is: of
+        a thousand queues most are idle, and sixteen tasks that wait for nothing cost more than all else of a member.
+        """
         async with asyncio.TaskGroup() as group:
-            for number in range(workers):
-                group.create_task(self._work(handler), name=f"queue {self.name} worker {number}")
+
+            def hire() -> None:
+                if self._hired < workers:
+                    self._hired += 1
+                    group.create_task(self._work(handler, hired=True), name=f"queue {self.name} worker {self._hired}")
+
+            self._hired, self._hire = 1, hire
+            try:
+                for _ in range(len(self._ready) - 1):
+                    hire()
+                await self._work(handler)
+            finally:
+                self._hire = None
 
     async def run_batches(
         self, handler: Callable[[Batch[K]], Awaitable[Answer]], *, most: int, linger_s: float = 0.0, at_once: int = 1
@@ -304,8 +261,9 @@ class WorkQueue(Generic[K]):
             # keys that need nothing there are hundreds of batches.
             await asyncio.sleep(0)
 
-    async def _work(self, handler: Callable[[K], Awaitable[Answer]]) -> None:
-        while True:
+    async def _work(self, handler: Callable[[K], Awaitable[Answer]], *, hired: bool = False) -> None:
+        """Serves keys one by one; a hired worker leaves when none is ready."""
+        while self._ready or not hired:
             key = await self.get()
             try:
                 self._heed(await handler(key))
@@ -320,6 +278,7 @@ class WorkQueue(Generic[K]):
                 self.done(key)
             # A handler that never waits must not keep everything else on this loop from running.
             await asyncio.sleep(0)
+        self._hired -= 1
 
     def _heed(self, answer: Answer) -> None:
         if answer is None:
@@ -342,8 +301,12 @@ class WorkQueue(Generic[K]):
         self._ready.append(key)
         if self._metrics is not None:
             self._metrics.queue_added(self.name, len(self._ready))
-        if not _wake(self._getters) and self._sparing and self._ready.neglects(key):
+        if _wake(self._getters):
+            return
+        if self._sparing and self._ready.neglects(key):
             _wake(self._sparing)
+        if self._hire is not None:
+            self._hire()
 
     def _take(self, *, unserved: bool = False) -> K:
         key = self._ready.popleft(unserved=unserved)

@@ -10,6 +10,7 @@ from federator.hub.options import HubOptions
 from federator.hub.stepping import Do
 from federator.kube import errors
 from federator.model.decision import Share
+from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 PSVC = "PinterestService"
@@ -253,8 +254,6 @@ def test_drift_in_a_member_is_repaired() -> None:
 def test_a_foreign_object_of_the_same_name_is_reported_and_left_alone() -> None:
     async def scenario(world: World) -> None:
         client = world.member("a")
-        from federator.model.steps import ObjectRef
-
         await client.create(
             ObjectRef("v1", "namespaces", "", "feed", "Namespace"),
             {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}},
@@ -433,8 +432,6 @@ def test_quota_admits_what_fits_and_the_rest_when_it_is_freed() -> None:
 
 def test_a_pause_stops_writes_of_placing_and_dispatching_and_resuming_catches_up() -> None:
     async def scenario(world: World) -> None:
-        from federator.model.steps import ObjectRef
-
         ref = ObjectRef("v1", "configmaps", "federator-system", "federator", "ConfigMap")
         body = {
             "apiVersion": "v1",
@@ -473,14 +470,27 @@ def test_a_suspended_workload_stays_as_it_is_until_it_is_resumed() -> None:
     play(scenario)
 
 
+async def taint_all(world: World, cluster: str, nodes: int) -> None:
+    """From now on its nodes turn away new pods."""
+    for index in range(nodes):
+        ref = ObjectRef("v1", "nodes", "", f"{cluster}-0-{index}", "Node")
+        taints = [{"key": "broken", "effect": "NoSchedule"}]
+        await world.member(cluster).patch(ref, {"spec": {"taints": taints}})
+
+
+async def throw_out(world: World, cluster: str, pods: int) -> None:
+    client = world.member(cluster)
+    for pod in (await client.list("v1", "pods", "feed")).items[:pods]:
+        ref = ObjectRef("v1", "pods", "feed", pod["metadata"]["name"], "Pod")
+        await client.delete(ref, uid=pod["metadata"]["uid"])
+
+
 @pytest.mark.parametrize("thrown_out", [1, 3])
 @pytest.mark.parametrize("kind", [PSVC, "Deployment"])
 def test_as_many_copies_as_a_member_cannot_schedule_move_elsewhere_after_a_while(kind: str, thrown_out: int) -> None:
     """And no more, whatever the member still says of the larger share (simulation seed 1713)."""
 
     async def scenario(world: World) -> None:
-        from federator.model.steps import ObjectRef
-
         placement = {"clusters": {"names": ["a", "b"]}}
         if kind == PSVC:
             await world.create(kind, "feed", "web", service(6, cpu="6", placement=placement))
@@ -493,18 +503,29 @@ def test_as_many_copies_as_a_member_cannot_schedule_move_elsewhere_after_a_while
         await world.settle()
         assert await world.shares("feed", "web") == {"a": 3, "b": 3}
         # The nodes of a turn away new pods without telling the capacity report in time.
-        client = world.member("a")
-        for index in range(8):
-            await client.patch(
-                ObjectRef("v1", "nodes", "", f"a-0-{index}", "Node"),
-                {"spec": {"taints": [{"key": "broken", "effect": "NoSchedule"}]}},
-            )
-        for pod in (await client.list("v1", "pods", "feed")).items[:thrown_out]:
-            await client.delete(
-                ObjectRef("v1", "pods", "feed", pod["metadata"]["name"], "Pod"), uid=pod["metadata"]["uid"]
-            )
+        await taint_all(world, "a", 8)
+        await throw_out(world, "a", thrown_out)
         await asyncio.sleep(240)
         after = await world.shares("feed", "web")
+        assert (after.get("a", 0), after["b"]) == (3 - thrown_out, 3 + thrown_out)
+
+    play(scenario, fleet=small_fleet(2, nodes=8))
+
+
+@pytest.mark.parametrize("thrown_out", [1, 3])
+def test_slots_whose_shards_a_member_cannot_schedule_move_elsewhere_after_a_while(thrown_out: int) -> None:
+    """Of a job set there are many more shards than slots: it is the slots that are counted."""
+
+    async def scenario(world: World) -> None:
+        long = {"embedded.federator/run-seconds": "100000"}
+        placement = {"clusters": {"names": ["a", "b"]}}
+        await world.create("PinterestJobSet", "feed", "index", jobset(40, 6, "6", long) | {"placement": placement})
+        await asyncio.sleep(30)
+        assert await world.slots("feed", "index") == {"a": 3, "b": 3}
+        await taint_all(world, "a", 8)
+        await throw_out(world, "a", thrown_out)
+        await asyncio.sleep(240)
+        after = await world.slots("feed", "index")
         assert (after.get("a", 0), after["b"]) == (3 - thrown_out, 3 + thrown_out)
 
     play(scenario, fleet=small_fleet(2, nodes=8))

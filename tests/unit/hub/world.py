@@ -184,10 +184,17 @@ class World:
 
     async def shares(self, namespace: str, name: str) -> dict[str, int]:
         """Replicas by cluster, of the decision that is not being deleted."""
+        return await self._by_cluster(namespace, name, "replicas")
+
+    async def slots(self, namespace: str, name: str) -> dict[str, int]:
+        """How many shards run at once by cluster, of the decision that is not being deleted."""
+        return await self._by_cluster(namespace, name, "slots")
+
+    async def _by_cluster(self, namespace: str, name: str, what: str) -> dict[str, int]:
         for obj in await self.decisions():
             meta, spec = obj["metadata"], obj["spec"]
             if meta["namespace"] == namespace and spec["workload"]["name"] == name and "deletionTimestamp" not in meta:
-                return {share["cluster"]: share.get("replicas", 0) for share in spec["shares"]}
+                return {share["cluster"]: share.get(what, 0) for share in spec["shares"]}
         return {}
 
     async def condition(self, kind: str, namespace: str, name: str, which: str) -> dict[str, Any]:

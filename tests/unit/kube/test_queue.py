@@ -80,6 +80,42 @@ async def test_a_key_never_has_two_turns_at_once_whatever_the_number_of_workers(
 
 
 @on_virtual_time
+async def test_workers_are_hired_when_all_are_busy_and_leave_when_nothing_is_ready():
+    work = queue()
+    at_once = most = 0
+
+    async def handler(_key: str) -> None:
+        nonlocal at_once, most
+        at_once += 1
+        most = max(most, at_once)
+        await asyncio.sleep(1)
+        at_once -= 1
+
+    def hired() -> int:
+        return sum(task.get_name().startswith("queue test worker") for task in asyncio.all_tasks())
+
+    served = Served(work, handler, workers=8)
+    for _ in range(2):  # those who left are hired again
+        most = 0
+        await asyncio.sleep(0.5)
+        assert hired() == 0
+        for number in range(20):
+            work.add(str(number))
+        await asyncio.sleep(0.5)
+        assert (at_once, hired()) == (8, 7)
+        await asyncio.sleep(3)
+        assert (most, work.idle) == (8, True)
+    await served.stop()
+
+    for number in range(20):  # signalled while nobody serves
+        work.add(str(number))
+    served = Served(work, handler, workers=8)
+    await asyncio.sleep(0.5)
+    assert (at_once, hired()) == (8, 7)
+    await served.stop()
+
+
+@on_virtual_time
 async def test_keys_are_served_in_the_order_of_their_first_signal():
     work = queue()
     for key in "abcab":
