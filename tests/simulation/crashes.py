@@ -21,6 +21,7 @@ from dataclasses import dataclass, field
 
 from federator.embedded.faults.rows import HUB, RequestFault, Sending
 from federator.embedded.faults.table import REQUEST_FAULTS
+from tests.ranges import numbers
 from tests.simulation import lifetimes, running
 from tests.simulation.world import MEMBER
 
@@ -247,8 +248,7 @@ def main(arguments: Sequence[str]) -> int:
     rng = random.Random(f"{options.seed}/points")
     single = points(seen.writes)
     if options.points:
-        first, _, last = options.points.partition("-")
-        single = single[int(first) : int(last or first) + 1]
+        single = [single[number] for number in options.points if number < len(single)]
     single = single[:: options.every]
     chosen = {
         "points": single,
@@ -276,7 +276,7 @@ def main(arguments: Sequence[str]) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--process", choices=(HUB, MEMBER), help="only the writes of this kind of process")
-    parser.add_argument("--points", default="", help="first and last, as in 0-49; all of them without")
+    parser.add_argument("--points", type=numbers, help="as in 0-49 or 7,12-15; all of them without")
     parser.add_argument("--every", type=int, default=1, help="only every n-th of them")
     parser.add_argument("--pairs", type=int, default=0, help="how many pairs of crashes to draw")
     parser.add_argument("--restarts", type=int, default=0, help="how many crashes during a restart to draw")

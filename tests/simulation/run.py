@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.ranges import numbers
 from tests.simulation import cases, drawing, retelling, running, shrink, tally
 from tests.simulation.controls import CONTROLS
 from tests.simulation.tally import Outcome
@@ -76,9 +77,7 @@ def main(arguments: Sequence[str]) -> int:
         if options.shrink:
             return retelling.shrink(case, plant, name=options.plant or "", budget=options.budget)
         return retelling.replay(case, plant, everything=options.all)
-    first, _, last = options.seeds.partition("-")
-    seeds = [options.seed] if options.seed is not None else list(range(int(first), int(last or first) + 1))
-    return campaign(seeds, options)
+    return campaign(options.seeds if options.seed is None else [options.seed], options)
 
 
 def _only(options: argparse.Namespace) -> Sequence[str]:
@@ -87,7 +86,7 @@ def _only(options: argparse.Namespace) -> Sequence[str]:
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", default="0-99", help="first and last, as in 0-99")
+    parser.add_argument("--seeds", type=numbers, default="0-99", help="as in 0-99 or 7,12-15")
     parser.add_argument("--seed", type=int, help="only this one")
     parser.add_argument("--world", help="instead of a seed: what --shrink printed, or a file with it")
     parser.add_argument("--plant", choices=sorted(CONTROLS), help="with this bug in it")

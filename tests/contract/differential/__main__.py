@@ -12,14 +12,14 @@ from tests.contract.differential import campaign
 from tests.contract.differential.campaign import Report
 from tests.controlplane import build
 from tests.controlplane.plane import ControlPlane
+from tests.ranges import numbers
 
 _PIECE = 25
 
 
 def main() -> None:
     arguments = _arguments()
-    first, _, last = arguments.seeds.partition("-")
-    seeds = range(int(first), int(last or first) + 1)
+    seeds: list[int] = arguments.seeds
     print(f"seeds {seeds[0]}-{seeds[-1]}", flush=True)
     binaries = build.find()
     if binaries is None:
@@ -29,7 +29,7 @@ def main() -> None:
     with ControlPlane(binaries) as plane:
         cluster = plane.cluster("differential")
         asyncio.run(_install(cluster.url, cluster.token, cluster.ca_file.read_bytes()))
-        pieces = [list(seeds[start : start + _PIECE]) for start in range(0, len(seeds), _PIECE)]
+        pieces = [seeds[start : start + _PIECE] for start in range(0, len(seeds), _PIECE)]
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(arguments.workers, mp_context=context) as pool:
             access = (cluster.url, cluster.token, cluster.ca_file.read_bytes())
@@ -54,7 +54,7 @@ def main() -> None:
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.contract.differential", description=__doc__)
-    parser.add_argument("--seeds", default="0-4999", help="the first and the last seed, or one (default: 0-4999)")
+    parser.add_argument("--seeds", type=numbers, default="0-4999", help="as in 7,12-15 (default: 0-4999)")
     parser.add_argument("--workers", type=int, default=min(2, os.cpu_count() or 1), help="processes (default: 2)")
     parser.add_argument("--no-shrink", dest="shrink", action="store_false", help="show failing sequences as drawn")
     return parser.parse_args()
