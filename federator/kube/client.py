@@ -20,6 +20,9 @@ from federator.model.steps import ObjectRef
 
 PAGE_SIZE = 500
 """Objects asked for per page of a list."""
+OBJECTS_MAX = 500_000
+"""More objects of one kind are not read from one cluster: each page is bounded, and without this the list of a member
+that never comes to an end would take all memory. Kubernetes itself is meant for 150,000 pods a cluster."""
 BOOKMARK_S = 60.0
 """How often a real API server sends a bookmark on a watch, about, in seconds."""
 SILENCE_S = 3 * BOOKMARK_S
@@ -138,20 +141,26 @@ class Client:
         field_selector: str = "",
         limit: int = PAGE_SIZE,
     ) -> AsyncGenerator[decode.Page, None]:
-        """The pages of one consistent list. Raises `errors.Expired` when the list must be begun anew."""
+        """The pages of one consistent list. Raises `errors.Expired` when the list must be begun anew, and
+        `errors.Malformed` when it has no end."""
         path = paths.collection(api_version, plural, namespace)
         chosen = paths.selection(label_selector, field_selector)
-        token = ""
+        token, count = "", 0
         while True:
             query = chosen + ((("limit", str(limit)),) if limit else ())
             if token:
                 query += (("continue", token),)
             call = self._read("list", plural, path, query)
             page = decode.page(await self._exchange.send(call), self._exchange.what(call))
+            count += len(page.items or ())
+            if count > OBJECTS_MAX:
+                raise errors.Malformed(f"{self._exchange.what(call)}: there are more than {OBJECTS_MAX} objects.")
             yield page
-            token = page.metadata.continue_
-            if not token:
+            if not page.metadata.continue_:
                 return
+            if page.metadata.continue_ == token:
+                raise errors.Malformed(f"{self._exchange.what(call)}: the page that follows is the same page again.")
+            token = page.metadata.continue_
 
     async def version(self) -> dict[str, Any]:
         """What `/version` says: `gitVersion`, `major`, `minor`, ..."""

@@ -17,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from federator import __version__
-from federator.kube import errors
+from federator.kube import cancelling, errors
 from federator.kube.addresses import Guard
 from federator.kube.transport import Request
 
@@ -85,6 +85,7 @@ class HttpTransport:
         self._base = endpoint.server.rstrip("/")
         self._unary: aiohttp.ClientSession | None = None
         self._streams: aiohttp.ClientSession | None = None
+        self._resolver: aiohttp.AsyncResolver | None = None
         self._closed = False
 
     async def request(self, request: Request) -> "HttpResponse":
@@ -128,7 +129,9 @@ class HttpTransport:
         for session in (self._unary, self._streams):
             if session is not None:
                 await session.close()
-        self._unary = self._streams = None
+        if self._resolver is not None:
+            await self._resolver.close()
+        self._unary = self._streams = self._resolver = None
 
     async def _authorization(self) -> str:
         try:
@@ -148,10 +151,15 @@ class HttpTransport:
         return self._unary
 
     def _new_session(self, limit: int) -> aiohttp.ClientSession:
+        if self._resolver is None:
+            # Not by the loop's threads: uvloop has two lookups at once for all members, and the names of a lost zone
+            # would keep those of all others waiting.
+            self._resolver = aiohttp.AsyncResolver()
         connector = aiohttp.TCPConnector(
             ssl=self.endpoint.tls if self.endpoint.tls is not None else True,
             limit=limit,
             keepalive_timeout=30.0,
+            resolver=self._resolver,
             ttl_dns_cache=10,
             socket_factory=self._socket,
         )
@@ -248,6 +256,10 @@ def speaking_our_errors(who: str) -> Iterator[None]:
     """Turns the ways in which a connection fails into `errors.Unreachable`, the original kept as the cause."""
     try:
         yield
+    except asyncio.CancelledError as exc:
+        if cancelling.is_ours():
+            raise
+        raise errors.Unreachable(f"{who}: the connection was closed while this waited for it.") from exc
     except TimeoutError as exc:
         raise errors.Unreachable(f"{who}: no answer in time.") from exc
     except aiohttp.ClientConnectorCertificateError as exc:

@@ -13,7 +13,7 @@ import random
 from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
-from federator.kube import backoff, errors
+from federator.kube import backoff, cancelling, errors
 from federator.kube.turns import Turns
 from federator.model.steps import Revisit
 
@@ -243,7 +243,7 @@ class WorkQueue(Generic[K]):
         while True:
             batch = Batch(self, await self.take_batch(most, linger_s, unserved=unserved))
             try:
-                self._heed(await handler(batch))
+                self._heed(await cancelling.contained(handler(batch)))
             except asyncio.CancelledError:
                 for key in batch.held:
                     self.add(key)
@@ -263,22 +263,26 @@ class WorkQueue(Generic[K]):
 
     async def _work(self, handler: Callable[[K], Awaitable[Answer]], *, hired: bool = False) -> None:
         """Serves keys one by one; a hired worker leaves when none is ready."""
-        while self._ready or not hired:
-            key = await self.get()
-            try:
-                self._heed(await handler(key))
-            except asyncio.CancelledError:
-                self.add(key)  # a turn that was cut short is owed to whoever serves this queue next
-                raise
-            except Exception as exc:  # a failure is data (invariant 20)
-                self.fail(key, exc)
-            else:
-                self.succeed(key)
-            finally:
-                self.done(key)
-            # A handler that never waits must not keep everything else on this loop from running.
-            await asyncio.sleep(0)
-        self._hired -= 1
+        try:
+            while self._ready or not hired:
+                await self._serve(await self.get(), handler)
+                # A handler that never waits must not keep everything else on this loop from running.
+                await asyncio.sleep(0)
+        finally:
+            self._hired -= 1
+
+    async def _serve(self, key: K, handler: Callable[[K], Awaitable[Answer]]) -> None:
+        try:
+            self._heed(await cancelling.contained(handler(key)))
+        except asyncio.CancelledError:
+            self.add(key)  # a turn that was cut short is owed to whoever serves this queue next
+            raise
+        except Exception as exc:  # a failure is data (invariant 20)
+            self.fail(key, exc)
+        else:
+            self.succeed(key)
+        finally:
+            self.done(key)
 
     def _heed(self, answer: Answer) -> None:
         if answer is None:

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import Any, Protocol
 
-from federator.kube import backoff
+from federator.kube import backoff, cancelling
 
 log = logging.getLogger(__name__)
 
@@ -119,7 +119,7 @@ class Supervisor:
             begun = loop.time()
             failure: BaseException | None = None
             try:
-                await body(*args)
+                await cancelling.contained(body(*args))
             except Exception as exc:  # a broken task is started again; a cancelled one is not caught here
                 failure = exc
                 self.broken[name] = exc

@@ -280,6 +280,43 @@ def test_hung_unary_calls_do_not_keep_watches_out_nor_the_other_way_round(run):
     run(main())
 
 
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_who_waits_when_a_transport_is_closed_is_told_and_not_cancelled(run, lanes: int):
+    """Waiting for a connection that others have, or for the answer: whoever takes it for its own cancellation ends."""
+
+    async def handler(_asked: Asked, _writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(60)
+
+    async def main() -> None:
+        async with serving(handler) as server, Speaking(server, lanes=lanes) as client:
+            waiting = [asyncio.create_task(client.create(REF, {})) for _ in range(3)]
+            await asyncio.sleep(0.2)
+            await client.close()
+            await asyncio.wait(waiting, timeout=5)
+            assert not any(one.cancelled() for one in waiting)
+            assert all(isinstance(one.exception(), errors.Unreachable) for one in waiting)
+
+    run(main())
+
+
+def test_names_are_not_looked_up_by_the_threads_of_the_loop(monkeypatch):
+    """Those are few, and names that nobody answers for, of a lost zone, would keep all others waiting."""
+
+    def hangs(*_: object) -> list[object]:
+        time.sleep(5)
+        raise AssertionError("looked up by a thread")
+
+    monkeypatch.setattr("socket.getaddrinfo", hangs)
+
+    async def main() -> None:
+        async with serving(replying(answer(OBJECT))) as server:
+            url = f"http://localhost:{server.port}"
+            async with Speaking(server, url=url, timeout_s=4.0) as client:
+                assert await client.get(REF)
+
+    asyncio.run(main())
+
+
 def test_a_member_on_this_machine_is_not_connected_to_whatever_its_name(run):
     async def main() -> None:
         async with serving(replying(answer(OBJECT))) as server:

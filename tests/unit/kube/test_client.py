@@ -243,6 +243,24 @@ async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_at_onc
 
 
 @on_virtual_time
+async def test_a_list_whose_next_page_is_the_same_again_is_refused():
+    script = Script(*(listing(9, thing(name, 1), token="next") for name in "abc"))
+    with pytest.raises(errors.Malformed, match="the same page again"):
+        await client(script).list("v1", "things")
+    assert len(script.requests) == 2
+
+
+@on_virtual_time
+async def test_a_list_without_end_is_refused_before_it_takes_all_memory(monkeypatch):
+    monkeypatch.setattr("federator.kube.client.OBJECTS_MAX", 3)
+    pages = [listing(9, thing(f"a{number}", 1), thing(f"b{number}", 1), token=f"t{number}") for number in range(9)]
+    script = Script(*pages)
+    with pytest.raises(errors.Malformed, match="more than 3 objects"):
+        await client(script).list("v1", "things")
+    assert len(script.requests) == 2
+
+
+@on_virtual_time
 async def test_list_items_are_given_the_type_that_servers_leave_out():
     item = {"metadata": {"name": "p"}}
     found = await client(Script(listing(1, item, kind="PodList"))).list("v1", "pods")

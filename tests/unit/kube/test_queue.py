@@ -362,6 +362,36 @@ async def test_cancelling_a_waiting_worker_loses_no_wake_up():
 
 
 @on_virtual_time
+@pytest.mark.parametrize("batches", [False, True])
+async def test_a_cancellation_that_strayed_into_a_turn_fails_it_and_ends_nobody(batches: bool):
+    """A connector that is closed cancels what its users wait for; it does not mean those who serve the queue."""
+    work = queue()
+    turns: list[str] = []
+
+    async def handler(keys: Any) -> None:
+        turns.extend(keys)
+        if len(turns) <= 3:
+            waited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waited.cancel()
+            await waited
+        await asyncio.sleep(1)
+
+    serving = work.run_batches(handler, most=1) if batches else work.run(handler, workers=3)
+    task = asyncio.create_task(serving)
+    for key in "abc":
+        work.add(key)
+    await asyncio.sleep(60)
+    assert sorted(turns) == list("aabbcc")
+    assert (work.idle, work.failures) == (True, 3)
+    for key in "def":  # and there are as many workers as before
+        work.add(key)
+    await asyncio.sleep(0.5)
+    assert batches or sorted(turns[6:]) == list("def")
+    task.cancel()
+    await asyncio.wait([task])
+
+
+@on_virtual_time
 async def test_turns_that_were_cut_short_are_owed_to_the_next_server():
     work = queue()
     served = Served(work, lambda key: asyncio.sleep(60))

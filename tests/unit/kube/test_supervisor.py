@@ -32,6 +32,25 @@ async def test_a_broken_task_is_started_again_ever_more_slowly(caplog):
 
 
 @on_virtual_time
+async def test_a_task_that_waited_for_what_others_cancelled_is_started_again():
+    starts = 0
+
+    async def waits() -> None:
+        nonlocal starts
+        starts += 1
+        if starts == 1:
+            waited: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            waited.cancel()
+            await waited
+        await asyncio.sleep(1000)
+
+    async with supervisor() as one:
+        one.start("innocent", waits)
+        await asyncio.sleep(60)
+    assert starts == 2
+
+
+@on_virtual_time
 async def test_a_task_that_ran_long_starts_again_soon():
     starts: list[float] = []
 
