@@ -48,6 +48,7 @@ class Garbage:
             self._known[metadata["uid"]] = item
         if references is not before and references != before:
             self._unlink(item, before)
+            self._released(before)
             for reference in references or ():
                 self._dependents.setdefault(reference["uid"], {})[item] = None
                 if reference["uid"] not in self._known or before is not None:
@@ -69,6 +70,10 @@ class Garbage:
         for dependent in self._dependents.pop(uid, ()):
             self._checks.add(dependent)
         self._unlink(item, references)
+        self._released(references)
+
+    def _released(self, references: list[dict[str, Any]] | None) -> None:
+        """Owners that are deleted in the foreground may have waited for whoever had these references."""
         for reference in references or ():
             owner = self._known.get(reference["uid"])
             if owner is not None and reference["uid"] in self._waiting:

@@ -28,6 +28,7 @@ class JobState:
         "attempts",
         "busy",
         "completed",
+        "completions",
         "counted",
         "dismissed",
         "fail_message",
@@ -49,6 +50,7 @@ class JobState:
         self.indexed = spec.get("completionMode") == "Indexed"
         self.per_index: int | None = spec.get("backoffLimitPerIndex")
         self.replaces_failed_only = replaces_failed_only(job)
+        self.completions = completions
         self.completed = Indexes(status.get("completedIndexes") or "", completions)
         self.failed_indexes = Indexes(status.get("failedIndexes") or "", completions)
         self.succeeded = 0
@@ -76,6 +78,16 @@ class JobState:
         # Ended pods that were deleted before this start are in the status only.
         self.failed = max(self.failed, status.get("failed", 0))
         self.succeeded = max(self.succeeded, status.get("succeeded", 0))
+
+    def resize(self, job: JsonObject) -> None:
+        """Follows an elastic Job to another number of indexes: what those beyond it did counts no more."""
+        completions = job["spec"].get("completions")
+        if completions == self.completions:
+            return
+        self.completions = completions
+        self.completed = Indexes(str(self.completed), completions)
+        self.failed_indexes = Indexes(str(self.failed_indexes), completions)
+        self._heap, self._known_to = [], 0
 
     def follow(self, old: Pod | None, new: Pod | None) -> None:
         """Keeps `busy`: an index is free once its pod has ended, is gone or (by policy) going."""

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from federator.embedded.controllers import job_rules
 from federator.embedded.controllers.agenda import Dirty
-from federator.embedded.controllers.job_state import INDEX_LABEL, UNLIMITED, JobState
+from federator.embedded.controllers.job_state import INDEX_LABEL, UNLIMITED, JobState, index_of
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.replicasets import least_needed
 from federator.embedded.controllers.templates import Moulds
@@ -79,6 +79,7 @@ class Jobs:
         state = self._states.get(uid)
         if state is None:
             state = self._states[uid] = JobState(job, group)
+        state.resize(job)
         now = self._world.clock.now()
         for pod, gone in self._ended.pop(uid, {}).values():
             state.count(job, pod, now, gone=gone)
@@ -199,6 +200,8 @@ class Jobs:
         status["uncountedTerminatedPods"] = {}
         if state.indexed and state.completed.total:
             status["completedIndexes"] = str(state.completed)
+        else:
+            status.pop("completedIndexes", None)
         if state.indexed and state.per_index is not None:
             status["failedIndexes"] = str(state.failed_indexes)
         if not status["conditions"]:
@@ -217,8 +220,8 @@ class Jobs:
                 yield from self._stop_pods(current, group, state, dismiss=True)
                 return
             wanted = _wanted_active(current, state, group)
-            if group.active > wanted:
-                for pod in least_needed(group, group.active - wanted):
+            if excess := _excess(current, state, group, group.active - wanted):
+                for pod in excess:
                     self._dismiss(current, pod, state)
                     yield
                 return
@@ -318,6 +321,17 @@ def _wanted_active(job: JsonObject, state: JobState, group: Group) -> int:
     if completions is None:
         return group.active if state.succeeded else int(parallelism)
     return max(0, min(int(parallelism), int(completions) - _succeeded(state)))
+
+
+def _excess(job: JsonObject, state: JobState, group: Group, count: int) -> list[Pod]:
+    """The pods that go: those of indexes that are not wanted any more in any case, then others up to `count`."""
+    wanted = int(job["spec"].get("completions") or 0)
+    active = [pod for pod in group.pods.values() if pod.active] if state.indexed else []
+    beyond = [pod for pod in active if (index := index_of(pod)) is not None and index >= wanted]
+    if count <= len(beyond):
+        return beyond
+    gone = {pod.name for pod in beyond}
+    return beyond + [pod for pod in least_needed(group, group.active) if pod.name not in gone][: count - len(beyond)]
 
 
 def _env(container: dict[str, Any]) -> list[dict[str, Any]]:

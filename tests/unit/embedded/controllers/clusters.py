@@ -103,6 +103,10 @@ class Cluster:
         obj = self.get(kind, name)
         self.store.update(RESOURCES[kind], {**obj, "metadata": {**obj["metadata"], "labels": labels}})
 
+    def own(self, kind: str, name: str, references: list[Obj]) -> None:
+        obj = self.get(kind, name)
+        self.store.update(RESOURCES[kind], {**obj, "metadata": {**obj["metadata"], "ownerReferences": references}})
+
     def delete(self, kind: str, name: str, namespace: str = "default", finalizers: list[str] | None = None) -> None:
         resource = RESOURCES[kind]
         grace = 30 if kind == "Pod" and self.get(kind, name, namespace)["spec"].get("nodeName") else 0

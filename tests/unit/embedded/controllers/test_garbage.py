@@ -128,6 +128,24 @@ def test_foreground_deletion_does_not_wait_for_dependents_that_do_not_block() ->
     play(story, workloads=False)
 
 
+@pytest.mark.parametrize("freed", ["disowned", "not blocking"])
+def test_a_foreground_deletion_ends_when_what_it_waits_for_is_let_go(freed: str) -> None:
+    async def story(cluster: Cluster) -> None:
+        owner = cluster.create("ConfigMap", {"metadata": {"name": "owner"}, "data": {}})
+        child = owned("child", owner)
+        child["metadata"]["finalizers"] = ["example.com/hold"]
+        cluster.create("ConfigMap", child)
+        cluster.delete("ConfigMap", "owner", finalizers=["foregroundDeletion"])
+        await cluster.pass_s(5)
+        assert cluster.find("ConfigMap", "owner") is not None
+        references = [] if freed == "disowned" else owned("child", owner, block=False)["metadata"]["ownerReferences"]
+        cluster.own("ConfigMap", "child", references)
+        await cluster.pass_s(5)
+        assert cluster.find("ConfigMap", "owner") is None
+
+    play(story)
+
+
 def test_every_namespace_has_its_account_and_once_served_root_certificates() -> None:
     def shown(cluster: Cluster) -> list[str | None]:
         found = [cluster.find("ConfigMap", "kube-root-ca.crt", name) for name in ("default", "team")]

@@ -247,6 +247,28 @@ def test_lowering_parallelism_stops_pods_that_are_started_again_later() -> None:
     play(story)
 
 
+def test_an_elastic_job_that_shrinks_runs_the_indexes_that_are_left_and_counts_no_others() -> None:
+    def running(cluster: Cluster) -> set[str]:
+        label = "batch.kubernetes.io/job-completion-index"
+        return {pod["metadata"]["labels"][label] for pod in cluster.pods("Running")}
+
+    async def story(cluster: Cluster) -> None:
+        slow = worker(run_seconds="20")
+        cluster.create("Job", job(pod=slow, completions=6, parallelism=3, completionMode="Indexed"))
+        await cluster.pass_s(25)
+        assert cluster.status("Job", "work")["completedIndexes"] == "0-2"
+        assert running(cluster) == {"3", "4", "5"}
+        cluster.edit("Job", "work", completions=4, parallelism=4)
+        await cluster.pass_s(3)
+        assert running(cluster) == {"3"}
+        cluster.edit("Job", "work", completions=2, parallelism=2)
+        await cluster.pass_s(3)
+        assert cluster.status("Job", "work")["completedIndexes"] == "0,1"
+        assert cluster.condition("Job", "work", "Complete")["status"] == "True"
+
+    play(story)
+
+
 @pytest.mark.parametrize(("policy", "expected"), [("TerminatingOrFailed", 2), ("Failed", 1)])
 def test_the_replacement_policy_says_whether_a_stopping_pod_is_replaced(policy: str, expected: int) -> None:
     async def story(cluster: Cluster) -> None:
