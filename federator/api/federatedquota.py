@@ -151,8 +151,10 @@ def to_status(account: QuotaAccount, usage: Mapping[Tier, Resources], workloads:
 
 def _limits(limits: Obj) -> TierQuota:
     maximum = vector(raw.mapping(limits, "max")) if isinstance(limits.get("max"), dict) else None
+    guaranteed = vector(raw.mapping(limits, "guaranteed"))
     zero = {name for name in raw.mapping(limits, "max") if maximum is not None and not maximum[name]}
-    return TierQuota(guaranteed=vector(raw.mapping(limits, "guaranteed")), maximum=maximum, barred=frozenset(zero))
+    withheld = {name for name in raw.mapping(limits, "guaranteed") if not guaranteed[name]}
+    return TierQuota(guaranteed, maximum, barred=frozenset(zero), withheld=frozenset(withheld))
 
 
 def vector(amounts: Obj) -> Resources:

@@ -5,7 +5,7 @@ Used by `placementpolicy` and by the models of the workload kinds. Conversions a
 holds.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -77,8 +77,8 @@ class ClusterChoice(Model):
     """Only clusters with these labels."""
 
 
-class TolerationFields(Model):
-    """Lets work go to clusters with a matching taint."""
+class ClusterTolerationFields(Model):
+    """Lets work go to clusters with a matching taint, and stay there."""
 
     key: Annotated[str, Field(max_length=317)] = ""
     """Key of the taint; empty with Exists for every taint."""
@@ -88,16 +88,21 @@ class TolerationFields(Model):
     """Value of the taint, for Equal."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """Effect of the taint; every effect when left out."""
-    toleration_seconds: Amount | None = None
-    """How long NoExecute is tolerated, in seconds; for ever when left out."""
 
     @model_validator(mode="after")
-    def _as_kubernetes(self) -> "TolerationFields":
+    def _as_kubernetes(self) -> Self:
         try:
             taints.toleration_from_dict(self.model_dump(by_alias=True, exclude_none=True))
         except FieldError as error:
             raise PydanticCustomError("toleration", "{problem}", {"problem": str(error)}) from None
         return self
+
+
+class TolerationFields(ClusterTolerationFields):
+    """What a pod tolerates of the nodes' taints."""
+
+    toleration_seconds: Amount | None = None
+    """How long NoExecute is tolerated, in seconds; for ever when left out."""
 
 
 class SpreadFields(Model):
@@ -154,7 +159,8 @@ class DivisionFields(Model):
     """Duplicate gives every cluster all copies; Weighted divides by weights, Capacity by free room, Spread evenly; Pack
     uses as few clusters as it can."""
     min_per_cluster: Count = 0
-    """A cluster gets at least this many, or none."""
+    """A cluster that joins gets at least this many; one that holds copies may have fewer only when all that take part
+    are down to it and fewer still are wanted, because nobody is moved for it."""
     max_per_cluster: Count | None = None
     """A cluster gets at most this many."""
     mode: Literal["Steady", "Fresh"] = "Steady"
@@ -188,7 +194,7 @@ class PolicyFields(Model):
 
     clusters: ClusterChoice | None = None
     """Which clusters may be used; all ready ones when left out."""
-    tolerations: Annotated[list[TolerationFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
+    tolerations: Annotated[list[ClusterTolerationFields], Field(max_length=32, json_schema_extra=ATOMIC)] = Field(
         default_factory=list
     )
     """Taints of clusters that this work accepts."""

@@ -51,7 +51,7 @@ def add(
             report(examination)
             if not examination.fit and not force:
                 common.fail("the cluster is not fit to join; mend what is marked, or use --force")
-            await joining.refuse_known(host, examination.uid)
+            await joining.refuse_known(host, name, examination.uid)
             token = await joining.hub_account(client)
             endpoint = endpoint_of(client)
             text = joining.member_kubeconfig(

@@ -90,21 +90,24 @@ async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitab
 
 
 def default_namespace(kubeconfig: str, context: str) -> str:
-    """The namespace of the context; `default` when it names none or is not readable."""
+    """The namespace of the context; `default` when it names none or is not readable. Of several files the first to say
+    something counts, and one may say which context is current while another has it, as for kubectl."""
     path = kubeconfig or os.environ.get("KUBECONFIG", "") or os.path.expanduser("~/.kube/config")
-    for part in path.split(os.pathsep):
-        try:
-            with open(part, encoding="utf-8") as file:
-                document = yaml.safe_load(file)
-        except (OSError, yaml.YAMLError):
-            continue
-        if not isinstance(document, Mapping):
-            continue
-        wanted = context or document.get("current-context")
+    documents = [document for part in path.split(os.pathsep) if isinstance(document := _yaml(part), Mapping)]
+    wanted = context or next((one["current-context"] for one in documents if one.get("current-context")), "")
+    for document in documents:
         for entry in document.get("contexts") or ():
             if isinstance(entry, Mapping) and entry.get("name") == wanted:
                 return str((entry.get("context") or {}).get("namespace") or "default")
     return "default"
+
+
+def _yaml(path: str) -> object:
+    try:
+        with open(path, encoding="utf-8") as file:
+            return yaml.safe_load(file)
+    except (OSError, yaml.YAMLError):
+        return None
 
 
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False) -> str:

@@ -35,7 +35,9 @@ FIXES: Final[Mapping[Reason, str]] = {
     Reason.PENDING_EVALUATION: "wait for the member's answer in its ClusterCapacity status.copies",
     Reason.PRIORITY_EXCEEDS_MAX: "lower spec.priority, or raise spec.maxPriority of the FederatedQuota",
     Reason.EXCEEDS_MAX_QUOTA: "ask for less, or raise spec.tiers of the FederatedQuota",
-    Reason.QUOTA_EXCEEDED: "raise spec.tiers of the FederatedQuota, or scale another workload of the project down",
+    Reason.QUOTA_EXCEEDED: (
+        "raise what the message names of the FederatedQuota, or scale another workload of the project down"
+    ),
     Reason.INSUFFICIENT_CAPACITY: (
         "add nodes to {cluster}, raise spec.usable of its MemberCluster, or lower the request of one copy"
     ),
@@ -46,6 +48,8 @@ FIXES: Final[Mapping[Reason, str]] = {
     Reason.AT_MAXIMUM: "raise {policy} spec.division.maxPerCluster or maxClusters",
 }
 """What to do about each reason; what is not here needs nothing done."""
+NOT_BY_QUOTA = "change spec.namespaces or spec.projects of the FederatedQuota that the message names, or the project"
+"""Instead, where no cluster but a quota does not allow it."""
 
 
 def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> dict[str, Any]:
@@ -87,10 +91,14 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> d
         "decision": _recorded(situation, workload),
         "sources": _sources(ask),
     }
-    fix = FIXES.get(decision.reason, "")
-    if why.missing and fix:
+    by_clusters = any(filters.refusal(ask, view) is not None for view in situation.snapshot.clusters.values())
+    if why.missing and (fix := _fix(decision.reason, by_quota=not by_clusters)):
         found["fix"] = fix.format(policy=policy_name(ask.policy), cluster="a cluster")
     return found
+
+
+def _fix(reason: Reason, *, by_quota: bool) -> str:
+    return NOT_BY_QUOTA if by_quota and reason is Reason.NOT_ALLOWED else FIXES.get(reason, "")
 
 
 def _identity(workload: Workload, obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -191,7 +199,7 @@ def _cluster(
         row |= {"weight": split.weight, "held": split.held, "room": split.room, "atMost": split.cap}
     view = situation.snapshot.clusters.get(one.cluster)
     closed = filters.refusal(ask, view) if view is not None else None
-    fix = FIXES.get(closed.reason if closed is not None else one.reason, "")
+    fix = _fix(closed.reason if closed is not None else one.reason, by_quota=closed is None)
     if fix:
         row["fix"] = fix.format(policy=policy_name(ask.policy), cluster=one.cluster)
     return row

@@ -237,10 +237,13 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
     await host.create(kind.ref("", name), member)
 
 
-async def refuse_known(host: Client, uid: str) -> None:
-    """Raises FieldError for a cluster that is a member already, or the host itself: nothing is written there."""
+async def refuse_known(host: Client, name: str, uid: str) -> None:
+    """Raises FieldError for a cluster that is a member already, or the host itself, and for the name of another one:
+    nothing is written there, and the credentials of that one stay as they are."""
     kind = kinds.KINDS["MemberCluster"]
     for other in (await host.list(kind.api_version, kind.plural)).items:
+        if other["metadata"]["name"] == name and (other.get("spec") or {}).get("clusterUID") != uid:
+            raise FieldError("", f"another cluster has joined as {name}; choose another name, or remove that one first")
         if (other.get("spec") or {}).get("clusterUID") == uid or (other.get("status") or {}).get("clusterUID") == uid:
             raise FieldError(
                 "", f"this cluster (kube-system uid {uid}) has joined already, as {other['metadata']['name']}"

@@ -18,12 +18,13 @@ SHORTFALL_EXIT = 3
 
 @click.command()
 @click.option("-f", "--filename", "files", multiple=True, required=True, help="YAML or JSON file, or - for stdin.")
+@click.option("-n", "--namespace", default="default", help="Of objects that name none, as for kubectl apply.")
 @click.option("-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format.")
-def place(files: tuple[str, ...], output: str) -> None:
+def place(files: tuple[str, ...], namespace: str, output: str) -> None:
     """Where workloads would go, given MemberClusters with status.capacity, policies, quotas and PlacementDecisions."""
     from federator.hub import offline
 
-    objs = load(files)
+    objs = load(files, namespace)
     situation = offline.read(objs, as_of=time.time())
     if not situation.snapshot.clusters:
         common.fail("the files hold no MemberCluster, so there is nowhere to place anything")
@@ -37,9 +38,10 @@ def place(files: tuple[str, ...], output: str) -> None:
     sys.exit(SHORTFALL_EXIT if any(decision.shortfall for _, decision in decided) else 0)
 
 
-def load(files: Sequence[str]) -> list[dict[str, Any]]:
+def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
     """Every object of the files that placing reads, checked against its schema. Ends the command at the first bad one,
-    with its field; what is not read is named on stderr."""
+    with its field; what is not read is named on stderr. What names no namespace gets this one, where its kind has
+    one."""
     from federator.api import read
 
     objs: list[dict[str, Any]] = []
@@ -56,6 +58,7 @@ def load(files: Sequence[str]) -> list[dict[str, Any]]:
                 if not _is_read(obj):
                     click.echo(f"ignored {title} ({where}): placing does not read this kind", err=True)
                     continue
+                _settle(obj, namespace)
                 read.check(obj)
             except read.InvalidObject as bad:
                 common.fail(f"{where}: {bad}")
@@ -67,6 +70,14 @@ def load(files: Sequence[str]) -> list[dict[str, Any]]:
             seen[key] = where
             objs.append(obj)
     return objs
+
+
+def _settle(obj: dict[str, Any], namespace: str) -> None:
+    from federator.api import kinds
+
+    kind, meta = kinds.kind_of(obj), obj.get("metadata")
+    if kind is not None and kind.namespaced and isinstance(meta, dict) and not meta.get("namespace"):
+        meta["namespace"] = namespace
 
 
 def _is_read(obj: Mapping[str, Any]) -> bool:

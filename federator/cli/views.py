@@ -31,6 +31,10 @@ ALIASES: Mapping[str, str] = {
     "cluster": "MemberCluster",
     "decisions": "PlacementDecision",
     "decision": "PlacementDecision",
+    "policies": "PlacementPolicy",
+    "policy": "PlacementPolicy",
+    "quotas": "FederatedQuota",
+    "quota": "FederatedQuota",
 }
 """What people type -> kind."""
 

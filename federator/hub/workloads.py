@@ -18,7 +18,6 @@ from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.expand import asks
 from federator.hub import packing
 from federator.kube import client as clients
-from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.model import names, shards, sharing
 from federator.model.ask import DEFAULT_POLICY, Ask, Unit
@@ -184,8 +183,7 @@ def neutral(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def created_s(obj: Mapping[str, Any]) -> float:
-    stamp = obj["metadata"].get("creationTimestamp")
-    return clocks.parse(stamp) if isinstance(stamp, str) else 0.0
+    return raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,7 +109,9 @@ class TierQuota:
     guaranteed: Resources = ZERO
     maximum: Resources | None = None
     barred: frozenset[str] = frozenset()
-    """Resources whose limit is zero: a vector cannot hold a zero, and absence means no limit."""
+    """Resources whose maximum is zero: a vector cannot hold a zero, and absence means no limit."""
+    withheld: frozenset[str] = frozenset()
+    """Resources of which expressly nothing is guaranteed: the limit where `maximum` does not name them."""
 
 
 @dataclass(frozen=True, slots=True)

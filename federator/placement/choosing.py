@@ -4,6 +4,7 @@ Clusters that hold copies stay (the largest holders when the policy allows fewer
 as minPerCluster, maxClusters and the strategy let them, different domains first, then by score.
 """
 
+import itertools
 from collections.abc import Sequence
 
 from federator.model.ask import Division
@@ -12,8 +13,14 @@ from federator.placement.candidates import Candidate
 from federator.placement.division import DIVIDERS
 
 
-def choose(found: Sequence[Candidate], total: int, division: Division, *, fresh: bool) -> dict[str, Reason]:
-    """The clusters that are left out, with the reason; all others take part."""
+def choose(
+    found: Sequence[Candidate], total: int, division: Division, *, fresh: bool, strict: bool = False, beyond: int = 0
+) -> dict[str, Reason]:
+    """The clusters that are left out, with the reason; all others take part.
+
+    `strict`: hard spread rules may keep room from being used, so that later groups are needed although earlier ones
+    have room. `beyond`: so many more than the fewest that have room, where a strategy wants few.
+    """
     out: dict[str, Reason] = {}
     floor = max(division.min_per_cluster, 0)
     if floor == 0 and division.max_clusters is None and not DIVIDERS[division.strategy].fewest:
@@ -34,13 +41,15 @@ def choose(found: Sequence[Candidate], total: int, division: Division, *, fresh:
             out[one.name] = Reason.BELOW_MINIMUM
         else:
             joining.append(one)
+    if floor > 0 and not strict:
+        joining = _needed(joining, stay, total, out)
     spare = total - sum(max(one.held, min(floor, one.cap)) for one in stay)
     places, why = max(most - len(stay), 0), Reason.AT_MAXIMUM
     if floor > 0 and max(spare, 0) // floor < places:
         places, why = max(spare, 0) // floor, Reason.BELOW_MINIMUM
     joined = _pick(joining, stay, places)
     if DIVIDERS[division.strategy].fewest:
-        joined, enough = _fewest(joined, stay, total)
+        joined, enough = _fewest(joined, stay, total, beyond)
         why = Reason.NOT_NEEDED if enough else why
     chosen = {one.name for one in joined}
     for one in joining:
@@ -49,12 +58,32 @@ def choose(found: Sequence[Candidate], total: int, division: Division, *, fresh:
     return out
 
 
+def _needed(
+    joining: Sequence[Candidate], stay: Sequence[Candidate], total: int, out: dict[str, Reason]
+) -> list[Candidate]:
+    """Those of later groups, and with avoided taints, take part only as far as the others have no room: the floor of
+    everybody who takes part is filled. The rest goes into `out`."""
+    room, needed = sum(one.cap for one in stay), []
+    for _, group in itertools.groupby(sorted(joining, key=_place), key=_place):
+        members = list(group)
+        if room >= total:
+            out.update((one.name, Reason.NOT_NEEDED) for one in members)
+            continue
+        room += sum(one.cap for one in members)
+        needed += members
+    return needed
+
+
+def _place(one: Candidate) -> tuple[int, bool]:
+    return (one.place.level, bool(one.place.avoided))
+
+
 def _stays_first(one: Candidate) -> tuple[int, int, int, int, str]:
     return (one.place.level, -one.held, -one.score, one.order, one.name)
 
 
 def _joins_first(one: Candidate) -> tuple[int, bool, int, int, int, str]:
-    return (one.place.level, bool(one.place.avoided), -one.score, -one.cap, one.order, one.name)
+    return (*_place(one), -one.score, -one.cap, one.order, one.name)
 
 
 def _pick(joining: Sequence[Candidate], stay: Sequence[Candidate], places: int) -> list[Candidate]:
@@ -88,11 +117,13 @@ def _crowding(used: dict[tuple[int, str], int], domains: tuple[str, ...]) -> tup
     return tuple(used.get(key, 0) for key in enumerate(domains))
 
 
-def _fewest(picked: list[Candidate], stay: Sequence[Candidate], total: int) -> tuple[list[Candidate], bool]:
-    """As many as are needed to hold everything, in the order picked; and whether they do."""
+def _fewest(
+    picked: list[Candidate], stay: Sequence[Candidate], total: int, beyond: int
+) -> tuple[list[Candidate], bool]:
+    """As many as are needed to hold everything and `beyond` more, in the order picked; and whether they do."""
     room = sum(one.cap for one in stay)
     for index, one in enumerate(picked):
         if room >= total:
-            return picked[:index], True
+            return picked[: index + beyond], True
         room += one.cap
     return picked, room >= total

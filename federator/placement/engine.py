@@ -18,7 +18,7 @@ from federator.placement import books, candidates, choosing, division, filters, 
 from federator.placement import shards as assignment
 from federator.placement.books import Commitment
 from federator.placement.candidates import Candidate, Place
-from federator.placement.division import DIVIDERS
+from federator.placement.division import DIVIDERS, Party
 from federator.placement.ledger import Ledger
 from federator.placement.quota import Admission
 
@@ -138,7 +138,10 @@ def _cap_by_shards(found: Sequence[Candidate], held: Mapping[str, Holding], unfi
 
 def _times(ask: Ask, found: Sequence[Candidate]) -> int:
     """How often everything is wanted: in each cluster for Duplicate, else once."""
-    return max(len(found), 1) if DIVIDERS[ask.policy.division.strategy].everywhere else 1
+    division = ask.policy.division
+    if not DIVIDERS[division.strategy].everywhere:
+        return 1
+    return max(min(len(found), division.max_clusters or len(found)), 1)
 
 
 def _all_shards(ask: Ask) -> Ranges:
@@ -184,15 +187,7 @@ def _divide(
             if one.cap > ask.count:
                 one.cap, one.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    left_out = choosing.choose(found, total, ask.policy.division, fresh=fresh)
-    floor = ask.policy.division.min_per_cluster
-    parties = [one.party(floor, fresh=fresh, holders_first=divider.fewest) for one in found if one.name not in left_out]
-    before = [party.seats for party in parties]
-    if divider.fewest and sum(before) > total:
-        division.consolidate(parties, total)
-        missing = 0
-    else:
-        missing = spread.divide(parties, total, ask.policy.spread)
+    parties, before, missing, left_out = _seated(ask, found, total, fresh=fresh)
     placed = total - missing
     outcome = _Outcome({}, wanted, placed, admission, left_out)
     outcome.violated = missing > 0 and any(party.seats < party.cap and party.weight > 0 for party in parties)
@@ -208,6 +203,33 @@ def _divide(
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
     outcome.violations = spread.violations(parties, ask.policy.spread) if outcome.placed else ()
     return outcome
+
+
+def _seated(
+    ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool
+) -> tuple[list[Party], list[int], int, dict[str, Reason]]:
+    """(who takes part, with its seats; the seats before; how many are missing; who was left out).
+
+    A strategy that wants few clusters takes more of them as long as hard spread rules cannot be kept with those.
+    """
+    policy, fewest = ask.policy, DIVIDERS[ask.policy.division.strategy].fewest
+    floor, strict = policy.division.min_per_cluster, any(rule.hard for rule in policy.spread)
+    beyond = 0
+    while True:
+        left_out = choosing.choose(found, total, policy.division, fresh=fresh, strict=strict, beyond=beyond)
+        parties = [one.party(floor, fresh=fresh, holders_first=fewest) for one in found if one.name not in left_out]
+        before = [party.seats for party in parties]
+        if fewest and not strict and sum(before) > total:
+            division.consolidate(parties, total)
+            return parties, before, 0, left_out
+        missing = spread.divide(parties, total, policy.spread)
+        if not (fewest and strict) or beyond >= len(found):
+            return parties, before, missing, left_out
+        # Domains that were left out count as well: they might have had copies.
+        idle = [one.party(floor, fresh=True, holders_first=True) for one in found if one.name in left_out]
+        if missing == 0 and spread.keeps_hard([*parties, *idle], policy.spread):
+            return parties, before, missing, left_out
+        beyond = 2 * beyond + 1
 
 
 def _shares(

@@ -42,10 +42,11 @@ def limits(tier: TierQuota) -> tuple[tuple[str, str, int], ...]:
     """(resource, the field that limits it, limit). Flat: `max` where it names the resource, else `guaranteed`; what
     neither names is not limited."""
     named = tier.maximum or Resources()
-    barred = {name for name in tier.barred if name not in named}
     return tuple(
-        (name, "max", named[name]) if name in named or name in barred else (name, "guaranteed", tier.guaranteed[name])
-        for name in sorted({*named, *tier.guaranteed, *barred})
+        (name, "max", named[name])
+        if name in named or name in tier.barred
+        else (name, "guaranteed", tier.guaranteed[name])
+        for name in sorted({*named, *tier.guaranteed, *tier.barred, *tier.withheld})
     )
 
 

@@ -7,7 +7,7 @@ nested ones. What is held is never moved to mend a rule.
 """
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from federator.model.ask import SpreadRule
@@ -41,23 +41,32 @@ def divide(parties: Sequence[Party], total: int, rules: Sequence[SpreadRule]) ->
 
 def violations(parties: Sequence[Party], rules: Sequence[SpreadRule]) -> tuple[str, ...]:
     """A sentence for every rule that the seats break."""
-    sentences: list[str] = []
+    return tuple(sentence for _, sentence in _broken(parties, rules))
+
+
+def keeps_hard(parties: Sequence[Party], rules: Sequence[SpreadRule]) -> bool:
+    """Whether the seats break no hard rule."""
+    return not any(rule.hard for rule, _ in _broken(parties, rules))
+
+
+def _broken(parties: Sequence[Party], rules: Sequence[SpreadRule]) -> Iterator[tuple[SpreadRule, str]]:
     for at, rule in enumerate(rules):
         totals = _totals(parties, at, rule)
         high = max(sorted(totals), key=lambda name: totals[name], default="")
         low = min(sorted(totals), key=lambda name: totals[name], default="")
         excess = _excess(rule, totals, totals.get(high, 0))
         if excess:
-            sentences.append(
+            yield (
+                rule,
                 f"spread over {rule.topology_key}: {_named(high)} has {totals[high]} and {_named(low)} {totals[low]}, "
-                f"{excess} more apart than maxSkew {rule.max_skew} allows"
+                f"{excess} more apart than maxSkew {rule.max_skew} allows",
             )
         used = sum(count > 0 for count in totals.values())
         if used < min(rule.min_domains, _sum(parties)):
-            sentences.append(
-                f"spread over {rule.topology_key}: {used} domains are used, minDomains is {rule.min_domains}"
+            yield (
+                rule,
+                f"spread over {rule.topology_key}: {used} domains are used, minDomains is {rule.min_domains}",
             )
-    return tuple(sentences)
 
 
 class _Filling:

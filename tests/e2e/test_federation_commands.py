@@ -71,6 +71,13 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     until(lambda: fleet.federator.run("cluster", "remove", last).code == 0, lambda: "the cluster may not leave")
     assert fleet.federator.run("get", "clusters", last).code == 1
 
+    first = min(fleet.members)
+    before = fleet.host("get", "secret", first, "-n", "federator-clusters", "-o", "yaml")
+    taken = fleet.federator.run("cluster", "add", first, "-C", last, KUBECONFIG=_both(fleet, last))
+    assert taken.code == 1
+    assert f"another cluster has joined as {first}" in taken.err
+    assert fleet.host("get", "secret", first, "-n", "federator-clusters", "-o", "yaml") == before
+
     added = fleet.federator("cluster", "add", last, "--label", "region=x", KUBECONFIG=_both(fleet, last))
     assert added.endswith(f"membercluster.federation.pinterest.com/{last} joined\n")
     again = fleet.federator.run("cluster", "add", "other", "-C", last, KUBECONFIG=_both(fleet, last))

@@ -328,10 +328,8 @@ def _excess(job: JsonObject, state: JobState, group: Group, count: int) -> list[
     wanted = int(job["spec"].get("completions") or 0)
     active = [pod for pod in group.pods.values() if pod.active] if state.indexed else []
     beyond = [pod for pod in active if (index := index_of(pod)) is not None and index >= wanted]
-    if count <= len(beyond):
-        return beyond
-    gone = {pod.name for pod in beyond}
-    return beyond + [pod for pod in least_needed(group, group.active) if pod.name not in gone][: count - len(beyond)]
+    others = count - len(beyond)
+    return beyond + (least_needed(group, others, but={pod.name for pod in beyond}) if others > 0 else [])
 
 
 def _env(container: dict[str, Any]) -> list[dict[str, Any]]:

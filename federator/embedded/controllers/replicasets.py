@@ -3,7 +3,7 @@
 Deployments drive it through spec.replicas and read its status; people may use ReplicaSets alone.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from federator.embedded.controllers.agenda import Dirty
@@ -181,9 +181,10 @@ def available_pods(world: World, group: Group, min_ready_s: int) -> tuple[int, f
     return available, soonest
 
 
-def least_needed(group: Group, count: int) -> list[Pod]:
-    """The pods a real controller would delete first: unassigned, pending, not ready, cheap, crowded, young ones."""
-    active = [pod for pod in group.pods.values() if pod.active]
+def least_needed(group: Group, count: int, *, but: Collection[str] = ()) -> list[Pod]:
+    """The pods a real controller would delete first: unassigned, pending, not ready, cheap, crowded, young ones; none
+    with a name in `but`."""
+    active = [pod for pod in group.pods.values() if pod.active and pod.name not in but]
     if count >= len(active):
         return active
     crowd: dict[str, int] = {}

@@ -187,3 +187,21 @@ def test_every_number_of_the_table_names_its_source() -> None:
     for name in ("desired", "placed", "ready", "fit", "score", "got", "request"):
         assert f"\n  {name}: {found['sources'][name]}" in text
     assert "decision: PlacementDecision psvc-web-" in text
+
+
+def test_what_a_quota_does_not_allow_is_mended_there_and_not_in_the_clusters() -> None:
+    bound = quota("ads")
+    bound["spec"]["namespaces"] = ["feed"]
+    found = facts(psvc(), member("a"), bound)
+
+    assert "FederatedQuota ads" in found["message"]
+    assert "spec.namespaces or spec.projects of the FederatedQuota" in found["fix"]
+    assert "MemberCluster" not in found["fix"]
+
+
+def test_what_a_cluster_does_not_allow_is_mended_there() -> None:
+    closed = member("a")
+    closed["spec"]["projects"] = ["others"]
+    found = facts(psvc(), closed)
+
+    assert row(found, "a")["fix"] == "change spec.tiers or spec.projects of MemberCluster a"

@@ -165,3 +165,33 @@ def test_the_same_input_gives_the_same_decision_every_time(tmp_path: Path) -> No
     for one in (*first, *second):
         one["spec"].pop("asOf")
     assert json.dumps(first) == json.dumps(second)
+
+
+@pytest.mark.parametrize(("options", "expected"), [((), {"b": 4}), (("-n", "ads"), {"a": 2, "b": 2})])
+def test_objects_without_a_namespace_are_in_the_default_one_as_for_kubectl(
+    tmp_path: Path, options: tuple[str, ...], expected: dict[str, int]
+) -> None:
+    service, rules = psvc(), policy(clusters={"names": ["b"]})
+    del service["metadata"]["namespace"]
+    rules["metadata"]["namespace"] = "default"
+    path = write(tmp_path, "all.yaml", member("a"), member("b"), service, rules)
+    (decision,) = items(run("place", "-f", path, *options, "-o", "json").stdout)
+
+    assert shares(decision) == expected
+    assert decision["metadata"]["namespace"] == (options[1] if options else "default")
+
+
+def test_a_policy_cannot_tolerate_for_a_while(tmp_path: Path) -> None:
+    """Nobody would follow it: what tolerates NoExecute stays."""
+    rules = policy(tolerations=[{"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 10}])
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), rules))
+
+    assert done.exit_code == 1
+    assert "spec.tolerations[0].tolerationSeconds" in done.stderr
+
+
+def test_a_time_of_creation_that_is_none_hurts_nobody(tmp_path: Path) -> None:
+    service = psvc()
+    service["metadata"]["creationTimestamp"] = "bad"
+
+    assert run("place", "-f", write(tmp_path, "all.yaml", member("a"), service)).exit_code == 0

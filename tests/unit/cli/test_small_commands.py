@@ -1,5 +1,6 @@
 """Commands that only print: settings, CRDs, version, help."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import yaml
 
 from federator import __version__, settings
 from federator.api import crds
+from federator.cli import common, views
 from federator.cli.main import COMMANDS
 from tests.unit.cli.files import run
 
@@ -86,3 +88,18 @@ def test_an_unknown_command_is_told() -> None:
 
     assert done.exit_code == 2
     assert "nosuch" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["psvc", "pjs", "clusters", "decisions", "policies", "deploy", "quotas"])
+def test_the_kinds_that_the_hint_names_are_kinds(kind: str) -> None:
+    assert views.kind_named(kind).plural
+
+
+def test_the_namespace_of_a_context_may_be_in_another_file_than_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "one").write_text("current-context: team\n")
+    (tmp_path / "two").write_text("contexts: [{name: team, context: {namespace: team7}}]\ncurrent-context: other\n")
+    monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
+    assert common.default_namespace("", "") == "team7"
+    assert common.default_namespace("", "nobody") == "default"

@@ -4,12 +4,12 @@ import dataclasses
 
 import pytest
 
-from federator.model.ask import Division, Group, PodShape, Policy, Strategy, Tier, Weight
+from federator.model.ask import Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Weight
 from federator.model.decision import Reason
-from federator.model.fleet import Capacity, Holding, NodeRow
+from federator.model.fleet import Capacity, FleetSnapshot, Holding, NodeRow
 from federator.model.resources import Resources
 from federator.model.selectors import LabelSelector
-from federator.model.taints import Taint, Toleration
+from federator.model.taints import Effect, Taint, Toleration
 from federator.placement import engine
 from federator.placement.books import Books
 from tests.unit.placement.fleets import POD, books_with, cluster, commitment, counts, decide, fleet, held, jobs, service
@@ -142,6 +142,51 @@ def test_pack_uses_the_fewest_clusters_and_fills_holders_first() -> None:
 def test_pack_empties_the_smallest_holder_when_it_shrinks() -> None:
     snapshot = fleet(cluster("a", 10), cluster("b", 10))
     assert counts(decide(service(6, policy=policy(Strategy.PACK)), snapshot, held(a=4, b=8))) == {"b": 6}
+
+
+def zoned(room: int, *names: str) -> FleetSnapshot:
+    return fleet(*(cluster(name, room, labels={"zone": f"z-{name}"}) for name in names))
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (SpreadRule("zone", min_domains=2, hard=True, max_skew=100), {"a": 15, "b": 15}),
+        (SpreadRule("zone", max_skew=2, hard=True), {"a": 10, "b": 10, "c": 10}),
+        (SpreadRule("zone", max_skew=2, hard=False), {"a": 30}),
+    ],
+)
+def test_pack_takes_as_many_clusters_as_hard_spread_rules_need(rule: SpreadRule, expected: dict[str, int]) -> None:
+    packed = dataclasses.replace(policy(Strategy.PACK), spread=(rule,))
+    decision = decide(service(30, policy=packed), zoned(100, "a", "b", "c"))
+    assert counts(decision) == expected
+    assert decision.shortfall == 0
+
+
+def test_pack_under_a_hard_rule_shrinks_without_breaking_it() -> None:
+    packed = dataclasses.replace(policy(Strategy.PACK), spread=(SpreadRule("zone", max_skew=2, hard=True),))
+    decision = decide(service(12, policy=packed), zoned(100, "a", "b", "c"), held(a=10, b=10, c=10))
+    assert sum(counts(decision).values()) == 12
+    assert max(counts(decision).values()) - min(counts(decision).values()) <= 2
+
+
+def test_everything_everywhere_is_wanted_in_at_most_max_clusters() -> None:
+    everywhere = policy(Strategy.DUPLICATE, max_clusters=2)
+    decision = decide(service(5, policy=everywhere), zoned(100, "a", "b", "c"))
+    assert counts(decision) == {"a": 5, "b": 5}
+    assert (decision.shortfall, decision.reason) == (0, Reason.CHOSEN)
+
+
+def test_floors_draw_nothing_into_later_groups_that_are_not_needed() -> None:
+    ordered = policy(min_per_cluster=5, groups=(Group("first", names=("a",)), Group("then", names=("b", "c"))))
+    assert counts(decide(service(30, policy=ordered), zoned(100, "a", "b", "c"))) == {"a": 30}
+    assert counts(decide(service(30, policy=ordered), zoned(20, "a", "b", "c"))) == {"a": 20, "b": 5, "c": 5}
+
+
+def test_floors_draw_nothing_to_avoided_clusters_that_are_not_needed() -> None:
+    avoided = cluster("a", 100, taints=(Taint("old", effect=Effect.PREFER_NO_SCHEDULE),))
+    decision = decide(service(30, policy=policy(min_per_cluster=5)), fleet(avoided, cluster("b", 50), cluster("c", 50)))
+    assert counts(decision) == {"b": 15, "c": 15}
 
 
 def test_spread_divides_evenly_whatever_the_room() -> None:

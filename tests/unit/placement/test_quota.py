@@ -2,6 +2,7 @@
 
 import pytest
 
+from federator.api import federatedquota
 from federator.model import quantity
 from federator.model.ask import PodShape, Tier
 from federator.model.decision import Reason
@@ -128,6 +129,20 @@ def test_guaranteed_limits_what_max_does_not_name() -> None:
 def test_a_limit_of_zero_admits_nothing() -> None:
     tiers = {Tier.ON_DEMAND: TierQuota(maximum=Resources(), barred=frozenset({"cpu"}))}
     assert counts(decide(service(9), fleet(cluster("a", 50), quotas=[account(tiers=tiers)]))) == {}
+
+
+@pytest.mark.parametrize("maximum", [None, {}, {"memory": "1Ti"}])
+def test_a_guarantee_of_zero_admits_nothing_unless_max_names_the_resource(maximum: dict[str, str] | None) -> None:
+    limits = {"guaranteed": {"cpu": "0"}} | ({} if maximum is None else {"max": maximum})
+    obj = {
+        "metadata": {"name": "q", "uid": "u"},
+        "spec": {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": limits}},
+    }
+    decision = decide(service(9), fleet(cluster("a", 50), quotas=[federatedquota.to_account(obj)]))
+    assert counts(decision) == {}
+    assert "spec.tiers.OnDemand.guaranteed.cpu" in decision.message
+    limits["max"] = {**(maximum or {}), "cpu": "3"}
+    assert counts(decide(service(9), fleet(cluster("a", 50), quotas=[federatedquota.to_account(obj)]))) == {"a": 3}
 
 
 def test_every_quota_that_speaks_for_a_project_limits_it() -> None:
