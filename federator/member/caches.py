@@ -45,6 +45,9 @@ REFERENCED: Final[Mapping[str, tuple[str, str]]] = {
 CARRIED: Final = "Deployment"
 """The workload kind that is its own native object."""
 
+_EMPLOYERS: Final = ("Deployment", "Job")
+"""Native kinds that pods hang under."""
+
 KeyListener = Callable[[WorkloadKey], None]
 Listener = Callable[[], None]
 
@@ -268,12 +271,14 @@ class Caches:
         if old is not None and (new is None or new.uid != old.uid):
             self._slice_keys.pop(old.uid, None)
         row = new if new is not None else old
-        if row is None:
+        if row is None or not (_is_slice(old) or _is_slice(new)):
             return
-        if new is not None:
+        if new is not None and _is_slice(new):
             self._slice_keys[new.uid] = new.key
             if new.mark is not None:
                 self.highest_seq = max(self.highest_seq, new.mark.seq)
+        elif new is not None:
+            self._slice_keys.pop(new.uid, None)
         self.signals.roll_up(row.key)
         if old is None or new is None or old.content != new.content or old.deleting != new.deleting:
             self.signals.expand(row.key)
@@ -293,12 +298,25 @@ class Caches:
         either = new if new is not None else old
         if either is not None and (old is None or new is None or old.owner_uid != new.owner_uid):
             self.signals.reference(*either.key)
+        if either is not None and either.key[0] in _EMPLOYERS:
+            self._crews_changed(old, new)
 
     def _on_replicaset(self, _: Key, old: OwnerRow | None, new: OwnerRow | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._owners.pop(old.uid, None)
         if new is not None and new.owner_uid:
             self._owners[new.uid] = new.owner_uid
+        self._crews_changed(old, new)
+
+    def _crews_changed(self, old: NativeRow | OwnerRow | None, new: NativeRow | OwnerRow | None) -> None:
+        """Pods may have been heard of before what controls them: whose they are is known, or another's, only now."""
+        if old is not None and new is not None and (old.uid, old.owner_uid) == (new.uid, new.owner_uid):
+            return
+        for row in (old, new):
+            slice_key = self.slice_of_pod(row.owner_uid) if row is not None and row.owner_uid else None
+            if slice_key is not None:
+                self.signals.roll_up(slice_key)
+                self.signals.survey()
 
     def _on_pod(self, key: Key, old: PodRow | None, new: PodRow | None) -> None:
         self.books.change(key, old, new)
@@ -327,6 +345,11 @@ class Caches:
 def _known(store: Store[Any], reflector: Reflector[Any]) -> bool:
     """Listed, or known not to be served at all."""
     return store.synced or isinstance(reflector.trouble, errors.NotFound)
+
+
+def _is_slice(row: SliceRow | None) -> bool:
+    """Natives of ours carry the fleet's label too: of their kind only what is marked is a slice."""
+    return row is not None and (row.mark is not None or row.key.kind != CARRIED)
 
 
 def _room(row: PodRow | None) -> tuple[Any, ...]:
