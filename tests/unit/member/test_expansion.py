@@ -203,6 +203,31 @@ async def test_what_was_written_counts_only_once_the_watch_shows_it(world: Membe
 
 
 @in_member()
+async def test_a_roll_out_that_has_just_begun_is_not_told_as_done_after_a_restart(world: MemberWorld) -> None:
+    await world.create(service(config={"a": "1"}))
+    await world.until_status("PinterestService", "web", ready=3, healthy=True)
+    await asyncio.sleep(30)
+    await world.restart_member()
+    await asyncio.sleep(30)
+    world.counting.watch_delays["/deployments"] = 3.0
+    before = world.counting.writes["PATCH /apis/apps/v1/namespaces/feed/deployments/web"]
+    # The event of the config map brings a second turn before the Deployment's own.
+    patch = {"spec": {"config": {"a": "2"}, "template": template("300m"), "slice": {"seq": 6}}}
+    generation = (await world.patch("PinterestService", "web", patch))["metadata"]["generation"]
+    told = {"healthy": False}
+    for _ in range(200):
+        await asyncio.sleep(0.05)
+        told = (await world.get("PinterestService", "web"))["status"]
+        if told["observedGeneration"] == generation and told["healthy"]:
+            break
+        assert told["observedGeneration"] < generation or told["updatedReplicas"] < 3
+    assert told["healthy"]
+    updated = (await world.get("Deployment", "web"))["status"]["updatedReplicas"]
+    assert updated == 3
+    assert world.counting.writes["PATCH /apis/apps/v1/namespaces/feed/deployments/web"] == before + 1
+
+
+@in_member()
 async def test_deleting_the_slice_takes_its_natives_with_it(world: MemberWorld) -> None:
     await world.create(service())
     await world.until_status("PinterestService", "web", healthy=True)
