@@ -18,7 +18,7 @@ from federator.kube.clock import Clock
 from federator.kube.reflector import Reflector
 from federator.kube.store import Key, Store
 from federator.kube.watchmeter import WatchMeter
-from federator.member import rows
+from federator.member import jobs, rows
 from federator.member.options import MemberOptions
 from federator.member.podbooks import PodBooks
 from federator.member.rows import DaemonRow, NativeKey, NativeRow, Node, OwnerRow, PodRow, SliceRow
@@ -293,7 +293,8 @@ class Caches:
             key = self._slice_keys.get(row.owner_uid) if row is not None else None
             if key is not None:
                 self.signals.roll_up(key)
-                if old is None or new is None or old.live != new.live or old.deleting != new.deleting:
+                changed = old is None or new is None or old.live != new.live or old.deleting != new.deleting
+                if changed or jobs.came_to_rest(old, new):
                     self.signals.expand(key)
         either = new if new is not None else old
         if either is not None and (old is None or new is None or old.owner_uid != new.owner_uid):
