@@ -125,6 +125,10 @@ class Verdicts:
         kept = work.key[0] == "Job" or diffs.covers(answer, _comparable(work.body))
         self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s)
 
+    def knows(self, key: NativeKey) -> bool:
+        """Whether the object of this name was compared or written before."""
+        return key in self._verdicts
+
     def ahead(self, row: NativeRow) -> str | None:
         """The wish that our last write has fulfilled, when the caches show an older state than that; None when they
         show the newest that is known."""
@@ -239,7 +243,7 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         found.unseen.append(key)  # it was as it should be, and has been removed since: the event is on its way
         return
     else:
-        step = _step(body, row, row.document)
+        step = _step(body, row, row.document, first=not scene.verdicts.knows(key))
     if step is None:
         scene.verdicts.accept(row, want)
     elif scene.verdicts.paused_until_s(key, want, scene.now_s):
@@ -255,18 +259,24 @@ def _orphaned(row: NativeRow, body: Mapping[str, Any]) -> bool:
     return row.managed and not row.owner_uid and bool(mine) and row.workload_uid == mine
 
 
-def _step(body: Mapping[str, Any], row: NativeRow, document: bytes) -> Step | None:
-    """What makes the object as wanted; None when it is so already."""
+def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bool) -> Step | None:
+    """What makes the object as wanted; None when it is so already. `first`: nothing was compared with it before."""
     live = msgspec.json.decode(document)
-    if diffs.covers(live, _comparable(body)) and not _leftover(row, live, body):
+    if diffs.covers(live, _comparable(body)) and not _leftover(row, live, body, first=first):
         return None
     return Apply(native_ref(row.key), body, force=True)
 
 
-def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any]) -> bool:
-    """Whether an earlier wish of ours set a field that this one has not. Only an apply takes it away."""
+def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool) -> bool:
+    """Whether an earlier wish of ours set a field that this one has not. Only an apply takes it away.
+
+    Where that can only be suspected it is applied on the first look, and whatever comes of that is accepted: at most
+    one request for each object in the life of a process, which changes nothing where the suspicion was wrong.
+    """
     fields = msgspec.json.decode(row.applied) if row.applied else {}
-    return bool(ownedfields.removals(fields, live, body, complete=False))
+    if ownedfields.removals(fields, live, body, complete=False):
+        return True
+    return first and ownedfields.surplus(fields, live, body)
 
 
 def _job_step(body: Mapping[str, Any], row: NativeRow, *, behind: bool) -> Step | None:
