@@ -136,6 +136,9 @@ class Caches:
         """The cluster was restored from a backup: nothing that this process remembers of it holds any more."""
         self.highest_seq = 0
         """The highest seq of any slice seen in this process's life."""
+        self.late_slices = 0
+        """How often a decision was heard of after a later one: slices are written side by side, and watched kind by
+        kind."""
         self._options = options
         self._slice_keys: dict[str, WorkloadKey] = {}
         """By uid of the slice."""
@@ -276,6 +279,9 @@ class Caches:
         if new is not None and _is_slice(new):
             self._slice_keys[new.uid] = new.key
             if new.mark is not None:
+                known = old is not None and old.mark is not None and old.mark.seq == new.mark.seq
+                if not known and new.mark.seq < self.highest_seq:
+                    self.late_slices += 1
                 self.highest_seq = max(self.highest_seq, new.mark.seq)
         elif new is not None:
             self._slice_keys.pop(new.uid, None)
