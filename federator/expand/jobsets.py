@@ -121,6 +121,8 @@ def _job(
         "completionMode": "Indexed",
         "completions": high - low + 1,
         "parallelism": running,
+        # Said although it is the default: a Job that was stopped runs on when its shards come back to the slice.
+        "suspend": False,
         "backoffLimitPerIndex": max(raw.integer(obj, "spec", "backoffLimitPerShard", default=3), 0),
         "template": {**template, "spec": pod},
     }

@@ -18,7 +18,7 @@ from federator.kube.clock import Clock
 from federator.kube.reflector import Reflector
 from federator.kube.store import Key, Store
 from federator.kube.watchmeter import WatchMeter
-from federator.member import rows
+from federator.member import jobs, rows
 from federator.member.options import MemberOptions
 from federator.member.podbooks import PodBooks
 from federator.member.rows import DaemonRow, NativeKey, NativeRow, Node, OwnerRow, PodRow, SliceRow
@@ -44,6 +44,9 @@ REFERENCED: Final[Mapping[str, tuple[str, str]]] = {
 
 CARRIED: Final = "Deployment"
 """The workload kind that is its own native object."""
+
+_EMPLOYERS: Final = ("Deployment", "Job")
+"""Native kinds that pods hang under."""
 
 KeyListener = Callable[[WorkloadKey], None]
 Listener = Callable[[], None]
@@ -133,6 +136,9 @@ class Caches:
         """The cluster was restored from a backup: nothing that this process remembers of it holds any more."""
         self.highest_seq = 0
         """The highest seq of any slice seen in this process's life."""
+        self.late_slices = 0
+        """How often a decision was heard of after a later one: slices are written side by side, and watched kind by
+        kind."""
         self._options = options
         self._slice_keys: dict[str, WorkloadKey] = {}
         """By uid of the slice."""
@@ -268,12 +274,17 @@ class Caches:
         if old is not None and (new is None or new.uid != old.uid):
             self._slice_keys.pop(old.uid, None)
         row = new if new is not None else old
-        if row is None:
+        if row is None or not (_is_slice(old) or _is_slice(new)):
             return
-        if new is not None:
+        if new is not None and _is_slice(new):
             self._slice_keys[new.uid] = new.key
             if new.mark is not None:
+                known = old is not None and old.mark is not None and old.mark.seq == new.mark.seq
+                if not known and new.mark.seq < self.highest_seq:
+                    self.late_slices += 1
                 self.highest_seq = max(self.highest_seq, new.mark.seq)
+        elif new is not None:
+            self._slice_keys.pop(new.uid, None)
         self.signals.roll_up(row.key)
         if old is None or new is None or old.content != new.content or old.deleting != new.deleting:
             self.signals.expand(row.key)
@@ -288,17 +299,31 @@ class Caches:
             key = self._slice_keys.get(row.owner_uid) if row is not None else None
             if key is not None:
                 self.signals.roll_up(key)
-                if old is None or new is None or old.live != new.live or old.deleting != new.deleting:
+                changed = old is None or new is None or old.live != new.live or old.deleting != new.deleting
+                if changed or jobs.came_to_rest(old, new):
                     self.signals.expand(key)
         either = new if new is not None else old
         if either is not None and (old is None or new is None or old.owner_uid != new.owner_uid):
             self.signals.reference(*either.key)
+        if either is not None and either.key[0] in _EMPLOYERS:
+            self._crews_changed(old, new)
 
     def _on_replicaset(self, _: Key, old: OwnerRow | None, new: OwnerRow | None) -> None:
         if old is not None and (new is None or new.uid != old.uid):
             self._owners.pop(old.uid, None)
         if new is not None and new.owner_uid:
             self._owners[new.uid] = new.owner_uid
+        self._crews_changed(old, new)
+
+    def _crews_changed(self, old: NativeRow | OwnerRow | None, new: NativeRow | OwnerRow | None) -> None:
+        """Pods may have been heard of before what controls them: whose they are is known, or another's, only now."""
+        if old is not None and new is not None and (old.uid, old.owner_uid) == (new.uid, new.owner_uid):
+            return
+        for row in (old, new):
+            slice_key = self.slice_of_pod(row.owner_uid) if row is not None and row.owner_uid else None
+            if slice_key is not None:
+                self.signals.roll_up(slice_key)
+                self.signals.survey()
 
     def _on_pod(self, key: Key, old: PodRow | None, new: PodRow | None) -> None:
         self.books.change(key, old, new)
@@ -327,6 +352,11 @@ class Caches:
 def _known(store: Store[Any], reflector: Reflector[Any]) -> bool:
     """Listed, or known not to be served at all."""
     return store.synced or isinstance(reflector.trouble, errors.NotFound)
+
+
+def _is_slice(row: SliceRow | None) -> bool:
+    """Natives of ours carry the fleet's label too: of their kind only what is marked is a slice."""
+    return row is not None and (row.mark is not None or row.key.kind != CARRIED)
 
 
 def _room(row: PodRow | None) -> tuple[Any, ...]:

@@ -23,6 +23,9 @@ from federator.model.steps import Apply, Delete, Patch, Step
 JOB_MUTABLE: Final = ("parallelism", "suspend")
 """What is still changed in the spec of a Job that exists: its pods and completions are fixed when it is made."""
 
+STOPPED: Final = "stopped"
+"""The wish for a Job that has to go and may still run."""
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -31,8 +34,13 @@ class Work:
     key: NativeKey
     step: Step
     want: str
-    """Digest of the wish; "" for a removal."""
+    """Digest of the wish, or `STOPPED`; "" for a removal."""
     body: Mapping[str, Any]
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether the object is on its way out."""
+        return self.want in ("", STOPPED)
 
 
 @dataclass(slots=True)
@@ -48,13 +56,16 @@ class Plan:
     """Objects of ours that are being deleted and block their successors."""
     unrecorded: list[NativeKey] = field(default_factory=list)
     """Jobs that may go once their completed indexes are in the slice's status."""
+    unseen: list[NativeKey] = field(default_factory=list)
+    """Objects that were written, or removed, and whose present state the caches do not show yet."""
     postponed: dict[NativeKey, float] = field(default_factory=dict)
     """Objects that vanished again and again after they were made, and the seconds until the next attempt."""
 
     @property
     def quiet(self) -> bool:
         """Nothing is on its way in or out."""
-        return not (self.ending or self.unrecorded or self.postponed or any(not work.want for work in self.work))
+        expected = self.ending or self.unrecorded or self.unseen or self.postponed
+        return not (expected or any(work.takes_away for work in self.work))
 
 
 REMAKE_BASE_S = 0.5
@@ -68,6 +79,7 @@ class _Verdict:
     uid: str
     live: str
     want: str
+    version: int
     again_s: float
     """When it is written once more, because the server made something else of the wish; infinity when it did not."""
 
@@ -103,7 +115,7 @@ class Verdicts:
 
     def accept(self, row: NativeRow, want: str, again_s: float = math.inf) -> None:
         """This state is what the wish leads to; the bytes are not needed until it changes."""
-        self._verdicts[row.key] = _Verdict(row.uid, row.live, want, again_s)
+        self._verdicts[row.key] = _Verdict(row.uid, row.live, want, _version(row), again_s)
         row.document = row.applied = None
 
     def answered(self, work: Work, answer: Mapping[str, Any], now_s: float) -> None:
@@ -112,6 +124,17 @@ class Verdicts:
         row = rows.native_row(work.key[0], answer)
         kept = work.key[0] == "Job" or diffs.covers(answer, _comparable(work.body))
         self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s)
+
+    def knows(self, key: NativeKey) -> bool:
+        """Whether the object of this name was compared or written before."""
+        return key in self._verdicts
+
+    def ahead(self, row: NativeRow) -> str | None:
+        """The wish that our last write has fulfilled, when the caches show an older state than that; None when they
+        show the newest that is known."""
+        known = self._verdicts.get(row.key)
+        behind = known is not None and known.uid == row.uid and known.version > _version(row)
+        return known.want if known is not None and behind else None
 
     def shown(self, row: NativeRow | None) -> bool:
         """Whether the caches show the state that was last accepted."""
@@ -169,10 +192,13 @@ def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene:
     for row in owned:
         if row.key in kept or not row.managed or row.deleting:
             continue
+        if scene.verdicts.ahead(row) == STOPPED:
+            found.unseen.append(row.key)
+            continue
         if row.key[0] == "Job" and not jobs.stopping(row):
             # Stopped first: while it runs, what it completes could not be recorded as fast as it happens.
             found.work.append(
-                Work(row.key, Patch(native_ref(row.key), {"spec": {"suspend": True}}, uid=row.uid), "", {})
+                Work(row.key, Patch(native_ref(row.key), {"spec": {"suspend": True}}, uid=row.uid), STOPPED, {})
             )
             continue
         if not scene.removable(row):
@@ -205,7 +231,19 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         return
     if scene.verdicts.holds(row, want, scene.now_s):
         return
-    step = _step(key, body, row, scene.verdicts.surely_differs(row, want))
+    fulfilled = scene.verdicts.ahead(row)
+    if fulfilled == want:
+        found.unseen.append(key)
+        return
+    if key[0] == "Job":
+        step = _job_step(body, row, behind=fulfilled is not None)
+    elif fulfilled is not None or scene.verdicts.surely_differs(row, want):
+        step = Apply(native_ref(key), body, force=True)
+    elif row.document is None:
+        found.unseen.append(key)  # it was as it should be, and has been removed since: the event is on its way
+        return
+    else:
+        step = _step(body, row, row.document, first=not scene.verdicts.knows(key))
     if step is None:
         scene.verdicts.accept(row, want)
     elif scene.verdicts.paused_until_s(key, want, scene.now_s):
@@ -221,37 +259,43 @@ def _orphaned(row: NativeRow, body: Mapping[str, Any]) -> bool:
     return row.managed and not row.owner_uid and bool(mine) and row.workload_uid == mine
 
 
-def _step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, surely: bool) -> Step | None:
-    """What makes the object as wanted; None when it is so already."""
-    live: Any = msgspec.json.decode(row.document) if row.document is not None else None
-    if key[0] == "Job":
-        return _job_step(key, body, row, live)
-    if live is not None and not surely and diffs.covers(live, _comparable(body)) and not _leftover(row, live, body):
+def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bool) -> Step | None:
+    """What makes the object as wanted; None when it is so already. `first`: nothing was compared with it before."""
+    live = msgspec.json.decode(document)
+    if diffs.covers(live, _comparable(body)) and not _leftover(row, live, body, first=first):
         return None
-    if live is None and not surely:
-        return None
-    return Apply(native_ref(key), body, force=True)
+    return Apply(native_ref(row.key), body, force=True)
 
 
-def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any]) -> bool:
-    """Whether an earlier wish of ours set a field that this one has not. Only an apply takes it away."""
+def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool) -> bool:
+    """Whether an earlier wish of ours set a field that this one has not. Only an apply takes it away.
+
+    Where that can only be suspected it is applied on the first look, and whatever comes of that is accepted: at most
+    one request for each object in the life of a process, which changes nothing where the suspicion was wrong.
+    """
     fields = msgspec.json.decode(row.applied) if row.applied else {}
-    return bool(ownedfields.removals(fields, live, body, complete=False))
+    if ownedfields.removals(fields, live, body, complete=False):
+        return True
+    return first and ownedfields.surplus(fields, live, body)
 
 
-def _job_step(key: NativeKey, body: Mapping[str, Any], row: NativeRow, live: Any) -> Step | None:
-    """A Job keeps the template it was made with; only what an API server lets change is changed."""
+def _job_step(body: Mapping[str, Any], row: NativeRow, *, behind: bool) -> Step | None:
+    """A Job keeps the template it was made with; only what an API server lets change is changed. `behind`: the row is
+    older than our last write, so all of that is said again."""
     spec = {name: value for name, value in body.get("spec", {}).items() if name in JOB_MUTABLE}
     want: dict[str, Any] = {"spec": spec}
     if labels := body["metadata"].get("labels"):
         want["metadata"] = {"labels": labels}
-    if live is None:
+    live: dict[str, Any] = {}
+    if not behind and row.document is not None:
+        live = msgspec.json.decode(row.document)
+    elif not behind:
         live = {"spec": row.spec}
         want = {"spec": {name: value for name, value in spec.items() if name in row.spec}}
     if not row.owner_uid and (owners := body["metadata"].get("ownerReferences")):
         want["metadata"] = {**want.get("metadata", {}), "ownerReferences": owners}
     patch = diffs.merge_patch(live, want)
-    return Patch(native_ref(key), patch, uid=row.uid) if patch else None
+    return Patch(native_ref(row.key), patch, uid=row.uid) if patch else None
 
 
 def _comparable(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -260,3 +304,8 @@ def _comparable(body: Mapping[str, Any]) -> dict[str, Any]:
     meta = body["metadata"]
     compared["metadata"] = {name: meta[name] for name in ("labels", "annotations", "ownerReferences") if name in meta}
     return compared
+
+
+def _version(row: NativeRow) -> int:
+    """-1 for one that tells nothing of its age."""
+    return int(row.resource_version) if row.resource_version.isdigit() else -1

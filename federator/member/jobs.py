@@ -33,6 +33,13 @@ def stopping(job: NativeRow) -> bool:
     return ended or raw.flag(job.spec, "suspend")
 
 
+def came_to_rest(old: NativeRow | None, new: NativeRow | None) -> bool:
+    """Whether the last pod of a Job that is suspended has just gone: now it may be deleted."""
+    if old is None or new is None or not raw.flag(new.spec, "suspend"):
+        return False
+    return raw.integer(old.status, "active") > 0 and not raw.integer(new.status, "active")
+
+
 def recorded(job: NativeRow, status: Obj) -> bool:
     """Whether the Job runs nothing more and the slice's status holds all it has to tell; only then may it be
     deleted."""

@@ -48,6 +48,8 @@ class CapacityReporter:
         self._masks = Masks(())
         self._masks_epoch = -1
         self._includes_seq = 0
+        self._late_told = 0
+        """How many late slices the last report included."""
         self._written: Mapping[str, Any] | None = None
         """What the last write led to, until the watch has caught up."""
         self._written_at_s: float | None = None
@@ -82,6 +84,7 @@ class CapacityReporter:
         """Writes the report if there is news and it is time; returns in how many seconds it will be, 0 for nothing."""
         question = self._caches.questions.get(("", clustercapacity.NAME))
         live = self._live(question)
+        late = self._caches.late_slices
         capacity, error = await self.survey({} if question is None else clustercapacity.asked(question))
         generation = 0 if question is None else question["metadata"].get("generation", 0)
         status = clustercapacity.from_capacity(capacity, observed_generation=generation, error=error)
@@ -90,6 +93,7 @@ class CapacityReporter:
         if self._written_at_s is None:
             # A process that has just started does not know when the report was written: a small change can wait.
             self._written_at_s = self._clock.monotonic() if live else float("-inf")
+            self._late_told = late
         due_s = self._written_at_s + self._pause_s(status, live, capacity)
         if due_s > self._clock.monotonic():
             return due_s - self._clock.monotonic()
@@ -97,6 +101,7 @@ class CapacityReporter:
             capacity, observed_generation=generation, error=error, as_of_s=self._clock.now()
         )
         await self._write(question, live, status)
+        self._late_told = late
         return 0.0
 
     def _live(self, question: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -112,6 +117,8 @@ class CapacityReporter:
         """Least time since the last write: none when somebody waits for this, long when next to nothing changed."""
         if status["includesSeq"] != live.get("includesSeq"):
             return 0.0
+        if self._late_told != self._caches.late_slices:
+            return 0.0  # by its seq the hub holds it for included since an earlier report
         if status["observedGeneration"] != live.get("observedGeneration"):
             return 0.0
         before = clustercapacity.to_capacity(live)

@@ -132,16 +132,16 @@ class RollUp:
     def observe(self, row: SliceRow, result: Result, live: Mapping[str, Any]) -> SliceObservation:
         """What is to be said of the slice now. `live` is its present status."""
         natives = self._caches.natives_of(row.uid)
-        finding = self.finding(row)
+        figures = self._shard_figures(row, natives, live) if row.verbs.unit is Unit.SHARDS else _copies(row, natives)
+        desired, ready = figures["desired"], figures["ready"]
+        enough = figures.pop("enough")
+        finding = self.finding(row, complete=enough)
         native_reason, native_message, well = _native_health(natives)
         judgement = result.judgement
         reason = judgement.reason or finding.reason or native_reason
         message = judgement.message or finding.message or native_message
         observed = result.observed and result.generation == row.generation and _acted_on(natives)
         before = raw.integer(live, "observedGeneration")
-        figures = self._shard_figures(row, natives, live) if row.verbs.unit is Unit.SHARDS else _copies(row, natives)
-        desired, ready = figures["desired"], figures["ready"]
-        enough = figures.pop("enough")
         return SliceObservation(
             cluster="",
             known=True,
@@ -181,17 +181,19 @@ class RollUp:
             "enough": active >= min(left, row.verbs.slots(row.obj())),
         }
 
-    def finding(self, row: SliceRow) -> Finding:
-        """The first useful reason over the slice's pods."""
+    def finding(self, row: SliceRow, *, complete: bool = False) -> Finding:
+        """The first useful reason over the slice's pods. `complete`: no copy and no shard of it is missing."""
         books = self._caches.books
-        return reasons.first(trouble for crew in self._caches.crews_of(row) for trouble in books.troubles(crew))
+        troubles = (trouble for crew in self._caches.crews_of(row) for trouble in books.troubles(crew))
+        return reasons.first(troubles, complete=complete)
 
     # -- plain Deployments -----------------------------------------------------------------------------------------
 
     def _annotation_patch(self, row: SliceRow, result: Result) -> Patch | None:
         """Says in an annotation what the native status cannot: why pods are not ready. Removed when there is
         nothing to say."""
-        finding, judgement = self.finding(row), result.judgement
+        live = self._newest(row).obj()
+        finding, judgement = self.finding(row, complete=health.of(live).healthy), result.judgement
         told: dict[str, Any] = {}
         if reason := judgement.reason or finding.reason:
             mark = self._expander.mark_of(row)
@@ -200,7 +202,7 @@ class RollUp:
         if finding.unschedulable:
             told["unschedulable"] = {"count": finding.unschedulable, "since": finding.unschedulable_since}
         text = json.dumps(told, sort_keys=True, separators=(",", ":")) if told else None
-        annotations = raw.mapping(self._newest(row).obj(), "metadata", "annotations")
+        annotations = raw.mapping(live, "metadata", "annotations")
         if annotations.get(deployment.MEMBER_STATUS_ANNOTATION) == text:
             return None
         body = {"metadata": {"annotations": {deployment.MEMBER_STATUS_ANNOTATION: text}}}

@@ -6,7 +6,7 @@ takes it away, so there it is enough to notice; a merge patch has to name it. Pu
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -91,6 +91,39 @@ def _leftover(fields: Mapping[str, Any], want: Any, keys: frozenset[str]) -> str
             if deeper:
                 return f"{element} {deeper}"
     return ""
+
+
+def surplus(fields: Mapping[str, Any], live: Any, want: Any) -> bool:
+    """Whether an item of a list of ours has a field in `live` that `want` lacks, where nobody tells items apart (rules
+    of an Ingress, tolerations): there it was set together with the rest, or is a default that is not known here. Only
+    an apply tells."""
+    for element, below in fields.items():
+        kind, _, rest = element.partition(":")
+        have, wanted = (_child(kind, rest, side)[0] for side in (live, want))
+        if any(side is _GONE or side is _UNKNOWN for side in (have, wanted)):
+            continue
+        if isinstance(below, Mapping) and below:
+            if surplus(below, have, wanted):
+                return True
+        elif isinstance(have, list) and _has_more(have, wanted):
+            return True
+    return False
+
+
+_DEFAULTS: Final = {"apiVersion": "v1", "expirationSeconds": 3600, "divisor": "0"}
+"""What servers add to items of such lists (sources of projected volumes)."""
+
+
+def _has_more(live: Any, want: Any) -> bool:
+    """Whether `live` has a field, at any depth, that `want` lacks and that is no default."""
+    if isinstance(live, Mapping) and isinstance(want, Mapping):
+        beyond = (name for name, value in live.items() if want.get(name) is None and _DEFAULTS.get(name) != value)
+        return any(live[name] is not None for name in beyond) or any(
+            _has_more(live[name], value) for name, value in want.items() if name in live
+        )
+    if isinstance(live, list) and isinstance(want, list):
+        return any(_has_more(one, other) for one, other in zip(live, want, strict=False))
+    return False
 
 
 _GONE: Any = object()

@@ -6,7 +6,7 @@ API's own strings.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 UNSCHEDULABLE: Final = "Unschedulable"
@@ -42,6 +42,8 @@ class Trouble:
     detail: str
     since: str = ""
     """RFC 3339 as the API wrote it; "" when the API does not say."""
+    over: bool = False
+    """The pod has ended: what is missing may be its doing, but nothing comes of it any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
     if status.get("phase") == "Failed":
         reason = str(status.get("reason") or "PodFailed")
         found.append(Trouble(_RANK_FAILED, reason, _text(status.get("message"))))
+        return replace(min(found), over=True)
     return min(found, default=None)
 
 
@@ -106,14 +109,18 @@ def _crash(container: Any, said: str) -> str:
     return f"ended {why} after {restarts} restart{'' if restarts == 1 else 's'}"
 
 
-def first(troubles: Iterable[Trouble | None]) -> Finding:
-    """The most useful reason with the number of pods that share it; ties end in the detail's own order."""
+def first(troubles: Iterable[Trouble | None], *, complete: bool = False) -> Finding:
+    """The most useful reason with the number of pods that share it; ties end in the detail's own order.
+
+    `complete`: nothing is missing. Then a pod that has ended explains nothing: it was replaced long ago, and may lie
+    there until somebody clears it away.
+    """
     counts: dict[str, int] = {}
     worst: Trouble | None = None
     stuck: Trouble | None = None
     since = ""
     for trouble in troubles:
-        if trouble is None:
+        if trouble is None or (complete and trouble.over):
             continue
         counts[trouble.reason] = counts.get(trouble.reason, 0) + 1
         if worst is None or trouble < worst:

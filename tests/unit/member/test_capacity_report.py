@@ -183,6 +183,21 @@ async def test_the_highest_seq_stays_when_its_slice_goes(world: MemberWorld) -> 
 
 
 @in_member(nodes=FOUR_NODES)
+async def test_a_slice_heard_after_one_of_a_later_decision_is_told_at_once_however_small(world: MemberWorld) -> None:
+    await world.create(service("later", slice=block(seq=12)))
+    await world.until_status("PinterestService", "later", healthy=True)
+    await asyncio.sleep(60)
+    for seq in (10, 11):
+        before = (await world.get(KIND, "cluster"))["status"]
+        tiny = service(f"late-{seq}", replicas=1, template=template("10m"))
+        await world.create({**tiny, "spec": {**tiny["spec"], "slice": block(seq=seq)}})
+        await asyncio.sleep(2.5)
+        after = (await world.get(KIND, "cluster"))["status"]
+        assert after["includesSeq"] == before["includesSeq"] == 12
+        assert after["nodes"] != before["nodes"]
+
+
+@in_member(nodes=FOUR_NODES)
 async def test_a_report_that_says_nothing_new_is_not_written(world: MemberWorld) -> None:
     await world.create(service())
     await world.until_status("PinterestService", "web", ready=3)

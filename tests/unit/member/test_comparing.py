@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 from typing import Any
 
+import pytest
+
 from federator.member import comparing, rows
 from federator.member.comparing import Plan, Scene, Verdicts
 from federator.member.options import MemberOptions
@@ -27,10 +29,10 @@ def native(kind: str, name: str, spec: dict[str, Any], *, owner: str | None = "s
     return {"apiVersion": api_version, "kind": kind, "metadata": metadata, "spec": spec}
 
 
-def live(body: dict[str, Any], **more: Any) -> NativeRow:
+def live(body: dict[str, Any], version: str = "7", **more: Any) -> NativeRow:
     """The row of an object as a server would hold it: with a uid, defaults and a status."""
     stored = {**body, "spec": {"defaulted": True, **body["spec"]}, **more}
-    stored["metadata"] = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}", "resourceVersion": "7"}
+    stored["metadata"] = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}", "resourceVersion": version}
     return rows.native_row(body["kind"], stored)
 
 
@@ -203,3 +205,62 @@ def test_what_the_server_made_something_else_of_is_written_again_after_a_while_a
     assert planned([asked], [row], verdicts=verdicts, now_s=100.0 + pause_s - 1).work == []
     again = planned([asked], [row], verdicts=verdicts, now_s=100.0 + pause_s).work
     assert [one.key for one in again] == [("Deployment", "feed", "web")]
+
+
+def answer_to(verdicts: Verdicts, body: dict[str, Any], version: str) -> None:
+    """The server has taken the wish, and said so; no watch has shown it yet."""
+    meta = {**body["metadata"], "uid": f"uid-{body['metadata']['name']}", "resourceVersion": version}
+    answer = {**body, "metadata": meta, "spec": {"defaulted": True, **body["spec"]}}
+    verdicts.answered(planned([body], []).work[0], answer, 0.0)
+
+
+@pytest.mark.parametrize("compared", [True, False], ids=["compared before", "heard of just now"])
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_until_the_watch_shows_what_was_written_the_old_state_is_neither_good_nor_written_again(
+    kind: str, compared: bool
+) -> None:
+    old, new = native(kind, "web", {"parallelism": 3}), native(kind, "web", {"parallelism": 4})
+    verdicts, row = Verdicts(OPTIONS), live(old)
+    if compared:
+        planned([old], [row], verdicts=verdicts)
+    assert (row.document is None) is compared
+    answer_to(verdicts, new, "8")
+    plan = planned([new], [row], verdicts=verdicts)
+    assert (plan.work, plan.unseen, plan.quiet) == ([], [(kind, "feed", "web")], False)
+    shown = live(new, version="8")
+    plan = planned([new], [shown], verdicts=verdicts)
+    assert (plan.work, plan.unseen, plan.quiet) == ([], [], True)
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "Job"])
+def test_a_wish_that_goes_back_is_written_although_the_watch_still_shows_that_very_state(kind: str) -> None:
+    old, new = native(kind, "web", {"parallelism": 3}), native(kind, "web", {"parallelism": 4})
+    verdicts, row = Verdicts(OPTIONS), live(old)
+    planned([old], [row], verdicts=verdicts)
+    answer_to(verdicts, new, "8")
+    step = planned([old], [row], verdicts=verdicts).work[0].step
+    assert isinstance(step, Apply | Patch)
+    assert step.body["spec"] == {"parallelism": 3}
+
+
+def test_what_was_removed_and_is_wanted_again_is_waited_for_while_the_watch_still_shows_it() -> None:
+    body = native("ConfigMap", "web", {})
+    verdicts, row = Verdicts(OPTIONS), live(body)
+    planned([body], [row], verdicts=verdicts)
+    verdicts.forget(row.key)
+    plan = planned([body], [row], verdicts=verdicts)
+    assert (plan.work, plan.unseen, plan.quiet) == ([], [("ConfigMap", "feed", "web")], False)
+
+
+def test_a_job_that_was_told_to_stop_is_not_told_again_while_the_watch_is_behind() -> None:
+    running = live(native("Job", "crunch-0-9", {"suspend": False}))
+    verdicts = Verdicts(OPTIONS)
+    work = planned([], [running], verdicts=verdicts).work[0]
+    answer = native("Job", "crunch-0-9", {"suspend": True}, uid="uid-crunch-0-9", resourceVersion="8")
+    verdicts.answered(work, answer, 0.0)
+    plan = planned([], [running], verdicts=verdicts)
+    assert (plan.work, plan.quiet) == ([], False)
+    wanted = native("Job", "crunch-0-9", {"suspend": False})
+    step = planned([wanted], [running], verdicts=verdicts).work[0].step
+    assert isinstance(step, Patch)
+    assert step.body["spec"] == {"suspend": False}

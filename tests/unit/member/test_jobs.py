@@ -58,3 +58,17 @@ def test_what_a_job_has_completed_counts_before_it_is_recorded() -> None:
 
 def test_neighbouring_pieces_stay_apart() -> None:
     assert jobs.ranges_to_run(((0, 4), (5, 9)), [job(0, 4)], ()) == ((0, 4), (5, 9))
+
+
+def test_a_suspended_job_comes_to_rest_when_its_last_pod_goes() -> None:
+    def at(active: int, *, suspend: bool = True) -> NativeRow:
+        row = job(0, 4, active=active)
+        row.spec["suspend"] = suspend
+        return row
+
+    assert jobs.came_to_rest(at(2), at(0))
+    assert not jobs.came_to_rest(at(2), at(1))
+    assert not jobs.came_to_rest(at(0), at(0))
+    assert not jobs.came_to_rest(at(2, suspend=False), at(0, suspend=False))
+    assert not jobs.came_to_rest(None, at(0))
+    assert not jobs.came_to_rest(at(2), None)

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.model.ownedfields import leftover, of, removals
+from federator.model.ownedfields import leftover, of, removals, surplus
 
 WANT = {
     "metadata": {"labels": {"app": "web"}, "finalizers": ["a"]},
@@ -110,3 +110,33 @@ def test_maps_and_lists_that_have_one_owner_are_made_what_is_wanted() -> None:
         "tolerations": None,
         "securityContext": None,
     }
+
+
+RULES = {"f:spec": {"f:rules": {}, "f:boxes": {'k:{"name":"app"}': {".": {}, "f:name": {}, "f:sources": {}}}}}
+
+
+@pytest.mark.parametrize(
+    ("live", "want", "expected"),
+    [
+        ({"rules": [{"host": "a", "path": "/"}]}, {"rules": [{"path": "/"}]}, True),
+        ({"rules": [{"path": "/"}]}, {"rules": [{"path": "/", "host": None}]}, False),
+        ({"rules": [{"at": {"path": "/", "port": {"name": "x"}}}]}, {"rules": [{"at": {"path": "/"}}]}, True),
+        ({"rules": ["a"]}, {"rules": ["a"]}, False),
+        ({"rules": [{"host": "a"}]}, {}, False),
+        ({"theirs": [{"host": "a"}]}, {"theirs": [{}]}, False),
+        (
+            {"boxes": [{"name": "app", "sources": [{"token": {"path": "t", "expirationSeconds": 3600}}], "more": 1}]},
+            {"boxes": [{"name": "app", "sources": [{"token": {"path": "t"}}]}]},
+            False,
+        ),
+        (
+            {"boxes": [{"name": "app", "sources": [{"token": {"path": "t", "expirationSeconds": 60}}]}]},
+            {"boxes": [{"name": "app", "sources": [{"token": {"path": "t"}}]}]},
+            True,
+        ),
+    ],
+)
+def test_a_field_too_many_is_suspected_only_within_items_that_nobody_tells_apart(
+    live: dict[str, Any], want: dict[str, Any], expected: bool
+) -> None:
+    assert surplus(RULES, {"spec": live}, {"spec": want}) is expected

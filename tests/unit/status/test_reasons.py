@@ -70,6 +70,17 @@ def test_without_trouble_there_is_nothing_to_say() -> None:
     assert reasons.first([None, None]) == reasons.NOTHING
 
 
+def test_a_pod_that_has_ended_explains_only_what_is_missing() -> None:
+    evicted = {"status": {"phase": "Failed", "reason": "Evicted", "message": "low on memory"}}
+    crashed = waiting("CrashLoopBackOff")
+    crashed["status"]["phase"] = "Failed"
+    ended = [reasons.of_pod(evicted), reasons.of_pod(crashed)]
+    assert reasons.first(ended).reason == "CrashLooping"
+    assert reasons.first(ended, complete=True) == reasons.NOTHING
+    alive = reasons.of_pod(waiting("ErrImagePull"))
+    assert reasons.first([*ended, alive], complete=True).reason == "ImagePullFailed"
+
+
 def test_strange_pods_are_survived() -> None:
     for strange in (
         {},
