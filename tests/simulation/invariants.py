@@ -253,7 +253,7 @@ def minimal_movement(step: Step) -> Iterator[str]:
     """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted.
 
     A host that was restored has a decision that is older than the slices: then a cluster can lose no more copies than
-    it holds.
+    it holds, which is none where a later decision took its slice away.
     """
     if not is_decision(step) or not step.same or step.old is None:
         return
@@ -272,13 +272,18 @@ def minimal_movement(step: Step) -> Iterator[str]:
 
 
 def _held(step: Step, facts: DecisionFacts, cluster: str) -> float:
-    """Copies that a cluster's slice of a later decision than this one asks for; no bound where there is none."""
+    """Copies that a cluster's slice asks for, if there is a slice of a later decision than this one in any cluster; no
+    bound where there is none."""
     verbs = kinds.verbs_of(facts.key.kind)
-    for obj in step.all_of(facts.key.kind, cluster) if cluster in step.clusters else ():
-        mark = verbs.read_mark(obj)
-        if mark is not None and mark.workload_uid == facts.workload_uid and mark.seq > facts.seq:
-            return verbs.count(obj)
-    return math.inf
+    found: dict[str, tuple[int, int]] = {}
+    for name in step.clusters:
+        for obj in step.all_of(facts.key.kind, name):
+            mark = verbs.read_mark(obj)
+            if mark is not None and mark.workload_uid == facts.workload_uid:
+                found[name] = (mark.seq, verbs.count(obj))
+    if not any(seq > facts.seq for seq, _ in found.values()):
+        return math.inf
+    return found.get(cluster, (0, 0))[1]
 
 
 Rule = Callable[[Step], Iterator[str]]
