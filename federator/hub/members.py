@@ -199,11 +199,6 @@ class Member:
         self.own_writes[seen.key] = seen
         self.on_slice(self, seen.key)
 
-    def connection_facts(self) -> tuple[Any, ...]:
-        """What a new connection would be made from, and the kinds served; a change opens the line anew."""
-        spec = self.obj.get("spec") or {}
-        return (repr(spec.get("credentials")), self.obj["metadata"].get("uid"), self.apis)
-
     def identity_trouble(self, uid: str, host_uid: str) -> str:
         """Why a cluster that says it is `uid` is not the one that was joined; "" when it is. One that was neither
         recorded on the host nor claimed has not joined."""
