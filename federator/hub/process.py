@@ -210,6 +210,7 @@ class HubProcess:
         if obj is None:
             self._close_line(name)
             if self.state.members.pop(name, None) is not None:
+                self._mark_duplicates()  # one that it kept from joining may now
                 self.hosting.place_all()
                 for namespace, record in sorted(self.state.records):
                     self.state.signals.bury(namespace, record)
