@@ -149,14 +149,22 @@ class Hosting:
         return store
 
     async def _refresh(self, key: WorkloadKey) -> None:
-        """Makes a workload's summary anew from the object as it is."""
+        """Makes a workload's summary anew from the object as it is, with its RuntimeProfile as that is now."""
         old = self.state.workloads.get(key)
         if old is None:
             return
         obj = await self.documents.fetch(old)
-        if obj is not None and self.state.workloads.get(key) is old:
-            new = self._summarised(key.kind, dict(obj))
-            self._workload_changed(None, old, dataclasses.replace(new, status=old.status))
+        if obj is None:
+            return
+        if self.state.workloads.get(key) is not old:
+            self.refreshing.add(key)  # the answer to a status write came meanwhile, perhaps: it says nothing of asks
+            return
+        new = self._summarised(key.kind, dict(obj))
+        # Of status and version the watch knows more than what was kept of the object.
+        same = dataclasses.replace(new, status=old.status, resource_version=old.resource_version)
+        self._workload_changed(None, old, same)
+        # Whatever it asks for now: its slices pin the version they were made with, which no Ask shows.
+        self.state.signals.dispatch(key)
 
     def _projection(self, kind: str) -> Callable[[dict[str, Any]], Workload]:
         def project(obj: dict[str, Any]) -> Workload:
@@ -261,13 +269,17 @@ class Hosting:
         self.place_all()
 
     def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+        """Brings everybody who uses it up to date; of a profile that is deleted, that there is none."""
         name = key[1]
         if new is None:
             self.state.profiles.pop(name, None)
         else:
+            content, known = runtimeprofile.content_hash(new), self.state.profiles.get(name)
+            if known is not None and known["hash"] == content:
+                return
             self.state.profiles[name] = {
                 "object": new,
-                "hash": runtimeprofile.content_hash(new),
+                "hash": content,
                 "copy": runtimeprofile.member_copy(new, self.state.options.fleet),
             }
         for workload in list(self.state.workloads.values()):
