@@ -54,6 +54,8 @@ class Hosting:
         self.rng = rng
         self.on_member = on_member
         self.reflectors: list[Reflector[Any]] = []
+        self.pause: Store[bool] = Store("host/configmaps")
+        """Holds the pause object, where there is one."""
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
         """Workloads whose summary was made with a RuntimeProfile that has changed since."""
 
@@ -77,11 +79,12 @@ class Hosting:
             group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
 
     async def wait_synced(self) -> None:
-        """Returns when every list of the host is in."""
+        """Returns when every list of the host is in, and whether there is a pause is known: one that began before this
+        process did holds from its first write on."""
         expected = 6 + len(kinds.WORKLOADS)
         while len(self.reflectors) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
             await asyncio.sleep(0.01)
-        for store in self.stores:
+        for store in (*self.stores, self.pause):
             while not store.synced:
                 try:
                     async with asyncio.timeout(COMPLAIN_S):
@@ -297,12 +300,11 @@ class Hosting:
             self.state.signals.place(key)
 
     async def _watch_pause(self) -> None:
-        store: Store[bool] = Store("host/pause")
         reflector: Reflector[bool] = Reflector(
             self.host,
             "v1",
             "configmaps",
-            store,
+            self.pause,
             namespace=self.state.options.system_namespace,
             field_selector=f"metadata.name={PAUSE_OBJECT}",
             project=lambda obj: (obj.get("data") or {}).get("paused") == "true",
@@ -324,6 +326,7 @@ class Hosting:
             self.state.signals.dispatch(key)
         for namespace, name in sorted(self.state.records):
             self.state.signals.bury(namespace, name)
+        self.state.signals.resumed()
 
 
 def _identity(obj: dict[str, Any]) -> dict[str, Any]:
