@@ -104,11 +104,11 @@ class Reporting:
     async def report(self, name: str) -> Revisit | None:
         """Brings one MemberCluster's status up to date."""
         member = self.state.members.get(name)
-        if member is None or not member.known_or_unknown:
+        if member is None or not (member.known_or_unknown or member.link.trusted):
             return None
         live = member.obj.get("status") or {}
         if (patience_s := self._patience(member, live)) > 0:
-            return Revisit(name, patience_s, "it was not heard since this process began: that is no loss yet")
+            return Revisit(name, patience_s, "it may still be heard, and what it holds be listed: that is no loss yet")
         await self._look_for_strangers(member)
         want = self._verdict(member, live)
         wait_s = 0.0
@@ -139,7 +139,13 @@ class Reporting:
         return Revisit(name, LOOK_S, "slices of nobody are looked for")
 
     def _patience(self, member: Member, live: Mapping[str, Any]) -> float:
-        """Seconds for which a member that was Ready before this process began is still not called lost (F22, F27)."""
+        """Seconds for which a member that was Ready before this process began is still not called lost (F22, F27), or
+        one that answers, and does not list what it holds, not called NotReporting."""
+        if not member.known_or_unknown:
+            now = self.clock.monotonic()
+            member.unlisted_since_s = now if member.unlisted_since_s is None else member.unlisted_since_s
+            return member.unlisted_since_s + self.state.options.unready_after_s - now
+        member.unlisted_since_s = None
         if member.link.heard_at_s is not None or member.link_reason not in ("Unreachable", "AuthFailed"):
             return 0.0
         if not conditions.is_true(live.get("conditions"), "Ready"):
