@@ -300,6 +300,7 @@ class HubProcess:
         for task in self._lines.pop(name, ()):
             task.cancel()
         self.dispatching.forget(name)
+        self.feedback.forget(name)
 
     def _link_changed(self, member: Member) -> None:
         """A line came up, fell silent or was judged: placing, folding and the report may all care."""
