@@ -40,6 +40,7 @@ from federator.kube.lanes import Lane
 from federator.kube.metrics import Metrics
 from federator.kube.transport import Transport
 from federator.model.names import WorkloadKey
+from federator.model.observation import MISSING
 from federator.placement.waking import Change, News
 
 log = logging.getLogger(__name__)
@@ -343,6 +344,8 @@ class HubProcess:
             self.placing.queue.add(key)
         if not self.dispatching.is_as_decided(member, workload, seen):
             self.state.signals.dispatch(key)
+        elif seen is not None and seen.observation.reason == MISSING:
+            self.dispatching.queue_of(member).add(key)  # what it misses may be ours to give
         for record in self.state.records_of(key):
             if seen is None and record.share_of(member.name) is None:
                 self.state.books.vacate(member.name, record.workload_uid)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from federator.api import runtimeprofile
+from federator.api import kinds, runtimeprofile
 from federator.hub.options import HubOptions
 from tests.unit.hub.world import World, play, service
 
@@ -104,5 +104,56 @@ def test_a_profile_that_is_deleted_is_taken_from_the_pods(restarted: bool) -> No
         await asyncio.sleep(60)
         assert await pins(world) == {""}
         await world.settle()
+
+    play(scenario)
+
+
+async def copies_deleted(world: World, member: str) -> None:
+    """Somebody deletes the copies of profiles there."""
+    client, kind = world.member(member), kinds.KINDS["RuntimeProfile"]
+    for found in (await client.list(kind.api_version, kind.plural)).items:
+        meta = found["metadata"]
+        await client.delete(kind.ref("", meta["name"]), uid=meta["uid"])
+
+
+async def copies(world: World, member: str) -> int:
+    kind = kinds.KINDS["RuntimeProfile"]
+    return len((await world.member(member).list(kind.api_version, kind.plural)).items)
+
+
+@pytest.mark.parametrize("restarted", [False, True], ids=["by the hub that made it", "by a hub that starts afterwards"])
+def test_a_copy_of_a_profile_that_is_deleted_in_a_member_is_put_back_when_it_is_missed(restarted: bool) -> None:
+    async def scenario(world: World) -> None:
+        await profiled(world)
+        await asyncio.sleep(60)
+        if restarted:
+            await world.federation.kill("hub")
+        await copies_deleted(world, "a")
+        if restarted:
+            await asyncio.sleep(30)
+            world.federation.start_hub()
+            await asyncio.sleep(30)
+        await world.create(PSVC, "feed", "new", service(6))
+        await world.settle()
+        assert await copies(world, "a") == 1
+        for name in ("web", "new"):
+            found = await world.get(PSVC, "feed", name, at="a")
+            assert found is not None
+            assert found["status"]["summary"] == "2/2 ready"
+
+    play(scenario)
+
+
+def test_a_slice_that_misses_something_else_costs_no_write() -> None:
+    async def scenario(world: World) -> None:
+        await profiled(world)
+        template = service(6)["template"]
+        template["spec"]["containers"][0]["envFrom"] = [{"configMapRef": {"name": "absent"}}]
+        await world.create(PSVC, "feed", "lacking", service(6, template=template))
+        await asyncio.sleep(60)
+        found = await world.get(PSVC, "feed", "lacking", at="a")
+        assert found is not None
+        assert found["status"]["reason"] == "MissingDependency"
+        assert world.writes["hub", "a", "POST", "runtimeprofiles"] == 1
 
     play(scenario)
