@@ -24,6 +24,7 @@ from federator.model import names, shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
+from federator.model.observation import MISSING
 from federator.model.steps import Revisit
 
 log = logging.getLogger(__name__)
@@ -116,6 +117,8 @@ class Dispatching:
         if seen is not None and self._is_this(seen, workload) and not self.standing(member, workload, seen).known:
             await self.writer.verify(member, workload, record, seen)
             self.state.signals.fold(key)  # a status that was written meanwhile could not say that it had come
+        if seen is not None and seen.observation.reason == MISSING and self._is_this(seen, workload):
+            await self.writer.restore_profile(member, workload, seen)
         action = self._action(member, workload, record, seen)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
         self._note_hold(key, member.name, waits)

@@ -33,11 +33,16 @@ class Forgetting:
         self.state = state
         self.host = host
         self.queue: WorkQueue[str] = WorkQueue("forgetting", rng=rng, metrics=state.metrics)
+        state.signals.on_resumed.append(self.look)
 
     async def run(self) -> None:
+        self.look()
+        await self.queue.run(self.turn, workers=4)
+
+    def look(self) -> None:
+        """Gives every member a turn."""
         for name in sorted(self.state.members):
             self.queue.add(name)
-        await self.queue.run(self.turn, workers=4)
 
     async def remember(self, member: Member, record: Record) -> bool:
         """Writes that this workload was given up in a member; False when no more can be remembered. Raises

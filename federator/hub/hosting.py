@@ -54,6 +54,8 @@ class Hosting:
         self.rng = rng
         self.on_member = on_member
         self.reflectors: list[Reflector[Any]] = []
+        self.pause: Store[bool] = Store("host/configmaps")
+        """Holds the pause object, where there is one."""
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
         """Workloads whose summary was made with a RuntimeProfile that has changed since."""
 
@@ -77,11 +79,12 @@ class Hosting:
             group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
 
     async def wait_synced(self) -> None:
-        """Returns when every list of the host is in."""
+        """Returns when every list of the host is in, and whether there is a pause is known: one that began before this
+        process did holds from its first write on."""
         expected = 6 + len(kinds.WORKLOADS)
         while len(self.reflectors) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
             await asyncio.sleep(0.01)
-        for store in self.stores:
+        for store in (*self.stores, self.pause):
             while not store.synced:
                 try:
                     async with asyncio.timeout(COMPLAIN_S):
@@ -149,14 +152,22 @@ class Hosting:
         return store
 
     async def _refresh(self, key: WorkloadKey) -> None:
-        """Makes a workload's summary anew from the object as it is."""
+        """Makes a workload's summary anew from the object as it is, with its RuntimeProfile as that is now."""
         old = self.state.workloads.get(key)
         if old is None:
             return
         obj = await self.documents.fetch(old)
-        if obj is not None and self.state.workloads.get(key) is old:
-            new = self._summarised(key.kind, dict(obj))
-            self._workload_changed(None, old, dataclasses.replace(new, status=old.status))
+        if obj is None:
+            return
+        if self.state.workloads.get(key) is not old:
+            self.refreshing.add(key)  # the answer to a status write came meanwhile, perhaps: it says nothing of asks
+            return
+        new = self._summarised(key.kind, dict(obj))
+        # Of status and version the watch knows more than what was kept of the object.
+        same = dataclasses.replace(new, status=old.status, resource_version=old.resource_version)
+        self._workload_changed(None, old, same)
+        # Whatever it asks for now: its slices pin the version they were made with, which no Ask shows.
+        self.state.signals.dispatch(key)
 
     def _projection(self, kind: str) -> Callable[[dict[str, Any]], Workload]:
         def project(obj: dict[str, Any]) -> Workload:
@@ -261,13 +272,17 @@ class Hosting:
         self.place_all()
 
     def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+        """Brings everybody who uses it up to date; of a profile that is deleted, that there is none."""
         name = key[1]
         if new is None:
             self.state.profiles.pop(name, None)
         else:
+            content, known = runtimeprofile.content_hash(new), self.state.profiles.get(name)
+            if known is not None and known["hash"] == content:
+                return
             self.state.profiles[name] = {
                 "object": new,
-                "hash": runtimeprofile.content_hash(new),
+                "hash": content,
                 "copy": runtimeprofile.member_copy(new, self.state.options.fleet),
             }
         for workload in list(self.state.workloads.values()):
@@ -285,12 +300,11 @@ class Hosting:
             self.state.signals.place(key)
 
     async def _watch_pause(self) -> None:
-        store: Store[bool] = Store("host/pause")
         reflector: Reflector[bool] = Reflector(
             self.host,
             "v1",
             "configmaps",
-            store,
+            self.pause,
             namespace=self.state.options.system_namespace,
             field_selector=f"metadata.name={PAUSE_OBJECT}",
             project=lambda obj: (obj.get("data") or {}).get("paused") == "true",
@@ -312,6 +326,7 @@ class Hosting:
             self.state.signals.dispatch(key)
         for namespace, name in sorted(self.state.records):
             self.state.signals.bury(namespace, name)
+        self.state.signals.resumed()
 
 
 def _identity(obj: dict[str, Any]) -> dict[str, Any]:

@@ -92,6 +92,8 @@ class Member:
     estranged: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with `other_uid`: the line closes the connection."""
     duplicate_of: str = ""
+    unlisted_since_s: float | None = None
+    """Monotonic time since which it answers and what it holds is not known; None while that is not so."""
     reported: bool = False
     probes: int = 0
     """Probes that were answered or given up."""
@@ -99,9 +101,10 @@ class Member:
 
     @property
     def synced(self) -> bool:
-        """Every kind was listed in this process's life: only then is an absence an absence."""
-        for store in self.stores.values():
-            if not store.synced:
+        """Every kind that it serves was listed in this process's life: only then is an absence an absence. A kind
+        whose definition was removed before it could be listed is nobody's absence (`knows`)."""
+        for kind, store in self.stores.items():
+            if not store.synced and serves(self.apis, kind):
                 return False
         return bool(self.stores) and self.claim_known
 
@@ -199,11 +202,6 @@ class Member:
         self.own_writes[seen.key] = seen
         self.on_slice(self, seen.key)
 
-    def connection_facts(self) -> tuple[Any, ...]:
-        """What a new connection would be made from, and the kinds served; a change opens the line anew."""
-        spec = self.obj.get("spec") or {}
-        return (repr(spec.get("credentials")), self.obj["metadata"].get("uid"), self.apis)
-
     def identity_trouble(self, uid: str, host_uid: str) -> str:
         """Why a cluster that says it is `uid` is not the one that was joined; "" when it is. One that was neither
         recorded on the host nor claimed has not joined."""
@@ -294,8 +292,9 @@ class Member:
         """Returns when every kind that the member serves has been listed."""
         while len(self.stores) < len(self.apis):  # noqa: ASYNC110 - they are made within a few turns of the loop
             await asyncio.sleep(0.01)
-        for store in list(self.stores.values()):
-            await store.wait_synced()
+        for kind, store in list(self.stores.items()):
+            if serves(self.apis, kind):
+                await store.wait_synced()
         while not self.claim_known:  # noqa: ASYNC110 - nothing signals that a kind turned out not to be served
             await asyncio.sleep(0.05)
 

@@ -92,6 +92,8 @@ class Line:
         """Begin of the last probe that was told who it is."""
         self._was_ready = False
         """As the last probe that was answered left it."""
+        self._named = ""
+        """What the MemberCluster said of credentials when the present connection was made."""
         self._secret: object = None
         """The data of the Secret that the present connection was made from."""
 
@@ -127,6 +129,7 @@ class Line:
 
     async def _open(self) -> Transport:
         """Credentials from the one namespace where they live, then a transport that is already probed once."""
+        self._named = _credentials_named(self.member)
         secret = await self._credentials()
         self._secret = secret.get("data")
         within_s = self.options.probe_timeout_s * 4
@@ -174,23 +177,27 @@ class Line:
         return secret.get("data") != self._secret
 
     async def _serve(self, transport: Transport) -> None:
-        """Probes until the credentials are refused for longer than a blip or the MemberCluster names other ones."""
+        """Probes until the credentials are refused for longer than a blip, or are not those of the Secret any more that
+        the MemberCluster names. A Secret is read again only while something is wrong: a member that moved, or was given
+        another certificate authority, is heard no more and rejects nothing."""
         member = self.member
         client = clients.Client(transport, member.name)
-        wanted: tuple[object, ...] = ()
+        served: frozenset[str] | None = None
         member.estranged.clear()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks: list[asyncio.Task[None]] = []
-                while not wanted or member.connection_facts() == wanted:
+                while _credentials_named(member) == self._named and served in (None, member.apis):
                     # A first probe makes connections: many at once would be late because of each other, and a probe
                     # that comes late is taken for silence.
-                    async with place_in(None if wanted else self.gates.openings):
+                    async with place_in(self.gates.openings if served is None else None):
                         await self._probe(client)
-                    wanted = wanted or (member.connection_facts() if member.link.link is Link.LIVE else ())
+                    live = member.link.link is Link.LIVE
+                    if served is None and live:
+                        served = member.apis
                     if member.duplicate_of:
                         break
-                    if not tasks and member.link.link is Link.LIVE:
+                    if not tasks and live:
                         member.attach(client, self.clock)
                         reflecting = member.reflect(
                             client, self.clock, self.rng, lists=self.gates.lists, use_of=self.use_of
@@ -199,9 +206,10 @@ class Line:
                             group.create_task(reflecting, name=f"reflect {member.name}"),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
                         ]
-                    if wanted and member.connection_facts() != wanted:
+                    if served not in (None, member.apis):
                         break  # kinds that are served anew are listed now, and not after the next probe
-                    if member.link.link is Link.REFUSED or (member.vitals.auth_trouble and await self._renewed()):
+                    unwell = not live or bool(member.vitals.auth_trouble)
+                    if member.link.link is Link.REFUSED or (unwell and await self._renewed()):
                         break
                     if await self._estranged():
                         break
@@ -322,6 +330,11 @@ class Line:
 
     def _interval_s(self) -> float:
         return self.options.probe_interval_s * self.rng.uniform(0.9, 1.1)
+
+
+def _credentials_named(member: Member) -> str:
+    """What its spec says of credentials, for comparison."""
+    return repr(raw.at(member.obj, "spec", "credentials"))
 
 
 def _secret_name(member: Member) -> str:

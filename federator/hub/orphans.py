@@ -37,10 +37,15 @@ class Orphans:
         self.clock = clock
         self.queue: WorkQueue[Place] = WorkQueue("orphans", rng=rng, metrics=state.metrics)
         self.budget = DeletionBudget(floor=state.options.deletions_floor, permille=state.options.deletions_permille)
+        state.signals.on_resumed.append(self.look_everywhere)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""
         await self.queue.run(self.turn, workers=4)
+
+    def look_everywhere(self) -> None:
+        for member in self.state.members.values():
+            self.look(member)
 
     def look(self, member: Member) -> None:
         """Looks at everything that a member holds."""

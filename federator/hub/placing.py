@@ -169,7 +169,8 @@ class Placing:
             return None
         if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
             return None
-        self.feedback.refresh(key)
+        if (in_s := self.feedback.refresh(key)) is not None:
+            self.queue.add_after(key, in_s)
         policy = self.policy_of(workload)
         if self.state.refuses_native(key.kind) and policy.origin == "default":
             return None  # nobody asked to have it federated: it is the host's own

@@ -40,6 +40,7 @@ from federator.kube.lanes import Lane
 from federator.kube.metrics import Metrics
 from federator.kube.transport import Transport
 from federator.model.names import WorkloadKey
+from federator.model.observation import MISSING
 from federator.placement.waking import Change, News
 
 log = logging.getLogger(__name__)
@@ -210,6 +211,7 @@ class HubProcess:
         if obj is None:
             self._close_line(name)
             if self.state.members.pop(name, None) is not None:
+                self._mark_duplicates()  # one that it kept from joining may now
                 self.hosting.place_all()
                 for namespace, record in sorted(self.state.records):
                     self.state.signals.bury(namespace, record)
@@ -299,6 +301,7 @@ class HubProcess:
         for task in self._lines.pop(name, ()):
             task.cancel()
         self.dispatching.forget(name)
+        self.feedback.forget(name)
 
     def _link_changed(self, member: Member) -> None:
         """A line came up, fell silent or was judged: placing, folding and the report may all care."""
@@ -341,6 +344,8 @@ class HubProcess:
             self.placing.queue.add(key)
         if not self.dispatching.is_as_decided(member, workload, seen):
             self.state.signals.dispatch(key)
+        elif seen is not None and seen.observation.reason == MISSING:
+            self.dispatching.queue_of(member).add(key)  # what it misses may be ours to give
         for record in self.state.records_of(key):
             if seen is None and record.share_of(member.name) is None:
                 self.state.books.vacate(member.name, record.workload_uid)

@@ -8,6 +8,7 @@ heartbeat lives in any status.
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -25,6 +26,7 @@ from federator.model.ask import Tier
 from federator.model.fleet import Capacity
 from federator.model.resources import ZERO, Resources
 from federator.model.steps import Revisit
+from federator.model.taints import Taint
 from federator.status import conditions
 from federator.status.conditions import Condition
 
@@ -104,11 +106,11 @@ class Reporting:
     async def report(self, name: str) -> Revisit | None:
         """Brings one MemberCluster's status up to date."""
         member = self.state.members.get(name)
-        if member is None or not member.known_or_unknown:
+        if member is None or not (member.known_or_unknown or member.link.trusted):
             return None
         live = member.obj.get("status") or {}
         if (patience_s := self._patience(member, live)) > 0:
-            return Revisit(name, patience_s, "it was not heard since this process began: that is no loss yet")
+            return Revisit(name, patience_s, "it may still be heard, and what it holds be listed: that is no loss yet")
         await self._look_for_strangers(member)
         want = self._verdict(member, live)
         wait_s = 0.0
@@ -139,7 +141,13 @@ class Reporting:
         return Revisit(name, LOOK_S, "slices of nobody are looked for")
 
     def _patience(self, member: Member, live: Mapping[str, Any]) -> float:
-        """Seconds for which a member that was Ready before this process began is still not called lost (F22, F27)."""
+        """Seconds for which a member that was Ready before this process began is still not called lost (F22, F27), or
+        one that answers, and does not list what it holds, not called NotReporting."""
+        if not member.known_or_unknown:
+            now = self.clock.monotonic()
+            member.unlisted_since_s = now if member.unlisted_since_s is None else member.unlisted_since_s
+            return member.unlisted_since_s + self.state.options.unready_after_s - now
+        member.unlisted_since_s = None
         if member.link.heard_at_s is not None or member.link_reason not in ("Unreachable", "AuthFailed"):
             return 0.0
         if not conditions.is_true(live.get("conditions"), "Ready"):
@@ -258,12 +266,25 @@ def sum_of(parts: Iterable[Resources]) -> Resources:
 
 
 def moved(before: Capacity, after: Capacity, permille: int) -> bool:
-    """Whether free room, allocatable or the exact answers differ by more than this many thousandths of the
-    allocatable."""
+    """Whether a plan made from `before` would be wrong by more than a little: other machines or taints, a shape that
+    fits no more or fits again, or free room that differs by more than this many thousandths of the allocatable. How
+    many copies of a shape fit follows from the room: that alone is not worth a write each time."""
     if before.copies.keys() != after.copies.keys() or before.allocatable != after.allocatable:
+        return True
+    if any(bool(count) != bool(after.copies[shape]) for shape, count in before.copies.items()):
+        return True
+    if _machines(before) != _machines(after):
         return True
     total, difference = after.allocatable, _spread(before.free, after.free)
     return any(amount * 1000 > permille * max(total[name], 1) for name, amount in difference.items())
+
+
+def _machines(capacity: Capacity) -> Counter[tuple[str, str, tuple[Taint, ...]]]:
+    """How many nodes there are of each GPU model and family that carry the same taints."""
+    found: Counter[tuple[str, str, tuple[Taint, ...]]] = Counter()
+    for row in capacity.rows:
+        found[row.model, row.family, tuple(sorted(row.taints))] += row.count
+    return found
 
 
 def _spread(left: Resources, right: Resources) -> Resources:

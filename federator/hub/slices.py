@@ -254,6 +254,8 @@ def difference(live: Mapping[str, Any], want: Mapping[str, Any], *, answered: bo
     }
     if "slice" in want_spec:
         patch["spec"] |= {name: None for name in live_spec if name not in want_spec}
+        if found := diffs.replacement_patch(raw.mapping(live_spec, "slice"), want_spec["slice"]):
+            patch["spec"]["slice"] = found  # a pin of a profile that is no more would stay for good
         template, wanted = raw.mapping(live_spec, "template"), raw.mapping(want_spec, "template")
         if template and wanted and (found := diffs.replacement_patch(template, wanted)):
             patch["spec"]["template"] = found

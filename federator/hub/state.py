@@ -50,6 +50,8 @@ class Signals:
     on_freed: list[Callable[[], None]] = field(default_factory=list)
     to_bury: list[Callable[[str, str], None]] = field(default_factory=list)
     """(namespace, name) of a decision whose workload may be gone."""
+    on_resumed: list[Callable[[], None]] = field(default_factory=list)
+    """A pause is over: what was left alone meanwhile is due."""
     heeded: bool = False
     """While this hub does not lead, nobody works: whoever begins to lead looks at everything."""
 
@@ -87,6 +89,10 @@ class Signals:
     def bury(self, namespace: str, name: str) -> None:
         for listener in self.to_bury if self.heeded else ():
             listener(namespace, name)
+
+    def resumed(self) -> None:
+        for listener in self.on_resumed if self.heeded else ():
+            listener()
 
 
 @dataclass(slots=True)

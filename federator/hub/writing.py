@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import kinds
+from federator.api import kinds, runtimeprofile
 from federator.hub import slices, workloads
 from federator.hub.members import Member
 from federator.hub.records import Record
@@ -73,6 +73,18 @@ class SliceWriter:
         share = record.share_of(member.name) or Share(member.name, seen.observation.desired, 0, record.seq)
         seen = slices.summarise(workload.key.kind, member.name, live)
         self._compare(member, workload, obj, live, share, seen=seen)
+
+    async def restore_profile(self, member: Member, workload: Workload, seen: SliceSeen) -> None:
+        """Of a slice that misses something: puts back the copy of the RuntimeProfile it pins, if it is that. A version
+        of the past cannot be: the slice is on its way to the present one. Raises ApiErrors."""
+        profile, mark = self.profile_of(workload), seen.mark
+        if member.client is None or mark is None or (mark.profile_name, mark.profile_hash) != profile or not profile[0]:
+            return
+        try:
+            await member.client.get(kinds.KINDS["RuntimeProfile"].ref("", runtimeprofile.member_name(*profile)))
+        except errors.NotFound:
+            member.profiles.discard("-".join(profile))
+            await self._ensure_profile(member, profile)
 
     async def carry_out(self, member: Member, workload: Workload, record: Record, action: Action) -> bool:
         """Creates, updates or deletes one slice; tells whether something was written into it. Raises ApiErrors."""

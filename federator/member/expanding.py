@@ -27,6 +27,7 @@ from federator.model import names, quantity
 from federator.model.ask import Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.observation import MISSING
 from federator.model.steps import Create, Revisit
 
 REMEMBERED_UIDS = 10_000
@@ -102,7 +103,7 @@ class Expander:
             pinned = f"{mark.profile_name} with content {mark.profile_hash}"
             copy = runtimeprofile.member_name(mark.profile_name, mark.profile_hash)
             message = f"The RuntimeProfile {pinned} is not in this cluster."
-            raise Refused(results.MISSING, message, ("RuntimeProfile", "", copy))
+            raise Refused(MISSING, message, ("RuntimeProfile", "", copy))
         return found
 
     # -- the turn --------------------------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from typing import Final
 from federator.kube import errors
 from federator.member.comparing import Plan
 from federator.member.rows import NativeKey
+from federator.model.observation import MISSING
 from federator.status.conditions import FALSE, TRUE, Condition
 
 CONFLICT: Final = "Conflict"
-MISSING: Final = "MissingDependency"
 FAILED: Final = "ExpansionFailed"
 STUBBORN: Final = "CannotConverge"
 ENDING: Final = "NamespaceTerminating"

@@ -1,8 +1,12 @@
 """What was last seen of one slice in one member: the input of every status fold."""
 
 from dataclasses import dataclass
+from typing import Final
 
 from federator.model.shards import Ranges
+
+MISSING: Final = "MissingDependency"
+"""The reason of a slice that names what is not in its cluster."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from federator.embedded import fleetfile
-from federator.embedded.federation import install_crds
+from federator.embedded.federation import ensure, install_crds
 from federator.embedded.server import EmbeddedCluster
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
@@ -161,5 +161,26 @@ def test_two_names_of_one_cluster_give_work_to_the_first_only() -> None:
         assert (ready["status"], "same cluster as a" in ready["message"]) == ("False", True)
         assert "z" not in await world.shares("feed", "web")
         assert [key for key in world.writes if key[:2] == ("hub", "z")] == []
+
+    play(scenario)
+
+
+def test_a_second_name_of_a_cluster_joins_once_the_first_is_deleted() -> None:
+    async def scenario(world: World) -> None:
+        world.federation.aliases["b-again"] = "b"
+        await world.settle()
+        meta = {"name": "b-again", "namespace": world.federation.hub_options.credentials_namespace}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": meta}
+        await ensure(world.federation.client("host"), secret, "secrets")
+        await world.create("MemberCluster", "", "b-again", {"credentials": {"secretRef": {"name": "b-again"}}})
+        await asyncio.sleep(30)
+        assert (await world.condition("MemberCluster", "", "b-again", "Ready"))["status"] == "False"
+
+        await world.delete("MemberCluster", "", "b")
+        await asyncio.sleep(30)
+        assert (await world.condition("MemberCluster", "", "b-again", "Ready"))["status"] == "True"
+        await world.create(PSVC, "feed", "web", service(9))
+        await asyncio.sleep(20)
+        assert set(await world.shares("feed", "web")) == {"a", "b-again", "c"}
 
     play(scenario)

@@ -1,0 +1,99 @@
+"""Pauses: nothing is placed, written or deleted during one, and nothing is forgotten over one."""
+
+import asyncio
+
+import pytest
+
+from federator.cli import joining
+from federator.kube import errors
+from federator.kube.transport import Request, Response
+from federator.model.steps import ObjectRef
+from tests.unit.hub.test_returning import buried, comes_back, slice_in, spread
+from tests.unit.hub.world import Tap, World, play
+
+PSVC = "PinterestService"
+SWITCH = ObjectRef("v1", "configmaps", "federator-system", "federator", "ConfigMap")
+
+
+async def pause(world: World, paused: bool = True) -> None:
+    text = "true" if paused else "false"
+    try:
+        await world.host.patch(SWITCH, {"data": {"paused": text}})
+    except errors.NotFound:
+        meta = {"name": SWITCH.name, "namespace": SWITCH.namespace}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": {"paused": text}}
+        await world.host.create(SWITCH, body)
+    await asyncio.sleep(2)
+
+
+async def resume(world: World) -> None:
+    await pause(world, paused=False)
+
+
+def test_a_hub_that_starts_during_a_pause_writes_nothing_however_late_it_hears_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    request_of = Tap.request
+
+    async def request(self: Tap, request: Request) -> Response:
+        if (self.process, self.cluster) == ("hub", "host") and request.path.endswith("/configmaps"):
+            await asyncio.sleep(5)
+        return await request_of(self, request)
+
+    async def scenario(world: World) -> None:
+        await spread(world, "web")
+        await world.settle()
+        await pause(world)
+        await world.federation.kill("hub")
+        await world.delete(PSVC, "feed", "web")
+        monkeypatch.setattr(Tap, "request", request)
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        assert world.federation.hub.state.ready
+        assert await slice_in(world, "b", "web") is not None
+
+        await resume(world)
+        await asyncio.sleep(30)
+        assert await slice_in(world, "b", "web") is None
+
+    play(scenario)
+
+
+def test_a_deletion_that_was_given_up_in_a_member_is_finished_after_a_pause_in_which_that_came_back() -> None:
+    async def scenario(world: World) -> None:
+        await spread(world, "web")
+        await world.settle()
+        world.cut.add(("hub", "b"))
+        await asyncio.sleep(60)
+        await world.delete(PSVC, "feed", "web")
+        await asyncio.sleep(30)
+        await joining.forget(world.host, "b")
+        await asyncio.sleep(60)
+        await pause(world)
+        world.cut.clear()
+        await asyncio.sleep(60)
+        assert await slice_in(world, "b", "web") is not None
+
+        await resume(world)
+        await asyncio.sleep(30)
+        assert await slice_in(world, "b", "web") is None
+        member = await world.get("MemberCluster", "", "b")
+        assert member is not None
+        assert not member["status"].get("forgotten")
+
+    play(scenario)
+
+
+def test_a_slice_that_came_back_during_a_pause_is_removed_after_it() -> None:
+    async def scenario(world: World) -> None:
+        before = await buried(world)
+        await pause(world)
+        await comes_back(world, before, "b")
+        await asyncio.sleep(30)
+        assert await slice_in(world, "b", "web") is not None
+
+        await resume(world)
+        await asyncio.sleep(10)
+        assert await slice_in(world, "b", "web") is None
+
+    play(scenario)
