@@ -65,12 +65,19 @@ class LinkState:
     """When the last good probe was answered; None before the first."""
     counts_from_s: float = 0.0
     """Silence is counted from here at the earliest: before it nobody was asked."""
+    asked_at_s: float | None = None
+    """When the last probe ended, whatever it said; None before the first."""
     why: str = "has not been probed yet"
 
     @property
     def trusted(self) -> bool:
         """Whether what we last saw of it may be taken as the present state (SUSPECT still is: a blip flips nothing)."""
         return self.link in (Link.LIVE, Link.SUSPECT)
+
+    def patience_s(self, grace_s: float) -> float:
+        """What is left of the grace of somebody who has never been heard. It is used up by silence that was met, and
+        not by time in which we ourselves were asleep and asked nobody."""
+        return grace_s - max((self.asked_at_s or 0.0) - self.counts_from_s, 0.0)
 
     def over(self, now_s: float, grace_s: float) -> bool:
         """Whether somebody who has never been heard has had its whole grace."""
@@ -83,6 +90,8 @@ def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) 
 
     The time of first silence is kept through further failures, so the grace measures the loss and not the last attempt.
     """
+    if state.asked_at_s is not None and now_s - state.asked_at_s >= grace_s:
+        state = excused(state, why, now_s)  # we were asleep: what that member was meanwhile nobody knows
     anchor = state.heard_at_s if state.heard_at_s is not None else state.since_s
     if now_s - max(anchor, state.counts_from_s) >= grace_s:
         if sign is Sign.SILENT:
@@ -92,7 +101,7 @@ def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) 
     link = MOVES.get((state.link, sign), state.link)
     since = now_s if link is not state.link else state.since_s
     heard = now_s if sign is Sign.HEARD else state.heard_at_s
-    return replace(state, link=link, since_s=since, heard_at_s=heard, why=why)
+    return replace(state, link=link, since_s=since, heard_at_s=heard, asked_at_s=now_s, why=why)
 
 
 def excused(state: LinkState, why: str, now_s: float) -> LinkState:

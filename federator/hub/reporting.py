@@ -152,7 +152,7 @@ class Reporting:
             return 0.0
         if not conditions.is_true(live.get("conditions"), "Ready"):
             return 0.0
-        return member.link.counts_from_s + self.state.options.unready_after_s - self.clock.monotonic()
+        return member.link.patience_s(self.state.options.unready_after_s)
 
     async def _look_for_strangers(self, member: Member) -> None:
         """Counts, once in a while, the slices that nothing on the host accounts for (F51)."""

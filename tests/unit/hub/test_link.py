@@ -37,6 +37,22 @@ def test_a_hub_that_was_itself_asleep_does_not_give_members_up_at_the_first_fail
     assert state.link is Link.SUSPECT
 
 
+@pytest.mark.parametrize("before", [Link.NEW, Link.SUSPECT])
+def test_a_hub_that_was_asleep_knows_no_more_of_those_who_were_silent_before(before: Link) -> None:
+    heard = [(0.0, Sign.HEARD)] if before is Link.SUSPECT else []
+    state = walk(*heard, (10.0, Sign.SILENT), (300.0, Sign.SILENT))
+    assert state.link is before
+    assert link.after(state, Sign.SILENT, "because", 339.0, GRACE_S).link is before
+    lost = link.after(link.after(state, Sign.SILENT, "because", 330.0, GRACE_S), Sign.SILENT, "because", 340.0, GRACE_S)
+    assert lost.link is Link.LOST
+
+
+def test_patience_with_somebody_never_heard_is_used_up_by_the_silence_that_was_met() -> None:
+    assert LinkState(since_s=0.0).patience_s(GRACE_S) == GRACE_S
+    assert walk((10.0, Sign.SILENT)).patience_s(GRACE_S) == 30.0
+    assert walk((10.0, Sign.SILENT), (300.0, Sign.SILENT)).patience_s(GRACE_S) == GRACE_S
+
+
 def test_failed_attempts_do_not_prolong_the_grace() -> None:
     often = walk((0.0, Sign.HEARD), *((float(second), Sign.SILENT) for second in range(1, 41)))
 
@@ -75,5 +91,6 @@ def test_who_could_not_even_be_asked_has_its_whole_grace_before_it() -> None:
     state = link.excused(walk((39.0, Sign.SILENT)), "the host did not answer", 39.0)
 
     assert state.link is Link.NEW
+    state = link.after(state, Sign.SILENT, "because", 60.0, GRACE_S)
     assert link.after(state, Sign.SILENT, "because", 78.0, GRACE_S).link is Link.NEW
     assert link.after(state, Sign.SILENT, "because", 79.0, GRACE_S).link is Link.LOST
