@@ -118,8 +118,8 @@ class FailureFleet:
         return child.process.returncode
 
     def all_run(self) -> None:
-        """Starts what does not run, and waits until one hub leads and both members are ready. Whatever a story that
-        failed has left, stopped processes and servers, is put right."""
+        """Starts what does not run, and waits until one hub leads, the other could, and both members are ready.
+        Whatever a story that failed has left, stopped processes and servers, is put right."""
         self.outage.end()
         for name, child in list(self.running.items()):
             if child.process.poll() is not None:
@@ -129,7 +129,13 @@ class FailureFleet:
                 self.go_on(name)
         self.start(*(name for name in (*HUBS, *MEMBERS) if name not in self.running))
         until(lambda: self.leader() in self.running, lambda: f"the lease names {self.leader()!r}")
+        until(lambda: all(map(self._warm, HUBS)), lambda: f"a hub could not lead: {list(filter(self._warm, HUBS))}")
         self.deployed.ready("a", "b")
+
+    def _warm(self, hub: str) -> bool:
+        """Whether the present life of a hub knows all that it must know to lead."""
+        log = self.deployed.programs.directory / f"{hub}-{self._lives[hub]}.log"
+        return "hub is warm" in log.read_text(errors="replace")
 
     def lease(self) -> Mapping[str, Any]:
         """The spec of the hubs' Lease; empty before there is one."""

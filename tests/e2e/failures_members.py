@@ -69,8 +69,8 @@ def server_away(ground: FailureFleet, asked: Asked, *, count: int, away_s: float
     failures_writes.none(failures_writes.fallen(failures_writes.read(ground.clusters)), "seqs fell")
     # Its watches are opened again one by one, up to half a minute after the server was there: until the last one is,
     # its process does not know all that is gone.
-    until(lambda: _reports_truly(ground, "b"), lambda: "the host's figures of b are not what b has", 60.0)
     until(lambda: not _left_over(asked, "b"), lambda: "b's own garbage collector has not come by yet", 60.0)
+    until(lambda: _reports_truly(ground, "b"), lambda: "the host's figures of b are not what b has", 60.0)
     failures_writes.at_rest(ground.clusters, rest_s)
     return {"not ready after s": unready_s, "ready again after s": ready_s, "settled after s": settled_s}
 
@@ -92,11 +92,22 @@ def _tainted(ground: FailureFleet, name: str) -> bool:
 
 
 def _left_over(asked: Asked, name: str) -> set[str]:
-    """Services that are gone, of which a member still has EndpointSlices."""
-    group = f"/namespaces/{asked.namespace}"
-    slices = asked.ground.ask(name, f"/apis/discovery.k8s.io/v1{group}/endpointslices")["items"]
-    services = {one["metadata"]["name"] for one in asked.ground.ask(name, f"/api/v1{group}/services")["items"]}
-    return {one["metadata"]["labels"]["kubernetes.io/service-name"] for one in slices} - services
+    """What a member still has of services that are gone: objects whose owner is."""
+    inside = f"namespaces/{asked.namespace}"
+
+    def found(path: str) -> list[Any]:
+        items: list[Any] = asked.ground.ask(name, path)["items"]
+        return items
+
+    sets = found(f"/apis/apps/v1/{inside}/replicasets")
+    owners = [*found(f"/apis/apps/v1/{inside}/deployments"), *sets, *found(f"/api/v1/{inside}/services")]
+    owned = [*sets, *found(f"/api/v1/{inside}/pods"), *found(f"/apis/discovery.k8s.io/v1/{inside}/endpointslices")]
+    uids = {one["metadata"]["uid"] for one in owners}
+    return {
+        one["metadata"]["name"]
+        for one in owned
+        if not any(owner["uid"] in uids for owner in one["metadata"].get("ownerReferences", ()))
+    }
 
 
 def _where(asked: Asked) -> Mapping[str, list[Any]]:
