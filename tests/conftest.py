@@ -53,7 +53,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None]:
     try:
         return (yield)
     finally:
-        for name in left:
+        # Fixtures of the former group that have come to their end meanwhile may have ended theirs themselves.
+        for name in set(left) & set(plane.names() if plane is not None else ()):
             stash[PLANE].end(name)
 
 

@@ -70,7 +70,7 @@ def test_a_list_from_the_past_deletes_nothing_of_a_service_made_anew() -> None:
             for _ in range(6):
                 for cluster in world.clusters:
                     await world.links.end_streams(cluster)
-                async with solo.befalling(world, "expired-watch", 700):
+                async with solo.befalling(world, "expired-watch", 500):
                     await asyncio.sleep(5)
                 world.rescheduled(solo.only("stale-list"))
                 await asyncio.sleep(5)
