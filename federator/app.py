@@ -6,6 +6,7 @@ The top floor: it alone knows settings, transports and processes together.
 import asyncio
 import base64
 import binascii
+import contextlib
 import gc
 import logging
 import platform
@@ -50,27 +51,33 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
     """The hub until SIGTERM. Raises `elector.LeaseLost` when another may lead; its next life stands again."""
     configure_logs(settings)
     collect_rarely()
-    transport = await access.open()
     metrics = Metrics()
 
     async def connect_member(obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
         return member_transport(obj, secret, allow_loopback=allow_loopback)
 
-    client, clock, rng = Client(transport, "host", metrics=metrics), RealClock(), random.Random()
-    process = HubProcess(
-        client,
-        connect_member,
-        options=settings.hub,
-        clock=clock,
-        rng=rng,
-        metrics=metrics,
-        elector=elector(client, settings.hub, clock, rng, metrics) if settings.hub.leader_election else None,
-    )
-    try:
+    clock, rng = RealClock(), random.Random()
+    async with contextlib.AsyncExitStack() as opened:
+
+        async def host() -> Client:
+            transport = await access.open()
+            opened.push_async_callback(transport.close)
+            return Client(transport, "host", metrics=metrics)
+
+        # Renewals have a connection of their own: behind all that a busy hub has in flight to a slow host they would
+        # come too late, and the hub would end when there is most to do.
+        election = elector(await host(), settings.hub, clock, rng, metrics) if settings.hub.leader_election else None
+        process = HubProcess(
+            await host(),
+            connect_member,
+            options=settings.hub,
+            clock=clock,
+            rng=rng,
+            metrics=metrics,
+            elector=election,
+        )
         # A standby is ready too: it is what takes over.
         await _serve(settings, metrics, process.run(), lambda: {"host": "" if process.warm else "not read yet"})
-    finally:
-        await transport.close()
 
 
 def collect_rarely() -> None:

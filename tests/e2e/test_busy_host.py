@@ -1,0 +1,110 @@
+"""A hub keeps its lease however much it has in flight to a host that does not answer."""
+
+import asyncio
+import random
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+
+from federator.embedded import certificates, http
+from federator.embedded.federation import ensure, install_crds
+from federator.embedded.http import HttpServer
+from federator.embedded.server import EmbeddedCluster
+from federator.hub.options import HubOptions
+from federator.kube.client import Client
+from federator.kube.clock import RealClock
+from federator.model.steps import ObjectRef
+from tests.bench.served import Hub
+
+pytestmark = pytest.mark.e2e
+
+LEASE = {"lease_duration_s": 4.0, "lease_renew_deadline_s": 3.0, "lease_retry_s": 1.0}
+SERVICES = 80
+
+
+class Front:
+    """Stands before an API server and never answers a write to a status; everything else is passed on."""
+
+    def __init__(self, server: HttpServer, session: aiohttp.ClientSession) -> None:
+        self.held = 0
+        self._server = server
+        self._session = session
+
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.method == "PATCH" and request.path.endswith("/status"):
+            self.held += 1
+            await asyncio.Event().wait()
+        sent = {
+            name: value for name, value in request.headers.items() if name.lower() not in ("host", "content-length")
+        }
+        url, body = self._server.url + request.path_qs, await request.read()
+        async with self._session.request(request.method, url, headers=sent, data=body) as answer:
+            passed = web.StreamResponse(status=answer.status, headers={"Content-Type": answer.headers["Content-Type"]})
+            await passed.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await passed.write(chunk)
+        return passed
+
+
+@asynccontextmanager
+async def fronted(server: HttpServer, room: Path) -> AsyncIterator[Front]:
+    """The server behind a front, which the kubeconfig in `room` leads to."""
+    trust = aiohttp.TCPConnector(ssl=ssl.create_default_context(cadata=server.ca_pem.decode()), limit=0)
+    async with aiohttp.ClientSession(connector=trust, auto_decompress=False) as session:
+        front = Front(server, session)
+        runner = web.ServerRunner(web.Server(front.handle, handler_cancellation=True), shutdown_timeout=0.1)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=certificates.server_identity().context).start()
+        seen = HttpServer(server.cluster, f"https://127.0.0.1:{runner.addresses[0][1]}", runner)
+        http.write_kubeconfig(room / "host.kubeconfig", {"host": seen}, "host")
+        try:
+            yield front
+        finally:
+            await runner.cleanup()
+
+
+async def fill(client: Client) -> None:
+    """More workloads than a hub has connections, each of which gets a status."""
+    await install_crds(client)
+    await ensure(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}, "namespaces")
+    for number in range(SERVICES):
+        service: dict[str, Any] = {
+            "apiVersion": "pinterest.com/v1beta1",
+            "kind": "PinterestService",
+            "metadata": {"name": f"web-{number}", "namespace": "feed"},
+            "spec": {"replicas": 1, "template": {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}},
+        }
+        await ensure(client, service, "pinterestservices")
+
+
+async def test_the_lease_is_renewed_while_every_connection_waits_for_the_host(tmp_path: Path) -> None:
+    host = EmbeddedCluster("host", clock=RealClock(), rng=random.Random(1), controllers=False)
+    client, server, hub = Client(host.transport(), "host"), await http.serve(host), Hub(tmp_path, LEASE)
+    lease = ObjectRef(
+        "coordination.k8s.io/v1", "leases", HubOptions().system_namespace, HubOptions().lease_name, "Lease"
+    )
+    try:
+        await fill(client)
+        async with fronted(server, tmp_path) as front:
+            await hub.start()
+            try:
+                async with asyncio.timeout(60.0):
+                    while front.held < HubOptions().host_writes_in_flight:  # noqa: ASYNC110
+                        await asyncio.sleep(0.05)
+                renewals = set()
+                for _ in range(8):
+                    await asyncio.sleep(1.0)
+                    renewals.add((await client.get(lease))["spec"]["renewTime"])
+                assert len(renewals) >= 4, (tmp_path / "hub.log").read_text()
+                assert (await client.get(lease))["spec"]["leaseTransitions"] <= 1
+            finally:
+                await hub.stop()
+    finally:
+        await client.close()
+        await server.close()
