@@ -176,6 +176,7 @@ class HubProcess:
                 self.elector.raise_term(term)
             self.state.ready = self.state.signals.heeded = True
             self._writers = group
+            self._apis = {name: member.apis for name, member in self.state.members.items()}
             try:
                 for member in self.state.members.values():
                     self._serve(member)

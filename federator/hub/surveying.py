@@ -8,7 +8,7 @@ would stand still, and all their keys at once take tens of megabytes. Called by 
 import asyncio
 import functools
 import random
-from collections.abc import Callable, Sequence, Sized
+from collections.abc import Callable, Container, Sequence, Sized
 from typing import TypeVar
 
 from federator.hub.records import Record
@@ -47,8 +47,9 @@ class Surveying:
         member = self.state.members.get(name)
         if member is None:
             return
-        await self._in_parts(list(dict.fromkeys((*member.slice_keys(), *member.own_writes))), self._touch)
-        await self._in_parts(list(self.state.records.values()), functools.partial(self._concerns, name))
+        held = dict.fromkeys((*member.slice_keys(), *member.own_writes))
+        await self._in_parts(list(held), self._touch)
+        await self._in_parts(list(self.state.records.values()), functools.partial(self._concerns, name, held))
 
     async def _in_parts(self, found: Sequence[T], visit: Callable[[T], None]) -> None:
         for start in range(0, len(found), AT_ONCE):
@@ -64,9 +65,9 @@ class Surveying:
         for record in self.state.records_of(key):
             self.state.signals.bury(key.namespace, record.name)
 
-    def _concerns(self, name: str, record: Record) -> None:
+    def _concerns(self, name: str, touched: Container[WorkloadKey], record: Record) -> None:
         """The member `name` has changed: whatever this decision has to do with it is due."""
-        if name in record.clusters:
+        if name in record.clusters and record.key not in touched:
             self._touch(record.key)
         if name in record.terms.leaving:
             self.state.signals.place(record.key)

@@ -189,16 +189,24 @@ class CapacityReporter:
             room.claim_each(daemon.shape, without)
 
     def _owe_slices(self, room: Room) -> None:
-        """Slices hold what they are entitled to, whether their pods are bound yet or not."""
+        """Slices hold what they are entitled to, whether their pods are bound yet or not. Equal copies take their room
+        at once: in a burst, or without controllers, a thousand slices may lack all of theirs."""
         caches = self._caches
+        missing: Counter[PodShape] = Counter()
         for row in caches.every_slice():
             owed = self._entitlement(row)
             if owed is None:
                 continue
             shape, copies = owed
             bound = sum(caches.books.bound(crew) for crew in caches.crews_of(row))
-            if copies > bound:
-                room.claim(shape, copies - bound)
+            if copies <= bound:
+                continue
+            if shape.one_per_node:
+                room.claim(shape, copies - bound)  # copies of two slices may share a node
+            else:
+                missing[shape] += copies - bound
+        for shape, copies in missing.items():
+            room.claim(shape, copies)
 
     def _owe_waiting(self, room: Room) -> None:
         """Pods of others that wait for room will take it; a nominated one on the node it was promised."""

@@ -29,6 +29,9 @@ LIMIT_S = 90.0
 USERS = 32
 """Requests of the user in flight."""
 FLOOR = "floor"
+SETTLED_S = 15.0
+"""By then processes that have just begun have looked at all that is there and have heard of each other; what that costs
+is R1's."""
 
 
 def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
@@ -314,6 +317,7 @@ class Bench:
                 machines = nodes.many(f"{name}-n", 20, cpu="64", memory="512Gi")
                 stack.enter_context(await asyncio.to_thread(_entered, nodes.running(cluster, machines)))
             await self.fleet.start_hub_and_members()
+            await asyncio.sleep(SETTLED_S)
             await self._services_through("swarm", 20)
             pattern = await self._pattern("swarm-0", SERVICES)
             before = await self.fleet.writes()

@@ -4,6 +4,7 @@ import asyncio
 import random
 from typing import Any, cast
 
+from federator.hub.link import Link
 from federator.hub.options import HubOptions
 from federator.hub.records import summarise
 from federator.hub.state import HubState
@@ -78,5 +79,39 @@ def test_all_that_a_member_holds_is_told_anew_when_it_falls_silent_and_when_it_i
             change()
             await asyncio.sleep(30)
             assert WorkloadKey(PSVC, "feed", "web") in touched
+
+    play(scenario)
+
+
+def test_a_workload_that_a_member_holds_by_decision_is_told_once_in_its_survey() -> None:
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        hub = world.federation.hub
+        touched: list[WorkloadKey] = []
+        hub.state.signals.to_fold.append(touched.append)
+        hub.surveying.members.add("b")
+        await asyncio.sleep(1)
+        assert touched == [WorkloadKey(PSVC, "feed", "web")]
+
+    play(scenario)
+
+
+def test_first_news_of_a_member_after_a_restart_give_no_workload_a_turn_of_placing() -> None:
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(5)
+        hub = world.federation.hub
+        placed: list[WorkloadKey] = []
+        hub.state.signals.to_place.append(placed.append)
+        world.cut.add(("hub", "b"))
+        await asyncio.sleep(30)
+        assert hub.state.members["b"].link.link is not Link.LIVE
+        assert placed == []
 
     play(scenario)

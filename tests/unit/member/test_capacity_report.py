@@ -30,6 +30,20 @@ async def until_copies(world: MemberWorld, shape: PodShape, copies: int) -> dict
     return found
 
 
+def in_the_way(name: str) -> dict[str, Any]:
+    """Somebody else's Deployment where a slice's would come, without pods: the slice never gets any."""
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name, "namespace": "feed"},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": {"app": "theirs"}},
+            "template": {**template(), "metadata": {"labels": {"app": "theirs"}}},
+        },
+    }
+
+
 @in_member(nodes=FOUR_NODES)
 async def test_free_nodes_are_published_and_shapes_answered_exactly(world: MemberWorld) -> None:
     await ask(world, ONE_CPU, BIG)
@@ -46,20 +60,25 @@ async def test_free_nodes_are_published_and_shapes_answered_exactly(world: Membe
 async def test_a_slice_is_subtracted_although_its_pods_do_not_exist(world: MemberWorld) -> None:
     await ask(world, ONE_CPU)
     await until_copies(world, ONE_CPU, 32)
-    foreign = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": "web", "namespace": "feed"},
-        "spec": {
-            "replicas": 0,
-            "selector": {"matchLabels": {"app": "theirs"}},
-            "template": {**template(), "metadata": {"labels": {"app": "theirs"}}},
-        },
-    }
-    await world.create(foreign)
+    await world.create(in_the_way("web"))
     await world.create(service(replicas=10, template=template("1"), slice=block(seq=77)))
     await until_copies(world, ONE_CPU, 22)
     assert await world.names("Pod") == []
+
+
+@in_member(nodes=FOUR_NODES)
+async def test_slices_whose_copies_keep_off_their_own_kind_are_subtracted_one_by_one(world: MemberWorld) -> None:
+    """Three copies each of two services take six places: on four machines they share some."""
+    await ask(world, ONE_CPU)
+    await until_copies(world, ONE_CPU, 32)
+    for name in ("api", "web"):
+        alone = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": name}}}
+        affinity = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [alone]}}
+        pods = template("1", affinity=affinity)
+        pods["metadata"]["labels"] = {"app": name}
+        await world.create(in_the_way(name))
+        await world.create(service(name, replicas=3, template=pods))
+    await until_copies(world, ONE_CPU, 26)
 
 
 @in_member(nodes=FOUR_NODES)
