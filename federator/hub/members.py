@@ -6,7 +6,7 @@ MemberCluster object; a closed line leaves the last seen slices in place, becaus
 
 import asyncio
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -242,11 +242,11 @@ class Member:
         clock: Clock,
         rng: random.Random,
         *,
-        lists: asyncio.Semaphore,
+        lists: Sequence[asyncio.Semaphore],
         use_of: Callable[[str], asyncio.Event],
     ) -> None:
-        """Keeps slices and the capacity report in memory until cancelled. `lists` bounds how many lists all members
-        read at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
+        """Keeps slices and the capacity report in memory until cancelled. `lists` bounds how many lists are read
+        at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
         verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
         async with asyncio.TaskGroup() as group:
             for kind in kinds.WORKLOADS.values():
@@ -263,7 +263,7 @@ class Member:
                     label_selector="" if kind.model is not None else slices.fleet_selector(self.fleet),
                     on_change=self._slice_changed,
                     on_rewind=lambda: self.on_rewind(self),
-                    gate=lists,
+                    bounds=lists,
                     wanted=use_of(kind.kind),
                     clock=clock,
                     rng=rng,
@@ -280,7 +280,7 @@ class Member:
                 project=lambda obj: capacityreport.of(obj, self.fleet),
                 on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
                 on_rewind=lambda: self.on_rewind(self),
-                gate=lists,
+                bounds=lists,
                 clock=clock,
                 rng=rng,
                 verify=verify,

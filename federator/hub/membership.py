@@ -41,6 +41,8 @@ IDENTITY_STANDS_S = 120.0
 """For so long a member that says it is ready is heard although it does not say who it is."""
 LISTS_MAX = 16
 """Lists that are read from all members at once (F37)."""
+LISTS_OF_ONE_MAX = 2
+"""Lists that are read from one member at once: each takes a connection, of which every member would keep some."""
 
 
 class HostSilent(Exception):
@@ -190,7 +192,7 @@ class Line:
                 while _credentials_named(member) == self._named and served in (None, member.apis):
                     # A first probe makes connections: many at once would be late because of each other, and a probe
                     # that comes late is taken for silence.
-                    async with place_in(self.gates.openings if served is None else None):
+                    async with place_in(*((self.gates.openings,) if served is None else ())):
                         await self._probe(client)
                     live = member.link.link is Link.LIVE
                     if served is None and live:
@@ -199,9 +201,8 @@ class Line:
                         break
                     if not tasks and live:
                         member.attach(client, self.clock)
-                        reflecting = member.reflect(
-                            client, self.clock, self.rng, lists=self.gates.lists, use_of=self.use_of
-                        )
+                        lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.gates.lists)
+                        reflecting = member.reflect(client, self.clock, self.rng, lists=lists, use_of=self.use_of)
                         tasks = [
                             group.create_task(reflecting, name=f"reflect {member.name}"),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),

@@ -1,6 +1,7 @@
-"""A bound on how much of one thing happens at once in the whole process, which hung servers cannot use up.
+"""Bounds on how much of one thing happens at once, in the whole process or with one server, which hung servers cannot
+use up.
 
-Reflectors list behind one (F37): fifty members that reconnect in one second are not read all at the same time.
+Reflectors list behind some (F37): fifty members that reconnect in one second are not read all at the same time.
 """
 
 import asyncio
@@ -12,25 +13,24 @@ GATE_S = 5.0
 
 
 @contextlib.asynccontextmanager
-async def place_in(gate: asyncio.Semaphore | None) -> AsyncIterator[None]:
-    """Holds a place of `gate`, if there is one, and gives it up after `GATE_S` even if the body goes on."""
-    if gate is None:
-        yield
-        return
-    await gate.acquire()
-    held = True
+async def place_in(*bounds: asyncio.Semaphore) -> AsyncIterator[None]:
+    """Holds a place in each, got in this order, and gives them up `GATE_S` after the last even if the body goes on."""
+    held: list[asyncio.Semaphore] = []
 
     def give_up() -> None:
-        nonlocal held
-        if held:
-            held = False
-            gate.release()
+        while held:
+            held.pop().release()
 
-    timer = asyncio.get_running_loop().call_later(GATE_S, give_up)
     try:
-        yield
+        for bound in bounds:
+            await bound.acquire()
+            held.append(bound)
+        timer = asyncio.get_running_loop().call_later(GATE_S, give_up)
+        try:
+            yield
+        finally:
+            timer.cancel()
     finally:
-        timer.cancel()
         give_up()
 
 

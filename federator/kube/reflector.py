@@ -9,7 +9,7 @@ import collections
 import contextlib
 import logging
 import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -46,7 +46,7 @@ class Reflector(Generic[T]):
     """Feeds `store`. `on_change(key, old, new)` is called after each change (old or new is None); it must not wait.
     `on_rewind()`: the server's history went back for good; whoever remembers versions of it must forget them.
 
-    `gate` bounds how many lists run at once in the whole process (F37). Until `wanted` is set the collection is listed
+    `bounds` on how many lists run at once, the narrowest first (F37). Until `wanted` is set the collection is listed
     now and then, and not watched. `silence_s`: a watch that says nothing for so long is dropped.
     """
 
@@ -67,7 +67,7 @@ class Reflector(Generic[T]):
         on_rewind: Callable[[], None] | None = None,
         clock: Clock,
         rng: random.Random,
-        gate: asyncio.Semaphore | None = None,
+        bounds: Sequence[asyncio.Semaphore] = (),
         wanted: asyncio.Event | None = None,
         silence_s: float = SILENCE_S,
         metrics: WatchMeter | None = None,
@@ -90,7 +90,7 @@ class Reflector(Generic[T]):
         self._on_rewind = on_rewind
         self._clock = clock
         self._rng = rng
-        self._gate = gate
+        self._bounds = bounds
         self._wanted = wanted
         self._silence_s = silence_s
         self._metrics = metrics
@@ -146,7 +146,7 @@ class Reflector(Generic[T]):
     # -- listing -------------------------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        async with gates.place_in(self._gate):
+        async with gates.place_in(*self._bounds):
             rows, version = await self._read_list()
         if self._verify is not None:
             await self._verify()

@@ -145,7 +145,7 @@ class Caches:
         self._owners: dict[str, str] = {}
         """uid of a Deployment, Job or ReplicaSet -> uid of what controls it."""
         self._shapes = rows.Shapes()
-        self._gate = asyncio.Semaphore(4)
+        self._lists = (asyncio.Semaphore(4),)
         self.reflectors = {
             watched.name: self._reflector(watched, client, clock, rng, metrics) for watched in self._watched(fleet)
         }
@@ -239,7 +239,7 @@ class Caches:
             label_selector=watched.label_selector,
             clock=clock,
             rng=rng,
-            gate=self._gate,
+            bounds=self._lists,
             metrics=metrics,
         )
 

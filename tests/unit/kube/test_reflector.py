@@ -524,17 +524,30 @@ async def test_a_gate_bounds_how_many_lists_run_at_once():
         return listing(5)
 
     gate = asyncio.Semaphore(3)
-    worlds = [World(Script(after=answer), gate=gate) for _ in range(20)]
+    worlds = [World(Script(after=answer), bounds=(gate,)) for _ in range(20)]
     await asyncio.gather(*(world.runs(30) for world in worlds))
     assert most == 3
     assert all(world.store.synced for world in worlds)
 
 
 @on_virtual_time
+async def test_lists_of_one_server_wait_for_each_other_without_holding_a_place_among_all():
+    """A server that lists slowly has two places; its third list leaves the last one to somebody else."""
+    every, own = asyncio.Semaphore(3), asyncio.Semaphore(2)
+    slow = [World(Script(after=stream(FOREVER)), bounds=(own, every)) for _ in range(5)]
+    other = World(Script(listing(5), quiet()), bounds=(asyncio.Semaphore(2), every))
+    running = [asyncio.create_task(world.runs(10)) for world in (*slow, other)]
+    await asyncio.sleep(1)
+    assert other.store.synced
+    await asyncio.gather(*running)
+    assert (own._value, every._value) == (2, 3)
+
+
+@on_virtual_time
 async def test_hung_servers_do_not_keep_others_from_listing():
     gate = asyncio.Semaphore(2)
-    hung = [World(Script(after=stream(FOREVER)), gate=gate) for _ in range(6)]
-    healthy = World(Script(listing(5), quiet()), gate=gate)
+    hung = [World(Script(after=stream(FOREVER)), bounds=(gate,)) for _ in range(6)]
+    healthy = World(Script(listing(5), quiet()), bounds=(gate,))
     running = [asyncio.create_task(world.runs(40)) for world in (*hung, healthy)]
     await asyncio.sleep(20)
     assert healthy.store.synced
