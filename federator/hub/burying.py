@@ -101,6 +101,11 @@ class Burying:
             return Revisit(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
         if unproven := await self._emptiness.unproven(record):
             return self._recheck(name, f"it is not proven that {', '.join(unproven)} hold nothing")
+        # The decision is the proof until it goes. From then on only the Lease tells the next leader that a slice which
+        # comes late may be removed.
+        self.state.tombs.add(record.workload_uid)
+        if not await self.state.hand_on():
+            return self._recheck(name, "the lease does not say yet what was buried")
         await self._let_go(name, record)
         return None
 
@@ -223,7 +228,6 @@ class Burying:
         except errors.NotFound:
             log.debug("decision %s/%s is gone already", *name)
         log.info("let go of %s", record.key)
-        self.state.tombs.add(record.workload_uid)
         self._gone(name, record)
 
     def _gone(self, name: tuple[str, str], record: Record) -> None:

@@ -73,6 +73,7 @@ class HubProcess:
         if elector is not None:
             self.state.gate = lambda: elector.leading
             elector.notes = self.state.tombs.notes
+            self.state.hand_on = elector.note
         # The one gate: whatever writes to host or members does so through transports behind it.
         client = self.host = guard.guarded(client, self._may_write)
         self.documents = Documents(client, options.document_cache)

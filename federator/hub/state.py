@@ -7,7 +7,7 @@ takes note (adds keys to a queue) and returns.
 import asyncio
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,6 +95,10 @@ class Signals:
             listener()
 
 
+async def _nobody_follows() -> bool:
+    return True
+
+
 @dataclass(slots=True)
 class HubState:
     """The hub's memory. Rebuilt from the host and the members at every start; nothing of it is persisted."""
@@ -129,6 +133,8 @@ class HubState:
     """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
     gate: Callable[[], bool] = lambda: True
     """Whether this hub leads, asked anew before every write; always where nobody else can."""
+    hand_on: Callable[[], Awaitable[bool]] = _nobody_follows
+    """Leaves `tombs` for the next leader to find; False when that may have failed."""
     term: int = 0
     """Of the decisions this hub makes: above every term seen before it began to."""
     _counter: int = 0

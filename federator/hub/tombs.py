@@ -2,7 +2,7 @@
 
 A slice that comes back afterwards (its cluster was restored from a backup, a write came late) is removed only on this
 proof: that the host knows nothing of its workload is none, for the host may have been restored itself. The proofs of
-one leader reach the next by an annotation on the Lease, which is written anyway. Pure.
+one leader reach the next by an annotation on the Lease, written before the decision goes. Pure.
 """
 
 from collections import OrderedDict

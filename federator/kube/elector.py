@@ -21,6 +21,8 @@ log = logging.getLogger(__name__)
 
 MARGIN_S = 0.1
 """The work is cancelled so long before the deadline; no try is begun that has less time."""
+HURRY_S = 0.1
+"""Renewals that are asked for come at most this often."""
 END_S = 3.0
 """How long cancelled work may take to end. After that the lease is not released but left to run out."""
 
@@ -88,6 +90,9 @@ class Elector:
         sake."""
         self.inherited: Mapping[str, str] = {}
         """Annotations of the Lease as it was taken."""
+        self._asking: list[asyncio.Future[bool]] = []
+        """Who waits for a renewal with the notes of now."""
+        self._asked = asyncio.Event()
         if metrics is not None:
             metrics.leading(False)
 
@@ -99,6 +104,15 @@ class Elector:
     def raise_term(self, term: int) -> None:
         """Terms up to this one are used: a Lease that was wiped says so again from the next renewal on."""
         self.term = max(self.term, term)
+
+    async def note(self) -> bool:
+        """Renews without delay so that the Lease carries `notes` as they are now, for the next leader to find. False
+        when nothing says so yet; what is noted then may be on the Lease all the same."""
+        taken: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._asking.append(taken)
+        self._asked.set()
+        done, _ = await asyncio.wait([taken], timeout=self.options.retry_s)
+        return bool(done) and taken.result()
 
     async def lead(
         self,
@@ -228,7 +242,7 @@ class Elector:
         while True:
             pause_s = min(begun + self._period(), self._deadline - MARGIN_S) - self._clock.elapsed()
             if not task.done():
-                await asyncio.wait([task], timeout=max(0.0, pause_s))
+                await self._rest(task, max(0.0, pause_s))
             if task.done():
                 return ""
             begun = self._clock.elapsed()
@@ -244,8 +258,33 @@ class Elector:
                 self._deadline = begun + self.options.renew_deadline_s
             self._move(sign)
 
+    async def _rest(self, task: "asyncio.Future[None]", pause_s: float) -> None:
+        """Until the work ends, the next renewal is due, or somebody asks for one."""
+        await asyncio.wait([task], timeout=min(pause_s, HURRY_S))
+        if task.done() or pause_s <= HURRY_S:
+            return
+        asked = asyncio.ensure_future(self._asked.wait())
+        either: tuple[asyncio.Future[Any], ...] = (task, asked)
+        try:
+            await asyncio.wait(either, timeout=pause_s - HURRY_S, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            asked.cancel()
+
     async def _renew(self) -> Sign:
-        """Writes the lease for another while; reads it first when we cannot know what it is now."""
+        """Writes the lease for another while, and tells those who asked for it what came of it."""
+        asking, self._asking = self._asking, []
+        self._asked.clear()
+        sign = Sign.FAILED
+        try:
+            sign = await self._write_renewal()
+        finally:
+            for taken in asking:
+                if not taken.done():
+                    taken.set_result(sign is Sign.WON)
+        return sign
+
+    async def _write_renewal(self) -> Sign:
+        """Reads the lease first when we cannot know what it is now."""
         held = self._held
         self._held = None
         if held is None:

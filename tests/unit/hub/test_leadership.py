@@ -15,6 +15,7 @@ from federator.embedded import virtualtime
 from federator.embedded.federation import Federation
 from federator.hub.options import HubOptions
 from federator.hub.state import HubState
+from federator.hub.tombs import ANNOTATION
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -156,6 +157,22 @@ def test_a_first_start_leads_without_waiting_and_only_one_hub_writes():
         assert asyncio.get_running_loop().time() < 10
         assert {process for _, process, *_ in pair.writes} == {pair.leader()}
         assert (await pair.host.get(LEASE))["spec"]["leaseTransitions"] == 1
+
+    play(scenario)
+
+
+def test_what_was_buried_is_on_the_lease_before_its_decision_goes():
+    """A leader may die in the next moment, and a slice may still be on its way: its successor must know (seed 623)."""
+
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        ref = kinds.KINDS["PinterestService"].ref("feed", "web")
+        uid = (await pair.host.get(ref))["metadata"]["uid"]
+        await pair.host.delete(ref, uid=uid)
+        while await pair.decisions():  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        assert uid in (await pair.host.get(LEASE))["metadata"].get("annotations", {}).get(ANNOTATION, "")
 
     play(scenario)
 

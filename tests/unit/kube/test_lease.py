@@ -11,7 +11,7 @@ import pytest
 
 from federator.embedded import virtualtime
 from federator.kube import errors, lease
-from federator.kube.elector import LeaseLost
+from federator.kube.elector import HURRY_S, LeaseLost
 from federator.kube.lease import LeaseOptions, Sign, Standing
 from federator.model.steps import ObjectRef
 from tests.unit.kube.leaseworld import LEASE, NAMESPACE, TROUBLES, LeaseWorld
@@ -140,6 +140,46 @@ async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_
     assert len(spec["renewTime"].partition(".")[2]) == len("000000Z")
     assert spec["renewTime"] > spec["acquireTime"]
     assert (spec["holderIdentity"], spec["leaseTransitions"], spec["leaseDurationSeconds"]) == ("a", 1, 15)
+    await world.end()
+
+
+@on_virtual_time
+async def test_notes_that_are_asked_for_are_on_the_lease_at_once_and_one_renewal_serves_all():
+    world = LeaseWorld()
+    (a,) = await world.begin("a")
+    await world.until("a", FIRST_S)
+    await asyncio.sleep(10.5)
+    a.elector.notes = lambda: {"example.com/note": "new"}
+    before, begun = len(a.wire.writes), a.clock.monotonic()
+    assert await asyncio.gather(*(a.elector.note() for _ in range(10))) == [True] * 10
+    assert a.clock.monotonic() - begun < HURRY_S + 0.1
+    assert sum("leases" in request.path for _, request in a.wire.writes[before:]) == 1
+    assert (await a.client.get(LEASE))["metadata"]["annotations"]["example.com/note"] == "new"
+    await world.end()
+
+
+@on_virtual_time
+async def test_however_often_notes_are_asked_for_renewals_leave_room_for_others():
+    world = LeaseWorld()
+    (a,) = await world.begin("a")
+    await world.until("a", FIRST_S)
+    before, begun = len(a.wire.writes), a.clock.monotonic()
+    for _ in range(20):
+        assert await a.elector.note()
+    renewals = sum("leases" in request.path for _, request in a.wire.writes[before:])
+    assert renewals <= (a.clock.monotonic() - begun) / HURRY_S + 1
+    await world.end()
+
+
+@on_virtual_time
+async def test_notes_that_were_not_taken_are_not_called_written():
+    world = LeaseWorld()
+    (a,) = await world.begin("a")
+    await world.until("a", FIRST_S)
+    a.wire.trouble = "hang"
+    assert not await a.elector.note()
+    a.wire.trouble = ""
+    assert await a.elector.note()
     await world.end()
 
 
