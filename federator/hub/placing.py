@@ -184,7 +184,7 @@ class Placing:
             self.state.evaluated[key] = record.facts.inputs_hash if record is not None and same else found
             self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
-        complete = record is not None and record.terms.reason is Reason.CHOSEN
+        complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
         settled = valid and complete and not self.overtaken(key)
         if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None

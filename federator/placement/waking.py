@@ -12,6 +12,7 @@ from typing import Final
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
+from federator.placement.division import DIVIDERS
 
 FIRST_RETRY_S: Final = 5.0
 LAST_RETRY_S: Final = 300.0
@@ -54,9 +55,16 @@ _CLOSED: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_ALLOWED, Reason.API_
 """Verdicts of clusters where room alone changes nothing."""
 
 
+def for_all(ask: Ask) -> bool:
+    """Whether every cluster is to have it (Duplicate): it lacks nothing today, and something when another one opens."""
+    return DIVIDERS[ask.policy.division.strategy].everywhere
+
+
 def waits(ask: Ask, decision: Decision) -> Waiting | None:
     """What the decided workload waits for, or None when it lacks nothing or nothing from outside can help."""
-    if decision.reason is Reason.CHOSEN or decision.reason in _NEVER:
+    if decision.reason is Reason.CHOSEN:
+        return Waiting(decision.key, ask.project, decision.reason, frozenset()) if for_all(ask) else None
+    if decision.reason in _NEVER:
         return None
     hopeful = frozenset(one.cluster for one in decision.verdicts if one.reason not in _CLOSED)
     return Waiting(decision.key, ask.project, decision.reason, hopeful if decision.verdicts else None)
