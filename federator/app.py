@@ -22,6 +22,7 @@ from federator.kube import connect, kubeconfigs, logs
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.kube.elector import Elector
+from federator.kube.http import HttpTransport
 from federator.kube.metrics import Metrics
 from federator.kube.serving import StatusServer
 from federator.kube.transport import Transport
@@ -40,7 +41,7 @@ class Access:
     context: str = ""
     in_cluster: bool = False
 
-    async def open(self) -> Transport:
+    async def open(self) -> HttpTransport:
         """Raises `connect.NotConfigured`."""
         if self.in_cluster:
             return await connect.in_cluster()
@@ -59,16 +60,19 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
     clock, rng = RealClock(), random.Random()
     async with contextlib.AsyncExitStack() as opened:
 
-        async def host() -> Client:
-            transport = await access.open()
+        def through(transport: HttpTransport) -> Client:
             opened.push_async_callback(transport.close)
             return Client(transport, "host", metrics=metrics)
 
-        # Renewals have a connection of their own: behind all that a busy hub has in flight to a slow host they would
-        # come too late, and the hub would end when there is most to do.
-        election = elector(await host(), settings.hub, clock, rng, metrics) if settings.hub.leader_election else None
+        host = await access.open()
+        client, election = through(host), None
+        if settings.hub.leader_election:
+            # Renewals have a connection of their own: behind all that a busy hub has in flight to a slow host they
+            # would come too late, and the hub would end when there is most to do. The credentials are the same.
+            renewing = through(HttpTransport(host.endpoint))
+            election = elector(renewing, settings.hub, clock, rng, metrics)
         process = HubProcess(
-            await host(),
+            client,
             connect_member,
             options=settings.hub,
             clock=clock,

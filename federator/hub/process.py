@@ -313,9 +313,9 @@ class HubProcess:
         self.reporting.changed(member)
         self.reporting.questions.add_after(member.name, SETTLE_S)
         self.forgetting.queue.add(member.name)
-        self.orphans.look(member)
         if not self.state.ready:
             return  # everything is looked at when this hub begins to lead
+        self.orphans.look(member)
         if self._apis.get(member.name) != member.apis:
             self._apis[member.name] = member.apis
             self.hosting.place_all()

@@ -104,6 +104,7 @@ class _Login:
         self._files: dict[str, float] = {}
         self._looked_at = 0.0
         self._tls: ssl.SSLContext | None = None
+        self._renewing: asyncio.Task[bool] | None = None
 
     async def endpoint(self) -> Endpoint:
         """Where to go and how, the credentials being this object. Raises `NotConfigured`."""
@@ -130,7 +131,17 @@ class _Login:
         return self._header
 
     async def refresh(self) -> bool:
-        """Runs the loader (and with it a credential plugin) again; True when something is new."""
+        """Runs the loader (and with it a credential plugin) again; True when something is new.
+
+        One run serves all who ask meanwhile. It goes on when those have no time left: a renewal of the lease has less
+        than many a plugin takes.
+        """
+        if self._renewing is None or self._renewing.done():
+            self._renewing = asyncio.create_task(self._renew(), name="login")
+            self._renewing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        return await asyncio.shield(self._renewing)
+
+    async def _renew(self) -> bool:
         header, files = self._header, self._files
         with tempfile.TemporaryDirectory(prefix="federator-") as private:
             found = await self._load(private)

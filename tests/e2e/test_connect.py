@@ -15,6 +15,7 @@ import pytest
 
 from federator.kube import connect, errors, kubeconfigs
 from federator.kube.client import Client
+from federator.kube.http import HttpTransport
 from federator.model.steps import ObjectRef
 from tests.controlplane import certs
 from tests.e2e.rawserver import Asked, RawServer, answer, replying, serving
@@ -144,6 +145,37 @@ async def test_a_credential_plugin_of_ones_own_kubeconfig_runs_and_runs_again_af
         path.write_text(json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user)))
         await ask(path)
         assert [asked.headers["authorization"] for asked in server.requests] == ["Bearer token-1", "Bearer token-2"]
+
+
+async def test_a_slow_credential_plugin_serves_all_who_wait_and_ends_although_one_has_no_time_left(files, tmp_path):
+    """The transport that renews the lease gives a try less time than many a plugin takes; it shares the endpoint."""
+    count, plugin = tmp_path / "count", tmp_path / "plugin"
+    plugin.write_text(
+        "#!/bin/sh\n"
+        f'echo x >> "{count}"; [ "$(wc -l < "{count}")" -eq 1 ] || sleep 1\n'
+        'printf \'{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential",'
+        f'"status":{{"token":"token-%s"}}}}\' "$(wc -l < "{count}" | tr -d \' \')"\n'
+    )
+    plugin.chmod(plugin.stat().st_mode | stat.S_IXUSR)
+
+    async def handler(asked: Asked, writer: asyncio.StreamWriter) -> None:
+        good = asked.headers.get("authorization") == "Bearer token-2"
+        writer.write(answer(OBJECT) if good else answer(b"{}", "401 Unauthorized"))
+
+    async with serving(handler, server_tls(files)) as server:
+        user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": str(plugin)}}
+        path = tmp_path / "config"
+        path.write_text(json.dumps(config(server, {"certificate-authority-data": inline(files.ca)}, user)))
+        transport = await connect.from_kubeconfig(str(path))
+        client, renewing = Client(transport), Client(HttpTransport(transport.endpoint))
+        hasty = asyncio.create_task(asyncio.wait_for(renewing.get(REF), 0.5))
+        assert (await client.get(REF))["kind"] == "ConfigMap"
+        with pytest.raises(TimeoutError):
+            await hasty
+        assert (await renewing.get(REF))["kind"] == "ConfigMap"
+        assert count.read_text().count("x") == 2
+        await renewing.close()
+        await client.close()
 
 
 async def test_a_client_certificate_that_is_replaced_on_disk_is_shown_on_the_next_connection(tmp_path, monkeypatch):
