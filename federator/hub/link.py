@@ -99,6 +99,8 @@ def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) 
         elif sign is Sign.REJECTS and state.link is not Link.LIVE:  # as with silence: one probe is only one
             sign = Sign.REFUSES
     link = MOVES.get((state.link, sign), state.link)
+    if link is Link.REFUSED and sign is Sign.SILENT:
+        why = state.why  # what keeps it out is what it answered last
     since = now_s if link is not state.link else state.since_s
     heard = now_s if sign is Sign.HEARD else state.heard_at_s
     return replace(state, link=link, since_s=since, heard_at_s=heard, asked_at_s=now_s, why=why)

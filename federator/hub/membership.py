@@ -315,7 +315,8 @@ class Line:
         before = member.link
         member.probes += 1
         member.link = links.after(before, sign, why, self.clock.monotonic(), self.options.unready_after_s)
-        member.link_reason = reason or {Sign.REJECTS: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
+        if not (sign is Sign.SILENT and member.link.link is Link.REFUSED):
+            member.link_reason = reason or {Sign.REJECTS: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
         news = sign is not Sign.SILENT and member.vitals.note_auth(why if sign is Sign.REJECTS else "")
         if member.link.link is not before.link:
             log.info("member %s: %s -> %s (%s)", member.name, before.link.value, member.link.link.value, why)

@@ -94,3 +94,10 @@ def test_who_could_not_even_be_asked_has_its_whole_grace_before_it() -> None:
     state = link.after(state, Sign.SILENT, "because", 60.0, GRACE_S)
     assert link.after(state, Sign.SILENT, "because", 78.0, GRACE_S).link is Link.NEW
     assert link.after(state, Sign.SILENT, "because", 79.0, GRACE_S).link is Link.LOST
+
+
+def test_why_a_member_is_refused_is_not_overwritten_by_a_probe_that_nobody_answered() -> None:
+    refused = link.after(LinkState(Link.LIVE, heard_at_s=0.0), Sign.REFUSES, "it is another cluster", 10.0, GRACE_S)
+    silent = link.after(refused, Sign.SILENT, "the Secret could not be read", 20.0, GRACE_S)
+    assert (silent.link, silent.why) == (Link.REFUSED, "it is another cluster")
+    assert link.after(silent, Sign.SILENT, "no answer", 60.0, GRACE_S).why == "no answer"

@@ -76,6 +76,23 @@ def test_work_that_comes_between_two_probes_is_not_put_into_a_cluster_made_anew(
     play(scenario)
 
 
+def test_credentials_that_cannot_be_read_do_not_hide_why_a_cluster_is_kept_out() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        await made_anew(world, "b", writes=0)
+        await asyncio.sleep(12)
+        world.canned["hub", "host", "/secrets/b"] = (500, b"{}")
+        for _ in range(20):
+            await asyncio.sleep(1)
+            found = await world.get("MemberCluster", "", "b")
+            assert found is not None
+            ready = next(one for one in found["status"]["conditions"] if one["type"] == "Ready")
+            assert ready["reason"] == "IdentityChanged"
+
+    play(scenario)
+
+
 def test_a_hub_that_starts_afterwards_knows_the_cluster_that_had_joined() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
