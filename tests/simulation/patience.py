@@ -1,7 +1,8 @@
 """15: a member that was heard a moment ago is not called unreachable: a blip flips nothing.
 
 What counts as heard is what the process itself heard: an answer of an API server to its probe, once it has read who
-that is. A new life counts from its birth, because it has nothing older to judge by.
+that is. A new life counts from its birth, because it has nothing older to judge by. A word that a silent link held back
+is judged by the moment in which it was sent.
 """
 
 import asyncio
@@ -19,6 +20,8 @@ from tests.simulation.reach import Reach
 
 PATIENCE_S = 30.0
 """The product waits forty seconds from the last good probe; probes are ten seconds apart."""
+LATE_S = 120.0
+"""A write that nobody answered arrives so much later at most."""
 PROBE = "/readyz"
 IDENTITY = "/api/v1/namespaces/kube-system"
 _BODY_MAX = 1 << 20
@@ -38,6 +41,8 @@ class Patience:
         self.born_s: dict[str, float] = {}
         self._met: set[tuple[str, str]] = set()
         self._probes_s: dict[tuple[str, str], list[float]] = {}
+        self._words: dict[tuple[str, str], list[float]] = {}
+        """(life, member) -> when words on that member were sent that nobody has answered yet."""
 
     def born(self, life: str, now_s: float) -> None:
         """A life begins."""
@@ -56,6 +61,14 @@ class Patience:
         self.heard_s[life, cluster] = now_s
         self._probes_s.setdefault((life, cluster), []).append(now_s)
 
+    def sends(self, life: str, member: str, now_s: float) -> None:
+        """A life says something of a member."""
+        self._words.setdefault((life, member), []).append(now_s)
+
+    def answered(self, life: str, member: str, sent_s: float) -> None:
+        """What it said then was answered."""
+        self._words[life, member].remove(sent_s)
+
     def first_heard_s(self, life: str, cluster: str, since_s: float) -> float | None:
         """When a good probe was first answered after a time; None while none was."""
         return next((at_s for at_s in self._probes_s.get((life, cluster), ()) if at_s >= since_s), None)
@@ -68,10 +81,16 @@ class Patience:
         if before.get("status") != "True" or after.get("status") == "True" or after.get("reason") != "Unreachable":
             return []
         member = step.new["metadata"]["name"]
-        since_s = max(self.heard_s.get((step.writer, member), 0.0), self.born_s.get(step.writer, 0.0))
-        if now_s - since_s >= PATIENCE_S:
+        words = [at_s for at_s in self._words.get((step.writer, member), ()) if at_s >= now_s - LATE_S]
+        quiet_s = max(at_s - self._last_heard_s(step.writer, member, at_s) for at_s in (now_s, *words))
+        if quiet_s >= PATIENCE_S:
             return []
-        return [f"{self.name}: {step.name}: {step.writer} calls it unreachable after {now_s - since_s:.1f} s"]
+        return [f"{self.name}: {step.name}: {step.writer} calls it unreachable after {quiet_s:.1f} s"]
+
+    def _last_heard_s(self, life: str, member: str, by_s: float) -> float:
+        """When that life had last heard the member at a time, or was born."""
+        heard = (at_s for at_s in self._probes_s.get((life, member), ()) if at_s <= by_s)
+        return max((self.born_s.get(life, 0.0), *heard))
 
 
 def _ready(obj: Obj) -> dict[str, str]:
@@ -85,6 +104,13 @@ def _names_somebody(body: bytes) -> bool:
         return bool(msgspec.json.decode(body)["metadata"]["uid"])
     except (msgspec.DecodeError, LookupError, TypeError):
         return False
+
+
+def _spoken_of(request: Request) -> str:
+    """The member whose status this request writes, "" for all others."""
+    _, found, rest = request.path.partition("/memberclusters/")
+    name, _, below = rest.partition("/")
+    return name if found and request.method == "PATCH" and below == "status" else ""
 
 
 def _unserved(request: Request) -> bool:
@@ -108,6 +134,12 @@ class Hearing:
 
     async def request(self, request: Request) -> Response:
         """The inner answer."""
+        if member := _spoken_of(request):
+            sent_s = self._clock.monotonic()
+            self._patience.sends(self._life, member, sent_s)
+            response = await self._answer(request)
+            self._patience.answered(self._life, member, sent_s)
+            return response
         response = await self._answer(request)
         if request.path not in (PROBE, IDENTITY) or response.status != 200:
             return response
