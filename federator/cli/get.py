@@ -50,7 +50,7 @@ def get(
     async def work(client: "Client") -> None:
         listing = await client.list(wanted.api_version, wanted.plural, where, label_selector=selector)
         objs = [obj for obj in listing.items if not chosen or obj["metadata"]["name"] in chosen]
-        show(wanted, objs, output, all_namespaces=all_namespaces, no_headers=no_headers, single=bool(chosen))
+        show(wanted, objs, output, all_namespaces=all_namespaces, no_headers=no_headers, asked=len(chosen))
         missing = sorted(set(chosen) - {obj["metadata"]["name"] for obj in objs})
         for name in missing:
             click.echo(f'error: {wanted.plural} "{name}" not found', err=True)
@@ -71,13 +71,14 @@ def show(
     *,
     all_namespaces: bool,
     no_headers: bool,
-    single: bool,
+    asked: int,
 ) -> None:
-    """Prints objects in the chosen format."""
+    """Prints objects in the chosen format; `asked` is how many names were given: several stay a list, whatever is
+    found."""
     from federator.cli import views
 
     if output in ("json", "yaml"):
-        value: Any = objs[0] if single and len(objs) == 1 else {"apiVersion": "v1", "kind": "List", "items": objs}
+        value: Any = objs[0] if asked == 1 and len(objs) == 1 else {"apiVersion": "v1", "kind": "List", "items": objs}
         click.echo(common.dump(value, output))
     elif output == "name":
         for obj in objs:
@@ -85,7 +86,7 @@ def show(
     elif objs:
         wide = output == "wide"
         click.echo(views.text(kind, objs, wide=wide, with_namespace=all_namespaces, no_headers=no_headers))
-    elif not single:
+    elif not asked:
         click.echo("No resources found.", err=True)
 
 
@@ -117,7 +118,8 @@ async def follow(
                 if event.type == "BOOKMARK" or (chosen and event.object["metadata"]["name"] not in chosen):
                     continue
                 if output in ("json", "yaml"):
-                    click.echo(common.dump(event.object, output))
+                    # Documents of one stream: without the line between them YAML would be one with its keys repeated.
+                    click.echo(("---\n" if output == "yaml" else "") + common.dump(event.object, output))
                 elif output == "name":
                     click.echo(name_of(kind, event.object))
                 else:

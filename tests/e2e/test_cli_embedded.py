@@ -5,6 +5,7 @@ One federation serves all tests of this file: each looks at `web`, or at workloa
 
 import asyncio
 import contextlib
+import json
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -170,3 +171,25 @@ async def test_explain_names_the_fix_of_a_cordon(shell: Shell) -> None:
 )
 async def test_explain_refuses_with_a_sentence(shell: Shell, args: tuple[str, ...], message: str) -> None:
     assert message in (await shell.run("explain", *args, code=1))[1]
+
+
+async def test_several_names_are_a_list_even_when_one_is_missing(shell: Shell) -> None:
+    out, _ = await shell.run("get", "psvc", "web", "nosuch", "-o", "json", code=1)
+
+    assert [one["metadata"]["name"] for one in json.loads(out)["items"]] == ["web"]
+
+
+async def test_watched_yaml_is_a_stream_of_documents(shell: Shell) -> None:
+    await shell.create(psvc("streamed", 1, labels={"team": "stream"}))
+    process = await shell.start("get", "psvc", "-w", "-o", "yaml", "-l", "team=stream")
+    assert process.stdout is not None
+    try:
+        while (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode().strip() != "kind: List":
+            continue
+        await shell.create(psvc("later", 1, labels={"team": "stream"}))
+        while (line := (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode().rstrip()) != "---":
+            assert not line.startswith("apiVersion"), "a second document began without its mark"
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.communicate()
