@@ -18,7 +18,7 @@ import click
 import yaml
 
 T = TypeVar("T")
-_LIKE_A_NUMBER = re.compile(r"[-+]?[.0-9][-+.0-9a-fA-FxXoO_:]*")
+_READ_AS_ELSE = re.compile(r"[-+]?[.0-9][-+.0-9a-fA-FxXoO_:]*|[yYnN]")
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -129,12 +129,13 @@ def dump(value: Any, output: str) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Scripts as blocks; and texts that some reader of YAML takes for a number (1e3, 0o17) in quotes."""
+    """Scripts as blocks; and texts that some reader of YAML takes for a number (1e3, 0o17) or, as
+    kubectl does, for a boolean (y, n) in quotes."""
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
         if "\n" in text:
             return self.represent_scalar("tag:yaml.org,2002:str", text, style="|")
-        if _LIKE_A_NUMBER.fullmatch(text):
+        if _READ_AS_ELSE.fullmatch(text):
             return self.represent_scalar("tag:yaml.org,2002:str", text, style="'")
         return self.represent_str(text)
 

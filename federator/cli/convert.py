@@ -4,6 +4,7 @@ On stderr: what each workload was made from, what to know about it, and every ob
 reason. Exit 0 when every object is accounted for, 1 on bad input, with nothing on stdout.
 """
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,11 +48,11 @@ def named(files: Sequence[str], *, recursive: bool) -> list[str]:
     found: list[str] = []
     for name in files:
         path = Path(name)
-        if name == "-" or path.is_file():
-            found.append(name)
-        elif path.is_dir():
+        if name != "-" and os.path.isdir(path):
             inside = path.rglob("*") if recursive else path.glob("*")
             found += [str(one) for one in sorted(inside) if one.suffix in SUFFIXES and one.is_file()]
+        elif name == "-" or os.path.exists(path):
+            found.append(name)  # a pipe too: convert <(kubectl get deploy -o yaml)
         else:
             common.fail(f"{name}: there is no such file or directory")
     return found

@@ -1,6 +1,7 @@
 """`federator convert`: files, directories and stdin; what goes to stdout and what to stderr; real input."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 import yaml
 
 from federator.api import read
+from federator.cli import common
 from tests import casetables
 from tests.unit.cli.files import items, psvc, run, write
 
@@ -222,3 +224,27 @@ def test_the_shop_has_its_front_door() -> None:
 
     doors = {obj["metadata"]["name"]: obj["spec"].get("loadBalancers") for obj in read.load_yaml(done.stdout)}
     assert {name: door for name, door in doors.items() if door} == {"frontend": [{"port": 80}]}
+
+
+def test_a_pipe_is_a_file_like_any_other(tmp_path: Path) -> None:
+    pipe, writer = os.pipe()
+    os.write(writer, b"{apiVersion: v1, kind: Secret, metadata: {name: keys}}")
+    os.close(writer)
+    try:
+        done = run("convert", f"/dev/fd/{pipe}")
+    finally:
+        os.close(pipe)
+
+    assert done.exit_code == 0
+    assert "left      Secret/keys" in done.stderr
+
+
+def test_a_name_that_no_file_can_have_is_told() -> None:
+    done = run("convert", "a" * 300)
+
+    assert done.exit_code == 1
+    assert "there is no such file or directory" in done.stderr
+
+
+def test_texts_that_kubectl_would_take_for_booleans_are_quoted() -> None:
+    assert common.dump({"answer": "y", "other": "N", "word": "yard"}, "yaml") == "answer: 'y'\nother: 'N'\nword: yard"
