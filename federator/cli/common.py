@@ -54,6 +54,10 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
         return _runner()(_until_terminated(coroutine))
     except (ApiError, NotConfigured, FieldError, LeaseLost) as trouble:
         fail(str(trouble))
+    except BrokenPipeError:
+        raise  # click ends quietly for a reader that has gone
+    except OSError as trouble:
+        fail(str(trouble))
     except KeyboardInterrupt:
         sys.exit(130)
     except asyncio.CancelledError:
@@ -92,13 +96,15 @@ async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitab
 def default_namespace(kubeconfig: str, context: str) -> str:
     """The namespace of the context; `default` when it names none or is not readable. Of several files the first to say
     something counts, and one may say which context is current while another has it, as for kubectl."""
+    from federator.api import raw
+
     path = kubeconfig or os.environ.get("KUBECONFIG", "") or os.path.expanduser("~/.kube/config")
     documents = [document for part in path.split(os.pathsep) if isinstance(document := _yaml(part), Mapping)]
     wanted = context or next((one["current-context"] for one in documents if one.get("current-context")), "")
     for document in documents:
-        for entry in document.get("contexts") or ():
-            if isinstance(entry, Mapping) and entry.get("name") == wanted:
-                return str((entry.get("context") or {}).get("namespace") or "default")
+        for entry in raw.objects(document, "contexts"):
+            if entry.get("name") == wanted:
+                return str(raw.at(entry, "context", "namespace") or "default")
     return "default"
 
 
@@ -106,7 +112,7 @@ def _yaml(path: str) -> object:
     try:
         with open(path, encoding="utf-8") as file:
             return yaml.safe_load(file)
-    except (OSError, yaml.YAMLError):
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
         return None
 
 

@@ -103,3 +103,26 @@ def test_the_namespace_of_a_context_may_be_in_another_file_than_its_name(
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path / 'one'}{os.pathsep}{tmp_path / 'two'}")
     assert common.default_namespace("", "") == "team7"
     assert common.default_namespace("", "nobody") == "default"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe", b"{current-context: a, contexts: 5}", b"{current-context: a, contexts: [{name: a, context: b}]}"],
+)
+def test_a_kubeconfig_that_is_none_is_told_in_a_sentence(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_bytes(content)
+
+    done = run("get", "psvc", "--kubeconfig", str(path))
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("error: The kubeconfig")
+
+
+def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+
+    done = run("sandbox", "--clusters", "1", "--dir", str(tmp_path / "file" / "below"))
+
+    assert done.exit_code == 1
+    assert "Not a directory" in done.stderr
