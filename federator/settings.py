@@ -10,9 +10,9 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from federator.api import decoding
 from federator.hub.options import HubOptions
@@ -26,7 +26,7 @@ PREFIX = "FEDERATOR_"
 class LogOptions:
     """What is written to stderr."""
 
-    level: str = "info"
+    level: Annotated[str, Field(pattern="(?i)^(debug|info|warning|error)$")] = "info"
     """debug, info, warning or error."""
     format: str = "auto"
     """json, console, or auto: console on a terminal."""
@@ -38,7 +38,7 @@ class ServeOptions:
 
     host: str = "127.0.0.1"
     """Address to listen on; 0.0.0.0 in a pod."""
-    port: int = 0
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
     """0 takes a free port and logs it."""
     enabled: bool = True
     """False where nothing may listen."""
@@ -74,7 +74,8 @@ def load(path: str = "", environ: Mapping[str, str] | None = None) -> Settings:
         group, found, setting = name.removeprefix(PREFIX).lower().partition("__")
         if name.startswith(PREFIX) and found:
             try:
-                given.setdefault(group, {})[setting] = _value(text)
+                # An empty variable is an empty text, as a manifest means it, and not YAML's null.
+                given.setdefault(group, {})[setting] = _value(text) if text else ""
             except FieldError as bad:
                 raise FieldError(f"{group}.{setting}", f"{name} cannot be read: {bad.message}") from None
     return _checked(given)

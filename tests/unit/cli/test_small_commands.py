@@ -126,3 +126,28 @@ def test_a_directory_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 
     assert done.exit_code == 1
     assert "Not a directory" in done.stderr
+
+
+def test_an_empty_variable_is_an_empty_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FEDERATOR_HUB__IDENTITY", "")
+
+    assert yaml.safe_load(run("config", "show").stdout)["hub"]["identity"] == ""
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "setting"),
+    [
+        ("FEDERATOR_LOG__LEVEL", "loud", "log.level"),
+        ("FEDERATOR_SERVE__PORT", "99999", "serve.port"),
+        ("FEDERATOR_SERVE__PORT", "-1", "serve.port"),
+    ],
+)
+def test_a_value_that_no_process_could_use_is_told_with_its_setting(
+    monkeypatch: pytest.MonkeyPatch, variable: str, value: str, setting: str
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    done = run("config", "show")
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert f"{setting}: " in done.stderr
