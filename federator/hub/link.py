@@ -99,11 +99,15 @@ def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) 
         elif sign is Sign.REJECTS and state.link is not Link.LIVE:  # as with silence: one probe is only one
             sign = Sign.REFUSES
     link = MOVES.get((state.link, sign), state.link)
-    if link is Link.REFUSED and sign is Sign.SILENT:
-        why = state.why  # what keeps it out is what it answered last
+    why = why if explains(link, sign) else state.why
     since = now_s if link is not state.link else state.since_s
     heard = now_s if sign is Sign.HEARD else state.heard_at_s
     return replace(state, link=link, since_s=since, heard_at_s=heard, asked_at_s=now_s, why=why)
+
+
+def explains(link: Link, sign: Sign) -> bool:
+    """Whether the probe tells why a member is where it is: what keeps a refused one out is what it answered last."""
+    return not (link is Link.REFUSED and sign is Sign.SILENT)
 
 
 def excused(state: LinkState, why: str, now_s: float) -> LinkState:

@@ -192,7 +192,8 @@ class Line:
                 while _credentials_named(member) == self._named and served in (None, member.apis):
                     # A first probe makes connections: many at once would be late because of each other, and a probe
                     # that comes late is taken for silence.
-                    async with place_in(*((self.gates.openings,) if served is None else ())):
+                    openings = (self.gates.openings,) if served is None else ()
+                    async with place_in(*openings):
                         await self._probe(client)
                     live = member.link.link is Link.LIVE
                     if served is None and live:
@@ -315,7 +316,7 @@ class Line:
         before = member.link
         member.probes += 1
         member.link = links.after(before, sign, why, self.clock.monotonic(), self.options.unready_after_s)
-        if not (sign is Sign.SILENT and member.link.link is Link.REFUSED):
+        if links.explains(member.link.link, sign):
             member.link_reason = reason or {Sign.REJECTS: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
         news = sign is not Sign.SILENT and member.vitals.note_auth(why if sign is Sign.REJECTS else "")
         if member.link.link is not before.link:

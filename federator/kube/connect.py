@@ -138,6 +138,7 @@ class _Login:
         """
         if self._renewing is None or self._renewing.done():
             self._renewing = asyncio.create_task(self._renew(), name="login")
+            # Those who asked may all have gone: what it raises is seen all the same.
             self._renewing.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         return await asyncio.shield(self._renewing)
 

@@ -86,8 +86,7 @@ class Elector:
         self._untouched: Callable[[], bool] = lambda: False
         self._claimed: tuple[str, str] | None = None
         self.notes: Callable[[], Mapping[str, str]] = dict
-        """Annotations that the next leader should find on the Lease; written with the renewals, never for their own
-        sake."""
+        """Annotations that the next leader should find on the Lease; written with every renewal."""
         self.inherited: Mapping[str, str] = {}
         """Annotations of the Lease as it was taken."""
         self._asking: list[asyncio.Future[bool]] = []

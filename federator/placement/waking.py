@@ -40,7 +40,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One workload that lacks something: why, and where more room could help it (None: anywhere)."""
+    """One workload that lacks something, or will when another cluster opens (CHOSEN): why, and where more room could
+    help it (None: anywhere)."""
 
     key: WorkloadKey
     project: str

@@ -65,14 +65,19 @@ async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
     await asyncio.wait([survey])
 
 
+async def folded(world: World) -> list[WorkloadKey]:
+    """A service in every member, settled; and a list that gets the key of every workload that is to be folded again."""
+    await world.create(PSVC, "feed", "web", service(9))
+    await world.settle()
+    touched: list[WorkloadKey] = []
+    world.federation.hub.state.signals.to_fold.append(touched.append)
+    return touched
+
+
 def test_all_that_a_member_holds_is_told_anew_when_it_falls_silent_and_when_it_is_back() -> None:
 
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(9))
-        await world.settle()
-        hub = world.federation.hub
-        touched: list[WorkloadKey] = []
-        hub.state.signals.to_fold.append(touched.append)
+        touched = await folded(world)
         await asyncio.sleep(60)
         for change in (lambda: world.cut.add(("hub", "b")), world.cut.clear):
             touched.clear()
@@ -86,12 +91,8 @@ def test_all_that_a_member_holds_is_told_anew_when_it_falls_silent_and_when_it_i
 def test_a_workload_that_a_member_holds_by_decision_is_told_once_in_its_survey() -> None:
 
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(9))
-        await world.settle()
-        hub = world.federation.hub
-        touched: list[WorkloadKey] = []
-        hub.state.signals.to_fold.append(touched.append)
-        hub.surveying.members.add("b")
+        touched = await folded(world)
+        world.federation.hub.surveying.members.add("b")
         await asyncio.sleep(1)
         assert touched == [WorkloadKey(PSVC, "feed", "web")]
 
