@@ -101,7 +101,7 @@ class Hosting:
         decided, and no member may hear of what the host records no longer. Watches that wait to be opened again are
         opened now."""
         for reflector in self.reflectors:
-            reflector.wait.end()
+            reflector.hurry()
         kind = kinds.KINDS["PlacementDecision"]
         unseen, version = set(self.state.records), -1
 

@@ -323,7 +323,7 @@ class Line:
             log.info("member %s: %s -> %s (%s)", member.name, before.link.value, member.link.link.value, why)
             if member.link.link is Link.LIVE:
                 for reflector in member.reflectors.values():
-                    reflector.wait.end()
+                    reflector.hurry()
             self.changed(member)
         elif news or (sign is Sign.HEARD and not member.reported):
             self.changed(member)

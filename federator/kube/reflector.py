@@ -97,8 +97,7 @@ class Reflector(Generic[T]):
         self._verify = verify
         """Raises an ApiError when another server answers than was meant: awaited before a list or watch is believed."""
         self._waits = backoff.Backoff(rng, base_s=0.25, cap_s=30.0)
-        self.wait = gates.Wait()
-        """After a failure. End it when the server is known to answer again."""
+        self._wait = gates.Wait()
         self._instant_ends = 0
         self._rewinds = 0
         self._refused = -1  # the version of the last list, where that was refused
@@ -141,7 +140,13 @@ class Reflector(Generic[T]):
                 wait_s = self._waits.next()
                 if not exc.transient:
                     wait_s = max(wait_s, self._rng.uniform(2.0, 4.0))
-                await self.wait.at_most(max(wait_s, (exc.retry_after_s or 0.0) * self._rng.uniform(1.0, 1.25)))
+                await self._wait.at_most(max(wait_s, (exc.retry_after_s or 0.0) * self._rng.uniform(1.0, 1.25)))
+
+    def hurry(self) -> None:
+        """The server is known to answer again: whoever waits after a failure tries at once, and should that fail too,
+        waits as after a first one."""
+        self._waits.reset()
+        self._wait.end()
 
     # -- listing -------------------------------------------------------------------------------------------------
 
@@ -388,11 +393,5 @@ class Reflector(Generic[T]):
         if self._metrics is not None:
             self._metrics.watch_trouble(self.client.cluster, self.plural, what.replace(" ", "_"))
         if self.troubles[what] & (self.troubles[what] - 1) == 0:  # the 1st, 2nd, 4th, 8th ...: told, yet no flood
-            log.warning(
-                "reflector of %s at %s: %s (%d so far): %s",
-                self.plural,
-                self.client.cluster,
-                what,
-                self.troubles[what],
-                error,
-            )
+            shown = (self.plural, self.client.cluster, what, self.troubles[what], error)
+            log.warning("reflector of %s at %s: %s (%d so far): %s", *shown)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from federator.api import kinds, runtimeprofile
+from federator.api import kinds, raw, runtimeprofile
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -139,6 +139,7 @@ class Caches:
         self.late_slices = 0
         """How often a decision was heard of after a later one: slices are written side by side, and watched kind by
         kind."""
+        self._client = client
         self._options = options
         self._slice_keys: dict[str, WorkloadKey] = {}
         """By uid of the slice."""
@@ -223,6 +224,21 @@ class Caches:
         """Waits for one of the two above."""
         while not condition():  # noqa: ASYNC110 - nothing signals that a kind turned out not to be served
             await asyncio.sleep(0.05)
+
+    def hurry(self) -> None:
+        """The server answers again: no reflector waits any longer."""
+        for reflector in self.reflectors.values():
+            reflector.hurry()
+
+    async def confirm(self, row: SliceRow) -> bool:
+        """Asks the server whether this slice still stands; one that goes does not. Raises ApiErrors."""
+        listing = await self._client.list(
+            *_served(row.key.kind), row.key.namespace, field_selector=f"metadata.name={row.key.name}"
+        )
+        return any(
+            raw.text(obj, "metadata", "uid") == row.uid and raw.at(obj, "metadata", "deletionTimestamp") is None
+            for obj in listing.items
+        )
 
     # -- hearing ---------------------------------------------------------------------------------------------------
 

@@ -60,6 +60,8 @@ class Plan:
     """Objects that were written, or removed, and whose present state the caches do not show yet."""
     postponed: dict[NativeKey, float] = field(default_factory=dict)
     """Objects that vanished again and again after they were made, and the seconds until the next attempt."""
+    remade: list[NativeKey] = field(default_factory=list)
+    """Objects among `work` that were there before and are gone: maybe because the slice is."""
 
     @property
     def quiet(self) -> bool:
@@ -216,6 +218,8 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:
             found.postponed[key] = wait_s
             return
+        if scene.verdicts.knows(key):
+            found.remade.append(key)
         # Without force: should a foreign object of this name have come meanwhile, its owner wins and we hear of it.
         found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
         return

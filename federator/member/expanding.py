@@ -122,6 +122,10 @@ class Expander:
             self._refuse(row, refused)
             return None
         plan = self._plan(row, wanted)
+        if plan.remade and not await self._caches.confirm(row):
+            # What the garbage collector has taken would be made for nobody, and an object of that name that is new may
+            # keep it from hearing that the old one is gone: what hung on that would stay.
+            return Revisit(key, self._options.recheck_s, "the slice is gone, and the watch has not told of it yet")
         missing = await self._dependencies(row, mark, wanted)
         outcomes = await self._carry_out(key, plan)
         return self._conclude(row, plan, missing, outcomes)

@@ -24,10 +24,18 @@ LEASE = "federator-member"
 
 
 class Heartbeat:
-    """Renews the lease until cancelled. `on_rewind()`: the server's history went back; told each time it is seen."""
+    """Renews the lease until cancelled. `on_rewind()`: the server's history went back; told each time it is seen.
+    `on_return()`: the server answers again after it did not."""
 
     def __init__(
-        self, client: Client, *, options: MemberOptions, clock: Clock, identity: str, on_rewind: Callable[[], None]
+        self,
+        client: Client,
+        *,
+        options: MemberOptions,
+        clock: Clock,
+        identity: str,
+        on_rewind: Callable[[], None],
+        on_return: Callable[[], None],
     ) -> None:
         self._client = client
         self._options = options
@@ -35,6 +43,7 @@ class Heartbeat:
         self._identity = identity
         self._ref = ObjectRef("coordination.k8s.io/v1", "leases", options.system_namespace, LEASE, "Lease")
         self._on_rewind = on_rewind
+        self._on_return = on_return
         self.renewed = 0
         self._version = ""
         """Of the lease as the last renewal left it."""
@@ -45,7 +54,9 @@ class Heartbeat:
             try:
                 await self._renew()
                 self.renewed += 1
-                self._trouble = ""
+                if self._trouble:
+                    self._trouble = ""
+                    self._on_return()
             except errors.ApiError as trouble:
                 # The next beat is the next try; the hub hears of it by the lease, people here by one line.
                 if str(trouble) != self._trouble:

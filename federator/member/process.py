@@ -83,6 +83,7 @@ class MemberProcess:
             clock=clock,
             identity=identity or cluster,
             on_rewind=self.caches.went_back.set,
+            on_return=self.caches.hurry,
         )
         self.tiers = TierClasses(self.caches, applier, rng=rng)
         self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)

@@ -289,7 +289,7 @@ async def test_who_waits_after_failures_tries_at_once_when_told_that_the_server_
     last = world.script.times[-1]
     refused = listing(5, thing("a", 3))
     if told:
-        world.reflector.wait.end()
+        world.reflector.hurry()
     await asyncio.sleep(0.01)
     assert world.store.synced == told
     assert (world.script.times[-1] > last) == told

@@ -26,7 +26,7 @@ EPOCH_S = 1_700_000_000.0
 
 
 class Counting:
-    """A transport that counts writes as "VERB path", leases apart, and can be told to fail them."""
+    """A transport that counts writes as "VERB path", leases apart."""
 
     def __init__(self, inner: Transport) -> None:
         self.inner = inner
@@ -34,8 +34,12 @@ class Counting:
         self.log: list[str] = []
         self.watch_delays: dict[str, float] = {}
         """Seconds by which events arrive late, by the end of the watched path."""
+        self.away = False
+        """Nothing answers."""
 
     async def request(self, request: Request) -> Response:
+        if self.away:
+            raise errors.Unreachable("m1: nothing listens there.")
         if ("watch", "true") in request.query:
             return Late(self, request.path, await self.inner.request(request))
         if request.method != "GET" and "/leases" not in request.path:

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from federator.kube import errors
+from federator.model.names import WorkloadKey
 from tests.unit.member.memberworld import FLEET, MemberWorld, block, condition_of, in_member, labels, service, template
 
 LABEL = "federation.pinterest.com/fleet"
@@ -210,6 +211,33 @@ async def test_deleting_the_slice_takes_its_natives_with_it(world: MemberWorld) 
         return not await world.names("Deployment") and not await world.names("Pod")
 
     await world.until(gone)
+
+
+@in_member()
+async def test_nothing_is_made_again_for_a_slice_whose_end_is_heard_late(world: MemberWorld) -> None:
+    """The garbage collector is quicker than the watch: what it takes is not put back under its hands."""
+    await world.create(service(config={"a": "1"}))
+    await world.until_status("PinterestService", "web", healthy=True)
+    world.counting.watch_delays["/pinterestservices"] = 20.0
+    await asyncio.sleep(60)
+    made = [entry for entry in world.counting.log if "/status" not in entry]
+    await world.delete("PinterestService", "web")
+    await asyncio.sleep(60)
+    assert world.process.caches.slice(WorkloadKey("PinterestService", "feed", "web")) is None
+    assert [entry for entry in world.counting.log if "/status" not in entry] == made
+    assert await world.names("Deployment") == await world.names("Service") == await world.names("ConfigMap") == []
+
+
+@in_member()
+async def test_a_server_that_is_back_is_heard_within_seconds_however_long_it_was_away(world: MemberWorld) -> None:
+    await world.stop_member()
+    world.counting.away = True
+    world.start_member()
+    await asyncio.sleep(600)
+    world.counting.away = False
+    await asyncio.sleep(4)
+    reflectors = world.process.caches.reflectors
+    assert [name for name, reflector in reflectors.items() if not reflector.store.synced] == []
 
 
 @in_member()
