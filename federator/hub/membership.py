@@ -37,6 +37,8 @@ VERSION_MAX = 64
 
 OPENINGS_MAX = 32
 """Members that are connected to for the first time at once."""
+OPENING_S = 2.0
+"""For so long, in seconds, one of them counts: those that do not answer must not keep the others waiting."""
 IDENTITY_STANDS_S = 120.0
 """For so long a member that says it is ready is heard although it does not say who it is."""
 LISTS_MAX = 16
@@ -108,7 +110,7 @@ class Line:
         await asyncio.sleep(self.rng.uniform(0, min(0.05, self.options.probe_interval_s)))
         while True:
             try:
-                async with place_in(self.gates.openings):
+                async with place_in(self.gates.openings, hold_s=OPENING_S):
                     transport = await self._open()
             except HostSilent as trouble:
                 log.info("member %s cannot be asked: %s", member.name, trouble)
@@ -185,6 +187,7 @@ class Line:
         member = self.member
         client = clients.Client(transport, member.name)
         served: frozenset[str] | None = None
+        probed = False
         member.estranged.clear()
         try:
             async with asyncio.TaskGroup() as group:
@@ -192,9 +195,10 @@ class Line:
                 while _credentials_named(member) == self._named and served in (None, member.apis):
                     # A first probe makes connections: many at once would be late because of each other, and a probe
                     # that comes late is taken for silence.
-                    openings = (self.gates.openings,) if served is None else ()
-                    async with place_in(*openings):
+                    openings = () if probed else (self.gates.openings,)
+                    async with place_in(*openings, hold_s=OPENING_S):
                         await self._probe(client)
+                    probed = True
                     live = member.link.link is Link.LIVE
                     if served is None and live:
                         served = member.apis

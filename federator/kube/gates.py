@@ -9,12 +9,12 @@ import contextlib
 from collections.abc import AsyncIterator
 
 GATE_S = 5.0
-"""A place is held for this long at most, in seconds."""
+"""A place is held for this long at most, in seconds, where nothing else is said."""
 
 
 @contextlib.asynccontextmanager
-async def place_in(*bounds: asyncio.Semaphore) -> AsyncIterator[None]:
-    """Holds a place in each, got in this order, and gives them up `GATE_S` after the last even if the body goes on."""
+async def place_in(*bounds: asyncio.Semaphore, hold_s: float = GATE_S) -> AsyncIterator[None]:
+    """Holds a place in each, got in this order, and gives them up `hold_s` after the last even if the body goes on."""
     held: list[asyncio.Semaphore] = []
 
     def give_up() -> None:
@@ -25,7 +25,7 @@ async def place_in(*bounds: asyncio.Semaphore) -> AsyncIterator[None]:
         for bound in bounds:
             await bound.acquire()
             held.append(bound)
-        timer = asyncio.get_running_loop().call_later(GATE_S, give_up)
+        timer = asyncio.get_running_loop().call_later(hold_s, give_up)
         try:
             yield
         finally:

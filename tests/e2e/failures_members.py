@@ -69,7 +69,9 @@ def server_away(ground: FailureFleet, asked: Asked, *, count: int, away_s: float
     failures_writes.none(failures_writes.fallen(failures_writes.read(ground.clusters)), "seqs fell")
     # Its watches are opened again one by one, up to half a minute after the server was there: until the last one is,
     # its process does not know all that is gone.
-    until(lambda: not _left_over(asked, "b"), lambda: f"b's own garbage collector has left {_left_over(asked, 'b')}", 60.0)
+    until(
+        lambda: not _left_over(asked, "b"), lambda: f"b's own garbage collector has left {_left_over(asked, 'b')}", 60.0
+    )
     until(lambda: _reports_truly(ground, "b"), lambda: "the host's figures of b are not what b has", 60.0)
     failures_writes.at_rest(ground.clusters, rest_s)
     return {"not ready after s": unready_s, "ready again after s": ready_s, "settled after s": settled_s}

@@ -1,12 +1,15 @@
 """What counts against a member when a probe fails: not what the host keeps to itself, and not a part of its answers."""
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
+from federator.embedded.federation import Federation
 from federator.hub.link import Link
 from federator.kube.reflector import HEALTHY_S
+from federator.kube.transport import Request, Response, Transport
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
@@ -167,4 +170,41 @@ def test_a_kind_that_is_served_anew_is_used_as_soon_as_discovery_tells() -> None
         await asyncio.sleep(1)
         assert await world.get("PinterestService", "feed", "web", at="b") is not None
 
+    play(scenario)
+
+
+class Mute:
+    """A transport to a cluster that takes connections and never answers."""
+
+    async def request(self, request: Request) -> Response:
+        await asyncio.sleep(1e6)
+        raise AssertionError
+
+    async def close(self) -> None:
+        """There is nothing to close."""
+
+
+def test_hundreds_of_silent_members_do_not_keep_a_hub_that_starts_from_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    connect = Federation.connect
+
+    async def connected(self: Federation, obj: Mapping[str, Any], *given: Any, **more: Any) -> Transport:
+        return Mute() if obj["metadata"]["name"].startswith("0-") else await connect(self, obj, *given, **more)
+
+    async def scenario(world: World) -> None:
+        await world.settle()
+        await world.federation.kill("hub")
+        for number in range(400):
+            await world.create("MemberCluster", "", f"0-{number}", {})
+        world.federation.start_hub()
+        begun_s = asyncio.get_running_loop().time()
+        members = world.federation.hub.state.members
+        while any(name not in members or members[name].link.link is not Link.LIVE for name in "abc"):
+            await asyncio.sleep(1)
+            members = world.federation.hub.state.members
+        waited_s = asyncio.get_running_loop().time() - begun_s
+        assert waited_s < 40
+
+    monkeypatch.setattr(Federation, "connect", connected)
     play(scenario)
