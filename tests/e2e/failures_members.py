@@ -67,10 +67,10 @@ def server_away(ground: FailureFleet, asked: Asked, *, count: int, away_s: float
     settled_s = time.monotonic() - back_s
     assert {key: found for key, found in before.items() if key in _where(asked)} == _where(asked), "work moved"
     failures_writes.none(failures_writes.fallen(failures_writes.read(ground.clusters)), "seqs fell")
-    # Its watches are opened again one by one, up to half a minute after the server was there: until the last one is,
-    # its process does not know all that is gone.
+    # Its watches are opened again one by one, each up to a minute after the last try that failed (client-go: 30 s and
+    # as much jitter): until the last one is, its process does not know all that is gone.
     until(
-        lambda: not _left_over(asked, "b"), lambda: f"b's own garbage collector has left {_left_over(asked, 'b')}", 60.0
+        lambda: not _left_over(asked, "b"), lambda: f"b's own garbage collector has left {_left_over(asked, 'b')}", 90.0
     )
     until(lambda: _reports_truly(ground, "b"), lambda: "the host's figures of b are not what b has", 60.0)
     failures_writes.at_rest(ground.clusters, rest_s)
