@@ -92,27 +92,21 @@ def collect_rarely() -> None:
 
 
 def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.Random, metrics: Metrics) -> Elector:
-    """This process as a candidate. Raises FieldError for times that cannot work."""
-    try:
-        times = options.lease()
-    except ValueError as bad:
-        raise FieldError("hub.lease_duration_s", str(bad)) from None
+    """This process as a candidate."""
     return Elector(
         client,
         namespace=options.system_namespace,
         name=options.lease_name,
         # Never the same twice: a process must not take the lease of its own former life for its own.
         identity=f"{options.identity or platform.node() or 'hub'}_{rng.getrandbits(40):010x}",
-        options=times,
+        options=options.lease(),
         clock=clock,
         rng=rng,
         metrics=metrics,
     )
 
 
-async def run_member(
-    settings: Settings, access: Access, *, cluster: str, fleet: str = "", standalone: bool = False
-) -> None:
+async def run_member(settings: Settings, access: Access, *, cluster: str, standalone: bool = False) -> None:
     """The member process until SIGTERM."""
     configure_logs(settings)
     transport = await access.open()
@@ -120,7 +114,7 @@ async def run_member(
     process = MemberProcess(
         Client(transport, cluster, field_manager="federator-member", metrics=metrics),
         cluster=cluster,
-        fleet=fleet or settings.hub.fleet,
+        fleet=settings.hub.fleet,
         clock=RealClock(),
         rng=random.Random(),
         standalone=standalone,
@@ -151,10 +145,7 @@ def member_transport(obj: Mapping[str, Any], secret: Mapping[str, Any], *, allow
 
 
 def configure_logs(settings: Settings) -> None:
-    styles: Mapping[str, logs.Style] = {"json": "json", "console": "console", "auto": "auto"}
-    if settings.log.format not in styles:
-        raise FieldError("log.format", f"must be one of {', '.join(styles)}, not {settings.log.format!r}")
-    logs.configure(settings.log.level.upper(), styles[settings.log.format])
+    logs.configure(settings.log.level.upper(), settings.log.format)
 
 
 async def _serve(settings: Settings, metrics: Metrics, work: Coroutine[Any, Any, None], ready: Any) -> None:

@@ -6,20 +6,47 @@ Nothing else in the package reads the environment for settings.
 """
 
 import dataclasses
+import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, TypeAdapter, ValidationError
 
 from federator.api import decoding
 from federator.hub.options import HubOptions
 from federator.member.options import MemberOptions
+from federator.model import selectors
 from federator.model.errors import FieldError
 
 PREFIX = "FEDERATOR_"
+
+MAY_BE_ZERO = frozenset(
+    {
+        "hub.batch_linger_s",  # a batch is taken at once
+        "hub.capacity_copy_permille",  # every change is worth a copy
+        "hub.deletions_permille",  # only the floor goes without waiting
+        "member.capacity_small_permille",  # no change is small
+        "serve.port",  # any free one
+    }
+)
+"""Every other number is more than 0: of a pause of 0 s comes a busy loop, of 0 workers no work."""
+
+
+def _fleet(text: str) -> str | None:
+    return selectors.check_label_value(text) if text else "a fleet has a name"
+
+
+NAMES: Mapping[str, Callable[[str], str | None]] = {
+    "hub.fleet": _fleet,
+    "hub.credentials_namespace": selectors.dns1123_label,
+    "hub.system_namespace": selectors.dns1123_label,
+    "hub.lease_name": selectors.dns1123_subdomain,
+    "member.system_namespace": selectors.dns1123_label,
+}
+"""What is wrong with a text that an API server has to take, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +55,7 @@ class LogOptions:
 
     level: Annotated[str, Field(pattern="(?i)^(debug|info|warning|error)$")] = "info"
     """debug, info, warning or error."""
-    format: str = "auto"
+    format: Literal["json", "console", "auto"] = "auto"
     """json, console, or auto: console on a terminal."""
 
 
@@ -54,8 +81,11 @@ class Settings:
     serve: ServeOptions = field(default_factory=ServeOptions)
 
 
-def load(path: str = "", environ: Mapping[str, str] | None = None) -> Settings:
-    """Settings from a file (if one is named) and the environment. Raises FieldError with the setting's path."""
+def load(
+    path: str = "", environ: Mapping[str, str] | None = None, *, said: Mapping[str, Mapping[str, Any]] | None = None
+) -> Settings:
+    """Settings from a file (if one is named), the environment, and what was said on the command line, by group; the
+    last one wins. Raises FieldError with the setting's path."""
     given: dict[str, dict[str, Any]] = {}
     if path:
         try:
@@ -75,9 +105,12 @@ def load(path: str = "", environ: Mapping[str, str] | None = None) -> Settings:
         if name.startswith(PREFIX) and found:
             try:
                 # An empty variable is an empty text, as a manifest means it, and not YAML's null.
-                given.setdefault(group, {})[setting] = _value(text) if text else ""
+                is_text = not text or isinstance(defaults().get(group, {}).get(setting), str)
+                given.setdefault(group, {})[setting] = text if is_text else _value(text)
             except FieldError as bad:
                 raise FieldError(f"{group}.{setting}", f"{name} cannot be read: {bad.message}") from None
+    for group, values in (said or {}).items():
+        given.setdefault(group, {}).update(values)
     return _checked(given)
 
 
@@ -106,7 +139,39 @@ def _checked(given: Mapping[str, Mapping[str, Any]]) -> Settings:
             first = bad.errors()[0]
             place = ".".join([group, *(str(part) for part in first["loc"])])
             raise FieldError(place, f"{first['msg']}, not {first['input']!r}") from None
-    return dataclasses.replace(Settings(), **made)
+        for name in values:
+            _check(f"{group}.{name}", getattr(made[group], name))
+    found = dataclasses.replace(Settings(), **made)
+    _check_together(found)
+    return found
+
+
+def _check(path: str, value: object) -> None:
+    """One value by itself. Raises FieldError where no process could work with it."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        least = 0 if path in MAY_BE_ZERO else math.ulp(0.0)
+        most = 1000 if path.endswith("_permille") else math.inf
+        if not least <= value <= most or value == math.inf:
+            wanted = "not less than 0" if least == 0 else "more than 0"
+            raise FieldError(path, f"must be {wanted}{' and at most 1000' if most == 1000 else ''}, not {value}")
+    problem = NAMES[path](str(value)) if path in NAMES else None
+    if problem:
+        raise FieldError(path, problem)
+
+
+def _check_together(found: Settings) -> None:
+    """What settings must be to one another. Raises FieldError."""
+    hub = found.hub
+    try:
+        hub.lease()
+    except ValueError as bad:
+        raise FieldError("hub.lease_duration_s", str(bad)) from None
+    if hub.unready_after_s <= hub.probe_interval_s:
+        raise FieldError(
+            "hub.unready_after_s",
+            f"must be longer than hub.probe_interval_s ({hub.probe_interval_s:g} s), not {hub.unready_after_s:g}:"
+            " members would be called silent between two probes",
+        )
 
 
 def defaults() -> dict[str, dict[str, Any]]:

@@ -196,10 +196,14 @@ def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
 @common.connection_options
 def forget(name: str, kubeconfig: str, context: str) -> None:
     """Let deletions that wait for this unreachable member go on; it is cleaned up when it is heard again."""
+    from federator.api import kinds
     from federator.cli import joining
 
     async def work(host: "Client") -> list[str]:
-        return await joining.forget(host, name)
+        found = await joining.forget(host, name)
+        if not found:
+            await host.get(kinds.KINDS["MemberCluster"].ref("", name))  # a deletion may wait for one that was removed
+        return found
 
     given_up = common.run(common.with_host(kubeconfig, context, work))
     for decision in given_up:

@@ -3,6 +3,7 @@
 import ast
 import dataclasses
 import inspect
+import json
 
 import click
 
@@ -39,7 +40,7 @@ def explain(name: str) -> None:
         for setting, default, text in documented(kind):
             path = f"{group}.{setting}"
             if path.startswith(name):
-                click.echo(f"{path} = {default!r}\n    {text or kind.__doc__}")
+                click.echo(f"{path} = {json.dumps(default)}\n    {text or kind.__doc__}")
                 shown += 1
     if not shown:
         common.fail(f"there is no setting {name!r}")

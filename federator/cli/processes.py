@@ -1,11 +1,15 @@
 """`federator hub` and `federator member` as processes of their own: settings, logs, probes and metrics, and a clean
 end."""
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.settings import Settings
 
 
 def process_options(command: common.F) -> common.F:
@@ -22,7 +26,7 @@ def hub(kubeconfig: str, context: str, in_cluster: bool, config_file: str, allow
     """Run the hub: it places workloads and keeps members and host in step."""
     from federator import app
 
-    settings = _settings(config_file)
+    settings = _settings(config_file, {})
     common.run(
         app.run_hub(
             settings,
@@ -43,23 +47,22 @@ def member(
     """Run the member process of one cluster: it expands slices and reports status and capacity."""
     from federator import app
 
-    settings = _settings(config_file)
+    settings = _settings(config_file, {"hub": {"fleet": fleet}} if fleet else {})
     common.run(
         app.run_member(
             settings,
             app.Access(kubeconfig=kubeconfig, context=context, in_cluster=in_cluster),
             cluster=cluster,
-            fleet=fleet,
             standalone=standalone,
         )
     )
 
 
-def _settings(path: str) -> Any:
+def _settings(path: str, said: Mapping[str, Mapping[str, Any]]) -> "Settings":
     from federator import settings
     from federator.model.errors import FieldError
 
     try:
-        return settings.load(path)
+        return settings.load(path, said=said)
     except FieldError as bad:
         common.fail(str(bad))

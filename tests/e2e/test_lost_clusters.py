@@ -71,6 +71,7 @@ async def test_a_deletion_waits_for_a_silent_cluster_until_it_is_forgotten(shell
     await until(lambda: exists(shell, lost, "left"), f"nothing is placed in {lost}")
     await shell.settle()
     assert (await shell.run("cluster", "forget", lost))[0] == f"No deletion waits for {lost}.\n"
+    assert '"nosuch" not found' in (await shell.run("cluster", "forget", "nosuch", code=1))[1]
 
     await LINKS.sever("hub", lost, Cut.REFUSED)
 

@@ -1,6 +1,7 @@
 """Commands that only print: settings, CRDs, version, help."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from federator import __version__, settings
 from federator.api import crds
 from federator.cli import common, views
 from federator.cli.main import COMMANDS
+from federator.model.errors import FieldError
 from tests.unit.cli.files import run
 
 
@@ -37,11 +39,13 @@ def test_a_setting_that_does_not_exist_is_told_with_its_path(tmp_path: Path) -> 
 
 
 def test_every_setting_is_explained_with_its_default() -> None:
+    """As a settings file has it."""
     text = run("config", "explain").stdout
+    told = dict(line.split(" = ", 1) for line in text.splitlines() if not line.startswith(" "))
 
-    for group, values in settings.defaults().items():
-        for name in values:
-            assert f"{group}.{name} = " in text
+    assert {path: yaml.safe_load(default) for path, default in told.items()} == {
+        f"{group}.{name}": value for group, values in settings.defaults().items() for name, value in values.items()
+    }
 
 
 def test_settings_are_explained_by_the_beginning_of_their_path() -> None:
@@ -134,12 +138,29 @@ def test_an_empty_variable_is_an_empty_text(monkeypatch: pytest.MonkeyPatch) -> 
     assert yaml.safe_load(run("config", "show").stdout)["hub"]["identity"] == ""
 
 
+@pytest.mark.parametrize("value", ["123", "no", "a: b"])
+def test_a_variable_for_a_text_is_that_text(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv("FEDERATOR_HUB__IDENTITY", value)
+
+    assert yaml.safe_load(run("config", "show").stdout)["hub"]["identity"] == value
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "setting"),
     [
         ("FEDERATOR_LOG__LEVEL", "loud", "log.level"),
         ("FEDERATOR_SERVE__PORT", "99999", "serve.port"),
         ("FEDERATOR_SERVE__PORT", "-1", "serve.port"),
+        ("FEDERATOR_LOG__FORMAT", "xml", "log.format"),
+        ("FEDERATOR_HUB__FLEET", "", "hub.fleet"),
+        ("FEDERATOR_HUB__FLEET", "a b", "hub.fleet"),
+        ("FEDERATOR_HUB__CREDENTIALS_NAMESPACE", "", "hub.credentials_namespace"),
+        ("FEDERATOR_HUB__SYSTEM_NAMESPACE", "Upper", "hub.system_namespace"),
+        ("FEDERATOR_HUB__LEASE_NAME", "a/b", "hub.lease_name"),
+        ("FEDERATOR_HUB__LEASE_DURATION_S", "1", "hub.lease_duration_s"),
+        ("FEDERATOR_HUB__UNREADY_AFTER_S", "10", "hub.unready_after_s"),
+        ("FEDERATOR_HUB__PROBE_TIMEOUT_S", "1e999", "hub.probe_timeout_s"),
+        ("FEDERATOR_HUB__CAPACITY_COPY_PERMILLE", "1001", "hub.capacity_copy_permille"),
     ],
 )
 def test_a_value_that_no_process_could_use_is_told_with_its_setting(
@@ -151,3 +172,33 @@ def test_a_value_that_no_process_could_use_is_told_with_its_setting(
 
     assert (done.exit_code, done.stdout) == (1, "")
     assert f"{setting}: " in done.stderr
+
+
+def test_the_fleet_of_a_command_line_wins_and_is_checked_too() -> None:
+    found = settings.load(environ={"FEDERATOR_HUB__FLEET": "one"}, said={"hub": {"fleet": "other"}})
+    refused = run("member", "--cluster", "x", "--kubeconfig", "/nonexistent", "--fleet", "no label")
+
+    assert found.hub.fleet == "other"
+    assert "hub.fleet: 'no label' is not a label value" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        f"{group}.{name}"
+        for group, values in settings.defaults().items()
+        for name, value in values.items()
+        if type(value) in (int, float)
+    ],
+)
+def test_no_number_is_negative_and_few_are_nought(path: str) -> None:
+    group, _, name = path.partition(".")
+    variable = f"FEDERATOR_{group}__{name}".upper()
+
+    with pytest.raises(FieldError, match=re.escape(path)):
+        settings.load(environ={variable: "-1"})
+    if path not in settings.MAY_BE_ZERO:
+        with pytest.raises(FieldError, match=re.escape(path)):
+            settings.load(environ={variable: "0"})
+    else:
+        settings.load(environ={variable: "0"})
