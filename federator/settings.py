@@ -100,12 +100,13 @@ def load(
             if not isinstance(values, Mapping | None):
                 raise FieldError(group, f"the settings file {path} must hold settings of the group here, by name")
             given[group] = dict(values or {})
+    known = defaults()
     for name, text in sorted((os.environ if environ is None else environ).items()):
         group, found, setting = name.removeprefix(PREFIX).lower().partition("__")
         if name.startswith(PREFIX) and found:
             try:
                 # An empty variable is an empty text, as a manifest means it, and not YAML's null.
-                is_text = not text or isinstance(defaults().get(group, {}).get(setting), str)
+                is_text = not text or isinstance(known.get(group, {}).get(setting), str)
                 given.setdefault(group, {})[setting] = text if is_text else _value(text)
             except FieldError as bad:
                 raise FieldError(f"{group}.{setting}", f"{name} cannot be read: {bad.message}") from None
@@ -148,15 +149,22 @@ def _checked(given: Mapping[str, Mapping[str, Any]]) -> Settings:
 
 def _check(path: str, value: object) -> None:
     """One value by itself. Raises FieldError where no process could work with it."""
+    problem = None
     if isinstance(value, int | float) and not isinstance(value, bool):
-        least = 0 if path in MAY_BE_ZERO else math.ulp(0.0)
-        most = 1000 if path.endswith("_permille") else math.inf
-        if not least <= value <= most or value == math.inf:
-            wanted = "not less than 0" if least == 0 else "more than 0"
-            raise FieldError(path, f"must be {wanted}{' and at most 1000' if most == 1000 else ''}, not {value}")
-    problem = NAMES[path](str(value)) if path in NAMES else None
+        problem = _misfit(path, value)
+    elif path in NAMES:
+        problem = NAMES[path](str(value))
     if problem:
         raise FieldError(path, problem)
+
+
+def _misfit(path: str, number: float) -> str | None:
+    """What is wrong with a number, or None."""
+    if number < 0 or (number == 0 and path not in MAY_BE_ZERO):
+        return f"must be {'0 or more' if path in MAY_BE_ZERO else 'more than 0'}, not {number}"
+    if path.endswith("_permille") and number > 1000:
+        return f"must be at most 1000, not {number}"
+    return None if math.isfinite(number) else f"must be finite, not {number}"
 
 
 def _check_together(found: Settings) -> None:

@@ -160,7 +160,9 @@ def test_a_variable_for_a_text_is_that_text(monkeypatch: pytest.MonkeyPatch, val
         ("FEDERATOR_HUB__LEASE_DURATION_S", "1", "hub.lease_duration_s"),
         ("FEDERATOR_HUB__UNREADY_AFTER_S", "10", "hub.unready_after_s"),
         ("FEDERATOR_HUB__PROBE_TIMEOUT_S", "1e999", "hub.probe_timeout_s"),
-        ("FEDERATOR_HUB__CAPACITY_COPY_PERMILLE", "1001", "hub.capacity_copy_permille"),
+        ("FEDERATOR_HUB__PROBE_TIMEOUT_S", "inf", "hub.probe_timeout_s: must be finite, not inf"),
+        ("FEDERATOR_HUB__PROBE_TIMEOUT_S", "nan", "hub.probe_timeout_s: must be finite, not nan"),
+        ("FEDERATOR_HUB__CAPACITY_COPY_PERMILLE", "1001", "hub.capacity_copy_permille: must be at most 1000, not 1001"),
     ],
 )
 def test_a_value_that_no_process_could_use_is_told_with_its_setting(
@@ -171,7 +173,7 @@ def test_a_value_that_no_process_could_use_is_told_with_its_setting(
     done = run("config", "show")
 
     assert (done.exit_code, done.stdout) == (1, "")
-    assert f"{setting}: " in done.stderr
+    assert f"error: {setting}" in done.stderr
 
 
 def test_the_fleet_of_a_command_line_wins_and_is_checked_too() -> None:
