@@ -10,7 +10,7 @@ import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +58,20 @@ class Hub:
                 *command, env=environment, cwd=self._room, stdout=log, stderr=log
             )
 
-    async def until_ready(self, within_s: float) -> None:
-        """Until its readiness probe is answered with 200. Raises TimeoutError with the end of its log."""
+    async def until(self, holds: Callable[[], Awaitable[bool]], *, within_s: float, said: str) -> None:
+        """Until `holds`. Raises TimeoutError with `said` and the end of the log, at once when the process has ended."""
         deadline = time.monotonic() + within_s
-        while not await self._probe():
-            process = self._process
-            if process is None or process.returncode is not None or time.monotonic() > deadline:
+        while not await holds():
+            ended = self._process is None or self._process.returncode is not None
+            if ended or time.monotonic() > deadline:
                 lines = (self._room / "hub.log").read_text(errors="replace").splitlines()
-                raise TimeoutError(f"the hub was not ready within {within_s:.0f} s: {' | '.join(lines[-4:])}")
+                when = "ended before it was" if ended else f"was not within {within_s:.0f} s"
+                raise TimeoutError(f"the hub {when} {said}: {' | '.join(lines[-4:])}")
             await asyncio.sleep(0.05)
+
+    async def until_ready(self, within_s: float) -> None:
+        """Until its readiness probe is answered with 200; raises as `until` does."""
+        await self.until(self._probe, within_s=within_s, said="ready")
 
     async def _probe(self) -> bool:
         try:
