@@ -43,17 +43,20 @@ def size_of(given: Any) -> int:
 def bounded(cpu_s: float = CPU_S, memory: int = MEMORY, *, measured: bool = True) -> Iterator[None]:
     """Fails when the block takes more processor time, or more memory at its peak, than it may.
 
-    Tracing memory makes Python several times slower, so a `measured` block may take four times as long.
+    Tracing memory makes Python several times slower, so a `measured` block may take four times as long. What earlier
+    tests have left on the heap is not looked through for rubbish meanwhile: that can take longer than any input.
     """
     if measured:
         gc.collect()
         tracemalloc.start()
+    gc.freeze()
     begun = time.process_time()
     try:
         yield
         spent = time.process_time() - begun
         peak = tracemalloc.get_traced_memory()[1] if measured else 0
     finally:
+        gc.unfreeze()
         if measured:
             tracemalloc.stop()
     allowed = cpu_s * (4 if measured else 1)
