@@ -79,6 +79,8 @@ class _Verdict:
     """The last comparison of one object."""
 
     uid: str
+    owner: str
+    """uid of the slice that the object was made for."""
     live: str
     want: str
     version: int
@@ -87,7 +89,7 @@ class _Verdict:
 
 
 class Verdicts:
-    """What was compared and written so far. Forgotten with the process, and with the object."""
+    """What was compared and written so far. Forgotten with the process, and once object and slice are gone."""
 
     def __init__(self, options: MemberOptions) -> None:
         self._verdicts: dict[NativeKey, _Verdict] = {}
@@ -117,7 +119,7 @@ class Verdicts:
 
     def accept(self, row: NativeRow, want: str, again_s: float = math.inf) -> None:
         """This state is what the wish leads to; the bytes are not needed until it changes."""
-        self._verdicts[row.key] = _Verdict(row.uid, row.live, want, _version(row), again_s)
+        self._verdicts[row.key] = _Verdict(row.uid, row.owner_uid, row.live, want, _version(row), again_s)
         row.document = row.applied = None
 
     def answered(self, work: Work, answer: Mapping[str, Any], now_s: float) -> None:
@@ -142,6 +144,20 @@ class Verdicts:
         """Whether the caches show the state that was last accepted."""
         known = self._verdicts.get(row.key) if row is not None else None
         return row is not None and known is not None and (known.uid, known.live) == (row.uid, row.live)
+
+    def owner_of(self, key: NativeKey) -> str:
+        """uid of the slice that the object of this name was last known to belong to; "" when nothing is known of it."""
+        known = self._verdicts.get(key)
+        return known.owner if known is not None else ""
+
+    def __len__(self) -> int:
+        """Of how many objects something is remembered."""
+        return len(self._verdicts)
+
+    def release(self, key: NativeKey) -> None:
+        """The object is gone, and so is its slice. Tries stay for as long as they count: whoever takes the slice away
+        each time fights as well."""
+        self._verdicts.pop(key, None)
 
     def forget(self, key: NativeKey) -> None:
         self._verdicts.pop(key, None)

@@ -65,7 +65,9 @@ class Expander:
         self._standalone = standalone
         self._clock = clock
         self._options = options
-        self._verdicts = Verdicts(options)
+        self.verdicts = Verdicts(options)
+        self._natives: dict[WorkloadKey, tuple[NativeKey, ...]] = {}
+        """What each slice was last expanded to."""
         self._waiting: dict[NativeKey, set[WorkloadKey]] = {}
         """Slices by the object (kind, namespace, name) that they wait for, or that is in their way."""
         self._waits_for: dict[WorkloadKey, frozenset[NativeKey]] = {}
@@ -121,6 +123,7 @@ class Expander:
         except Refused as refused:
             self._refuse(row, refused)
             return None
+        self._natives[key] = tuple(comparing.native_key(body) for body in wanted)
         plan = self._plan(row, wanted)
         if plan.remade and not await self._caches.confirm(row):
             # What the garbage collector has taken would be made for nobody, and an object of that name that is new may
@@ -164,7 +167,7 @@ class Expander:
         scene = Scene(
             slice_uid=row.uid,
             live=self._caches.native,
-            verdicts=self._verdicts,
+            verdicts=self.verdicts,
             now_s=self._clock.monotonic(),
             owner_lives=self._caches.lives,
             removable=lambda native: native.key[0] != "Job" or jobs.recorded(native, status),
@@ -179,10 +182,10 @@ class Expander:
             outcomes.append((work, outcome))
             if outcome.ok and work.want and outcome.obj is not None:
                 now_s = self._clock.monotonic()
-                self._verdicts.written(work.key, work.want, now_s)
-                self._verdicts.answered(work, outcome.obj, now_s)
+                self.verdicts.written(work.key, work.want, now_s)
+                self.verdicts.answered(work, outcome.obj, now_s)
             elif outcome.ok and not work.want:
-                self._verdicts.forget(work.key)
+                self.verdicts.forget(work.key)
             if isinstance(outcome.error, errors.Unreachable | errors.Throttled):
                 break
         return outcomes
@@ -193,7 +196,7 @@ class Expander:
         """Leaves the result for the roll-up and says when to look again. Raises the first failure of a write."""
         judged = results.judge(plan, missing, [(work.key, outcome.error) for work, outcome in outcomes])
         # What was written counts once the watch shows it: until then the cache still tells of the old state.
-        arrived = all(self._verdicts.shown(self._caches.native(work.key)) for work, _ in outcomes)
+        arrived = all(self.verdicts.shown(self._caches.native(work.key)) for work, _ in outcomes)
         self.results[row.key] = Result(
             row.uid, row.generation, judged, judged.final or (not judged.failure and arrived and plan.quiet)
         )
@@ -208,7 +211,7 @@ class Expander:
         if not (plan.quiet and arrived):
             # Events of our own writes bring the next turn; this is for those that never come.
             return Revisit(row.key, self._options.recheck_s, "native objects are on their way")
-        again_s = min((self._verdicts.again_s(one.key) for one in self._caches.natives_of(row.uid)), default=math.inf)
+        again_s = min((self.verdicts.again_s(one.key) for one in self._caches.natives_of(row.uid)), default=math.inf)
         if again_s == math.inf:
             return None
         return Revisit(row.key, max(again_s - self._clock.monotonic(), 0.0), "the cluster changed a native object")
@@ -271,12 +274,23 @@ class Expander:
             self._waiting.setdefault(one, set()).add(key)
 
     def _on_reference(self, kind: str, namespace: str, name: str) -> None:
+        self._release((kind, namespace, name))
         for key in sorted(self._waiting.get((kind, namespace, name), ())):
             self._caches.signals.expand(key)
 
     def _forget(self, key: WorkloadKey) -> None:
         self.results.pop(key, None)
         self._wait_for(key, frozenset())
+        if self._caches.slice(key) is None:
+            for native in self._natives.pop(key, ()):
+                self._release(native)
+
+    def _release(self, native: NativeKey) -> None:
+        """What is known of an object goes when the last of both has gone, it or its slice; whichever comes first says
+        nothing: it may be made again."""
+        owner_uid = self.verdicts.owner_of(native)
+        if owner_uid and self._caches.native(native) is None and not self._caches.lives(owner_uid):
+            self.verdicts.release(native)
 
 
 def _canonical(value: Any, quantities: bool = False) -> Any:

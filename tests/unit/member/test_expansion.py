@@ -362,3 +362,26 @@ async def test_the_lease_moves_every_ten_seconds(world: MemberWorld) -> None:
     first = (await world.client.get(ref))["spec"]["renewTime"]
     await asyncio.sleep(10)
     assert (await world.client.get(ref))["spec"]["renewTime"] > first
+
+
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+def test_what_is_gone_with_its_slice_is_remembered_no_longer(propagation: str) -> None:
+    """A member process lives for months, and workloads come and go."""
+
+    @in_member()
+    async def comes_and_goes(world: MemberWorld) -> None:
+        await world.create(service("stays"))
+        for number in range(5):
+            await world.create(service(f"goes-{number}", replicas=1))
+        await world.until_status("PinterestService", "stays", ready=3, healthy=True)
+        await asyncio.sleep(30)
+        assert len(world.process.expander.verdicts) == 12
+        for number in range(5):
+            ref = world.ref("PinterestService", f"goes-{number}")
+            uid = (await world.client.get(ref))["metadata"]["uid"]
+            await world.client.delete(ref, uid=uid, propagation=propagation)
+        await asyncio.sleep(120)
+        assert await world.names("Deployment") == ["stays"]
+        assert len(world.process.expander.verdicts) == 2
+
+    comes_and_goes()
