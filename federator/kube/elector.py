@@ -142,9 +142,11 @@ class Elector:
 
     async def _campaign(self, candidate: Callable[[], bool]) -> None:
         """Returns as leader."""
+        failed = 0
         while True:
             begun = self._clock.elapsed()
-            sign = await self._try(lambda: self._stand(candidate), self.options.try_timeout_s)
+            sign = await self._try(lambda: self._stand(candidate), self.options.standing_s(failed))
+            failed = failed + 1 if sign is Sign.FAILED else 0
             if sign is Sign.WON and self._clock.elapsed() < begun + self.options.renew_deadline_s:
                 self._deadline = begun + self.options.renew_deadline_s
                 self._move(sign)
@@ -189,7 +191,7 @@ class Elector:
     async def _read(self) -> Mapping[str, Any] | None:
         """The Lease; None when it is proven not to exist."""
         try:
-            return await self._client.get(self._ref, timeout_s=self.options.try_timeout_s)
+            return await self._client.get(self._ref, timeout_s=self.options.renew_deadline_s)
         except errors.NotServed:
             raise
         except errors.NotFound:
@@ -237,7 +239,7 @@ class Elector:
 
     async def _renew_until(self, task: "asyncio.Future[None]") -> str:
         """Renews until the work ends (returns "") or we may not lead any more (returns why)."""
-        begun = self._clock.elapsed()
+        begun = self._deadline - self.options.renew_deadline_s
         while True:
             pause_s = min(begun + self._period(), self._deadline - MARGIN_S) - self._clock.elapsed()
             if not task.done():
@@ -248,7 +250,7 @@ class Elector:
             left_s = self._deadline - MARGIN_S - begun
             if left_s < MARGIN_S:
                 return self._lose(Sign.OVERDUE)
-            sign = await self._try(self._renew, min(self.options.try_timeout_s, left_s))
+            sign = await self._try(self._renew, self.options.renewing_s(left_s))
             if self._clock.elapsed() >= self._deadline:
                 return self._lose(Sign.OVERDUE)
             if sign is Sign.TAKEN:

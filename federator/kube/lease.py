@@ -78,7 +78,19 @@ class LeaseOptions:
     retry_s: float = 2.0
     """From one try to the next, at most; jitter makes it up to a fifth shorter."""
     try_timeout_s: float = 1.5
-    """One try, all its requests included."""
+    """The shortest time of one try, all its requests included."""
+
+    def renewing_s(self, left_s: float) -> float:
+        """How long a try to renew may take when we may lead for `left_s` more: half of that. A server that is busy
+        answers late and would never be heard by tries that all end before it does; where an answer was lost there is
+        time for others."""
+        return min(max(self.try_timeout_s, left_s / 2), left_s)
+
+    def standing_s(self, failed: int) -> float:
+        """How long a candidate's try may take after so many in a row that failed, for the same reasons: twice as long
+        each time, up to half the renew deadline."""
+        most_s = max(self.try_timeout_s, self.renew_deadline_s / 2)
+        return min(self.try_timeout_s * 2.0 ** min(failed, 16), most_s)
 
     def __post_init__(self) -> None:
         if not 0 < self.try_timeout_s < self.retry_s:

@@ -21,7 +21,7 @@ EPOCH_S = 1_790_000_000.0
 NAMESPACE = "federator-system"
 LEASE = ObjectRef("coordination.k8s.io/v1", "leases", NAMESPACE, "hub", "Lease")
 LEDGER = ObjectRef("v1", "configmaps", "default", "ledger", "ConfigMap")
-TROUBLES = ("reset", "hang", "html", "busy", "lost", "late")
+TROUBLES = ("reset", "hang", "html", "busy", "lost", "late", "slow")
 
 
 class Troubled:
@@ -48,6 +48,8 @@ class Troubled:
             case "lost" if request.method != "GET":
                 await self._noted(now, request)
                 raise errors.Unreachable("the reply was lost")
+            case "slow":
+                await asyncio.sleep(self.delay_s)
             case "late":
                 self.late.append(asyncio.create_task(self._afterwards(request)))
                 await asyncio.sleep(FOREVER)

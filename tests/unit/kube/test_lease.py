@@ -179,6 +179,7 @@ async def test_notes_that_were_not_taken_are_not_called_written():
     a.wire.trouble = "hang"
     assert not await a.elector.note()
     a.wire.trouble = ""
+    await asyncio.sleep(LeaseOptions().renew_deadline_s / 2)  # the try that hangs is given up
     assert await a.elector.note()
     await world.end()
 
@@ -218,6 +219,34 @@ async def test_a_blip_shorter_than_the_deadline_costs_nothing():
 
     assert a.terms == [1]
     assert not a.ended
+    await world.end()
+
+
+@on_virtual_time
+async def test_a_server_that_takes_seconds_for_each_answer_is_waited_for():
+    """One that is busy is no reason to lead no longer: the next leader would find it no quicker."""
+    world = LeaseWorld()
+    (a,) = await world.begin("a")
+    await world.until("a", FIRST_S)
+    a.wire.trouble, a.wire.delay_s = "slow", 3.0
+    await asyncio.sleep(300)
+
+    assert a.leading
+    assert (a.terms, a.ended) == ([1], [])
+    await world.end()
+
+
+@on_virtual_time
+async def test_a_candidate_becomes_leader_though_the_server_takes_seconds_for_each_answer():
+    world = LeaseWorld()
+    a, b = await world.begin("a", "b")
+    await world.until("a", FIRST_S)
+    b.wire.trouble, b.wire.delay_s = "slow", 2.2
+    await a.stop()
+    await world.until("b", 30.0)
+    await asyncio.sleep(60)
+
+    assert b.leading
     await world.end()
 
 
