@@ -150,7 +150,8 @@ class Verdicts:
         known = self._verdicts.get(key)
         return known.owner if known is not None else ""
 
-    def __len__(self) -> int:
+    @property
+    def size(self) -> int:
         """Of how many objects something is remembered."""
         return len(self._verdicts)
 

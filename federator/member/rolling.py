@@ -32,7 +32,7 @@ from federator.status.reasons import Finding
 
 PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
 """What health says while things simply take their time: no reason for anybody to act."""
-PATIENCE_S = 10.0
+PATIENCE_S = 30.0
 """How long a status that tells of nothing that matters may wait for slices that are being expanded, in seconds.
 Whatever gives it something to tell brings a turn."""
 

@@ -4,6 +4,7 @@ import asyncio
 
 from federator.embedded.controllers import NodePool
 from federator.member.options import MemberOptions
+from federator.member.rolling import PATIENCE_S
 from federator.model.names import WorkloadKey
 from tests.unit.member.memberworld import MemberWorld, block, condition_of, in_member, jobset, service, template
 
@@ -138,8 +139,8 @@ async def test_while_slices_are_being_expanded_a_status_waits_until_it_tells_of_
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "nowhere"}}
     await world.create(service("ill", template=template(volumes=[volume])))
     await world.until_status("PinterestService", "ill", reason="MissingDependency", within_s=3)
-    await world.create(service("slow", template=template(annotations={POD + "start-delay-seconds": "60"})))
-    await asyncio.sleep(8)
+    await world.create(service("slow", template=template(annotations={POD + "start-delay-seconds": "90"})))
+    await asyncio.sleep(PATIENCE_S - 2)
     assert written("slow") == 0
     await asyncio.sleep(4)
     assert written("slow") == 1
