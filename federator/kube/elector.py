@@ -191,7 +191,7 @@ class Elector:
     async def _read(self) -> Mapping[str, Any] | None:
         """The Lease; None when it is proven not to exist."""
         try:
-            return await self._client.get(self._ref, timeout_s=self.options.renew_deadline_s)
+            return await self._client.get(self._ref)
         except errors.NotServed:
             raise
         except errors.NotFound:

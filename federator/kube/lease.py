@@ -80,6 +80,17 @@ class LeaseOptions:
     try_timeout_s: float = 1.5
     """The shortest time of one try, all its requests included."""
 
+    def __post_init__(self) -> None:
+        if not 0 < self.try_timeout_s < self.retry_s:
+            raise ValueError(
+                f"a try ({self.try_timeout_s:g} s) must be shorter than a retry period ({self.retry_s:g} s)"
+            )
+        if not 2 * self.retry_s <= self.renew_deadline_s < self.duration_s:
+            raise ValueError(
+                f"the renew deadline ({self.renew_deadline_s:g} s) must leave room for two tries of {self.retry_s:g} s"
+                f" and lie before the end of the lease ({self.duration_s:g} s)"
+            )
+
     def renewing_s(self, left_s: float) -> float:
         """How long a try to renew may take when we may lead for `left_s` more: half of that. A server that is busy
         answers late and would never be heard by tries that all end before it does; where an answer was lost there is
@@ -91,17 +102,6 @@ class LeaseOptions:
         each time, up to half the renew deadline."""
         most_s = max(self.try_timeout_s, self.renew_deadline_s / 2)
         return min(self.try_timeout_s * 2.0 ** min(failed, 16), most_s)
-
-    def __post_init__(self) -> None:
-        if not 0 < self.try_timeout_s < self.retry_s:
-            raise ValueError(
-                f"a try ({self.try_timeout_s:g} s) must be shorter than a retry period ({self.retry_s:g} s)"
-            )
-        if not 2 * self.retry_s <= self.renew_deadline_s < self.duration_s:
-            raise ValueError(
-                f"the renew deadline ({self.renew_deadline_s:g} s) must leave room for two tries of {self.retry_s:g} s"
-                f" and lie before the end of the lease ({self.duration_s:g} s)"
-            )
 
 
 @dataclass(frozen=True, slots=True)

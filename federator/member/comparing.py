@@ -150,11 +150,6 @@ class Verdicts:
         known = self._verdicts.get(key)
         return known.owner if known is not None else ""
 
-    @property
-    def size(self) -> int:
-        """Of how many objects something is remembered."""
-        return len(self._verdicts)
-
     def release(self, key: NativeKey) -> None:
         """The object is gone, and so is its slice. Tries stay for as long as they count: whoever takes the slice away
         each time fights as well."""
