@@ -54,7 +54,7 @@ class HubOptions:
     batches_at_once: int = 4
     """Batches whose decisions are being written side by side: what is new need not wait for the writes before it."""
     batch_linger_s: float = 0.005
-    """How long placing waits for company before it takes a batch: one snapshot then serves many asks."""
+    """How long placing waits for more when workloads come one upon another: one snapshot then serves many asks."""
     host_writes_in_flight: int = 32
     """Requests to the host at once; a real API server on two cores is saturated by about as many."""
     lane_writes_in_flight: int = 16

@@ -26,6 +26,9 @@ Answer = Revisit | Iterable[Revisit] | None
 LEAST_DELAY_S = 0.001
 """No delay is shorter: one that is only a rounding error long would ring, find itself not yet due, and ring again."""
 
+COMPANY = 4
+"""A batch lingers when the one before it was begun less than so many times the lingering ago."""
+
 
 class QueueMeter(Protocol):
     """Where a queue reports; `metrics.Metrics` is one."""
@@ -87,6 +90,8 @@ class WorkQueue(Generic[K]):
         self._ready: Turns[K] = Turns(group)
         self._waiting: dict[K, float] = {}  # in `_ready`, with the time of the first signal
         self._signalled_last = 0.0
+        self._taken_last = float("-inf")
+        """When a batch was last begun."""
         self._running: dict[K, float] = {}
         self._again: dict[K, float] = {}  # signalled while running
         self._due: dict[K, float] = {}
@@ -160,9 +165,14 @@ class WorkQueue(Generic[K]):
         return self._take(unserved=unserved)
 
     async def take_batch(self, most: int, linger_s: float = 0.0, *, unserved: bool = False) -> list[K]:
-        """Waits for a key, then up to `linger_s` seconds for more; at most `most` keys, each to be given to `done`."""
+        """Waits for a key, then up to `linger_s` seconds for more; at most `most` keys, each to be given to `done`.
+
+        A key that comes out of silence is taken at once: it would most likely wait for nobody.
+        """
         batch = [await self.get(unserved=unserved)]
-        if linger_s > 0 and len(self._ready) + 1 < most:
+        before, self._taken_last = self._taken_last, asyncio.get_running_loop().time()
+        crowded = self._ready or len(self._running) > 1 or self._taken_last - before < COMPANY * linger_s
+        if linger_s > 0 and crowded and len(self._ready) + 1 < most:
             try:
                 await asyncio.sleep(linger_s)
             except asyncio.CancelledError:

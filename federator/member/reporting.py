@@ -189,10 +189,11 @@ class CapacityReporter:
             room.claim_each(daemon.shape, without)
 
     def _owe_slices(self, room: Room) -> None:
-        """Slices hold what they are entitled to, whether their pods are bound yet or not. Equal copies take their room
-        at once: in a burst, or without controllers, a thousand slices may lack all of theirs."""
+        """Slices hold what they are entitled to, whether their pods are bound yet or not: those of earlier decisions
+        first, as they are bound. Equal copies take their room at once: in a burst, or without controllers, a thousand
+        slices may lack all of theirs."""
         caches = self._caches
-        missing: Counter[PodShape] = Counter()
+        lacking: list[tuple[int, PodShape, int]] = []
         for row in caches.every_slice():
             owed = self._entitlement(row)
             if owed is None:
@@ -204,7 +205,10 @@ class CapacityReporter:
             if shape.one_per_node:
                 room.claim(shape, copies - bound)  # copies of two slices may share a node
             else:
-                missing[shape] += copies - bound
+                lacking.append((row.mark.seq if row.mark is not None else 0, shape, copies - bound))
+        missing: Counter[PodShape] = Counter()
+        for _, shape, copies in sorted(lacking, key=lambda one: one[0]):
+            missing[shape] += copies
         for shape, copies in missing.items():
             room.claim(shape, copies)
 

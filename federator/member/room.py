@@ -1,8 +1,8 @@
 """Free room of the nodes of one member, as a matrix of integers: claims are laid over it, questions answered from
 it.
 
-Pure; made anew for every capacity report. Claims are placed the way the scheduler does by default: on the nodes
-with the most room for that shape. What fits nowhere takes nothing, since it holds nothing.
+Pure; made anew for every capacity report. Claims are placed the way the scheduler does by default
+(`placement.binding`). What fits nowhere takes nothing, since it holds nothing.
 """
 
 import json
@@ -18,6 +18,7 @@ from federator.model import taints
 from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
 from federator.model.resources import Resources
+from federator.placement import binding
 
 Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]
@@ -27,11 +28,13 @@ MANY: Final = 1 << 40
 
 
 class Masks:
-    """Which nodes a shape may use, remembered until a node changes in what masks depend on."""
+    """Which nodes a shape may use, and how large they are, remembered until a node changes in that."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self.nodes = nodes
         self._known: dict[tuple[Any, ...], Mask] = {}
+        self.inverse = binding.inverse([[node.allocatable[name] for node in nodes] for name in binding.SCORED])
+        """[i, n] is 1 / allocatable of node n and amount i of `binding.SCORED`."""
 
     def of(self, shape: PodShape) -> Mask:
         """True for each node that tolerations and node selector of the shape admit."""
@@ -95,13 +98,22 @@ class Room:
         return int(self.fits(shape).sum())
 
     def claim(self, shape: PodShape, copies: int, *, only: Mask | None = None) -> int:
-        """Takes room for that many copies, where most of them fit; returns how many found room."""
+        """Takes room for that many copies where the scheduler will bind them; returns how many found room."""
         fits = self.fits(shape)
         if only is not None:
             fits = np.where(only, fits, 0)
-        taken = _levelled(fits, copies)
+        if copies <= 0:
+            return 0
+        taken = binding.spread(np.ones_like(fits), fits, copies, lambda n: self._openness(shape, n)).each
         self._take(shape, taken)
         return int(taken.sum())
+
+    def _openness(self, shape: PodShape, copies: int) -> binding.Floats:
+        if not self._names:
+            return np.zeros(len(self.masks.nodes))
+        free = self._free.T.take([self._columns.get(name, 0) for name in binding.SCORED], axis=0)
+        needs = np.array([[shape.requests[name]] for name in binding.SCORED], dtype=np.int64)
+        return binding.openness(free, self.masks.inverse, needs, copies)
 
     def _take(self, shape: PodShape, copies: Column) -> None:
         need = np.array([shape.requests[name] for name in self._names], dtype=np.int64)
@@ -122,23 +134,3 @@ class Room:
             NodeRow(count, row.allocatable, row.free, row.model, row.family, row.taints)
             for row, count in counts.items()
         ]
-
-
-def _levelled(fits: Column, copies: int) -> Column:
-    """Takes `copies` so that what remains is as even as can be: every node keeps at most the same number of fits."""
-    if copies <= 0:
-        return np.zeros_like(fits)
-    if int(fits.sum()) <= copies:
-        return fits
-    low, high = 0, int(fits.max())  # find the highest level that leaves at least `copies` above it
-    while low < high:
-        middle = (low + high + 1) // 2
-        if int(np.maximum(fits - middle, 0).sum()) >= copies:
-            low = middle
-        else:
-            high = middle - 1
-    taken = np.maximum(fits - low, 0)
-    surplus = int(taken.sum()) - copies
-    for index in np.flatnonzero(taken)[::-1][:surplus].tolist():
-        taken[index] -= 1
-    return taken

@@ -37,7 +37,7 @@ class Capacity:
     exact: bool = True
     """False when the rows were rounded down to fit; `error` then bounds what is lost."""
     packs: bool = False
-    """The member's scheduler packs nodes; else charges are taken spread-wise."""
+    """The member's scheduler packs nodes; else charges lie where one with default settings binds."""
 
     @property
     def allocatable(self) -> Resources:

@@ -16,7 +16,6 @@ from federator.model.decision import Share
 from federator.model.fleet import Capacity, FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
-from federator.placement import nodes as rooms
 from federator.placement.nodes import Nodes
 
 if TYPE_CHECKING:
@@ -169,7 +168,8 @@ class Books:
         return known
 
     def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]:
-        """Copies by shape that a summary up to `includes_seq` does not include, sorted by shape.
+        """Copies by shape that a summary up to `includes_seq` does not include, in the order of their decisions: about
+        the one in which they are bound.
 
         Per workload: the most it had since then, beyond what the summary saw of it; so a growth charges its difference
         and a shrink is credited only by a summary.
@@ -179,10 +179,10 @@ class Books:
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         charges: dict[PodShape, int] = {}
         trails = self._trails.get(cluster, {})
-        for uid in sorted({uid for _, uid in recent[start:]}):
+        for uid in dict.fromkeys(uid for _, uid in recent[start:]):
             for shape, copies in _beyond(trails[uid], includes_seq).items():
                 charges[shape] = charges.get(shape, 0) + copies
-        return sorted(charges.items(), key=lambda item: rooms.shape_id(item[0]))
+        return list(charges.items())
 
     def audit(self) -> Mapping[tuple[str, Tier], Resources]:
         """Usage summed afresh from all commitments: must equal `usage` at any time."""

@@ -5,25 +5,43 @@ below 2^62; only beyond MAX_ROWS_KEPT are amounts rounded down, so that a long b
 """
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from federator.model import taints
 from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
 from federator.model.resources import PODS, UNLIMITED
 from federator.model.taints import Taint
+from federator.placement import binding
 
 MAX_ROWS_KEPT: Final = 64
 """Rows that charging may add to those of the summary before rows are merged, and rounded down if that is not enough."""
 MOST_PER_NODE: Final = 1 << 31
 
-_Ints = NDArray[np.int64]
-_Piece = tuple[int, int, int]
-"""row, nodes of it, copies on each of these nodes"""
+
+@dataclass(frozen=True, slots=True, order=True)
+class Make:
+    """What equal nodes keep when copies are bound to them."""
+
+    taints: tuple[Taint, ...]
+    allocatable: tuple[int, ...]
+    """In the order of `binding.SCORED`."""
+
+
+class Makes:
+    """All makes of a cluster, in columns where sums are made with them."""
+
+    __slots__ = ("every", "inverse", "tainted")
+
+    def __init__(self, every: tuple[Make, ...]) -> None:
+        self.every = every
+        self.tainted = any(make.taints for make in every)
+        self.inverse = binding.inverse([[make.allocatable[i] for make in every] for i in range(len(binding.SCORED))])
+        """[i, m] is 1 / allocatable of make m and amount i of `binding.SCORED`."""
 
 
 @lru_cache(maxsize=8192)
@@ -49,36 +67,38 @@ class Nodes:
     A row whose allocatable does not name `pods` is not limited in them (a hand-written fleet); every real node is.
     """
 
-    __slots__ = ("_heights", "counts", "free", "kinds", "most_rows", "names", "taints")
+    __slots__ = ("_heights", "counts", "free", "kinds", "makes", "most_rows", "names")
 
     def __init__(
         self,
         names: tuple[str, ...],
-        counts: _Ints,
-        free: _Ints,
-        kinds: _Ints,
+        counts: binding.Ints,
+        free: binding.Ints,
+        kinds: binding.Ints,
         *,
-        taint_sets: tuple[tuple[Taint, ...], ...],
+        makes: Makes,
         most_rows: int,
     ) -> None:
         self.names, self.counts, self.free, self.kinds = names, counts, free, kinds
-        self.taints = taint_sets
-        """Sets of taints; `kinds[r]` is the index of row r's."""
+        self.makes = makes
+        """`kinds[r]` is the index of row r's."""
         self.most_rows = most_rows
-        self._heights: dict[str, _Ints] = {}
+        self._heights: dict[str, binding.Ints] = {}
 
     @classmethod
     def of(cls, rows: Iterable[NodeRow]) -> "Nodes":
         every = sorted((row for row in rows if row.count > 0), key=row_key)
         names = tuple(sorted({name for row in every for name in (*row.allocatable, *row.free)}))
-        sets = tuple(sorted({tuple(sorted(row.taints)) for row in every}))
+        made = [_make(row) for row in every]
+        makes = tuple(sorted(set(made)))
+        index_of = {make: index for index, make in enumerate(makes)}
         free = [[min(_amount(row, name), UNLIMITED) for row in every] for name in names]
         return cls(
             names,
             np.array([row.count for row in every], dtype=np.int64),
             np.array(free, dtype=np.int64).reshape(len(names), len(every)),
-            np.array([sets.index(tuple(sorted(row.taints))) for row in every], dtype=np.int64),
-            taint_sets=sets,
+            np.array([index_of[make] for make in made], dtype=np.int64),
+            makes=Makes(makes),
             most_rows=len(every) + MAX_ROWS_KEPT,
         )
 
@@ -87,7 +107,7 @@ class Nodes:
         """(count, free amounts in the order of `names`, taints) of every row."""
         columns = self.free.T.tolist()
         return [
-            (count, tuple(column), self.taints[kind])
+            (count, tuple(column), self.makes.every[kind].taints)
             for count, column, kind in zip(self.counts.tolist(), columns, self.kinds.tolist(), strict=True)
         ]
 
@@ -95,7 +115,7 @@ class Nodes:
         """How many copies fit now."""
         return min(int(self.counts @ self.heights(shape)), UNLIMITED)
 
-    def heights(self, shape: PodShape) -> _Ints:
+    def heights(self, shape: PodShape) -> binding.Ints:
         """Copies per node, row by row."""
         key = shape_id(shape)
         known = self._heights.get(key)
@@ -103,47 +123,54 @@ class Nodes:
             known = self._heights[key] = self._count(shape)
         return known
 
-    def _count(self, shape: PodShape) -> _Ints:
+    def _count(self, shape: PodShape) -> binding.Ints:
         needs = _needs(self.names, shape)
         if needs is None or not self.counts.size:
             return np.zeros(self.counts.size, dtype=np.int64)
-        heights: _Ints = np.full(self.counts.size, 1 if shape.one_per_node else MOST_PER_NODE, dtype=np.int64)
+        heights: binding.Ints = np.full(self.counts.size, 1 if shape.one_per_node else MOST_PER_NODE, dtype=np.int64)
         for index, need in needs:
             np.minimum(heights, self.free[index] // need, out=heights)
         np.maximum(heights, 0, out=heights)
-        if any(self.taints):
-            open_to = [taints.untolerated(each, shape.tolerations) is None for each in self.taints]
+        if self.makes.tainted:
+            open_to = [taints.untolerated(each.taints, shape.tolerations) is None for each in self.makes.every]
             if not all(open_to):
                 heights[~np.array(open_to)[self.kinds]] = 0
         return heights
 
     def charge(self, shape: PodShape, count: int, *, packs: bool = False) -> "Nodes":
-        """What is left after `count` more copies: taken where most copies still fit (as a spreading scheduler does), or
-        when the member packs, where fewest still do. Copies beyond what fits are ignored."""
+        """What is left after `count` more copies: taken where a scheduler with default settings binds them, or when the
+        member packs, where fewest still fit. Copies beyond what fits are ignored."""
         heights = self.heights(shape)
         needs = _needs(self.names, shape)
         if count <= 0 or not needs or not heights.any():
             return self
-        pieces = _packed(self.counts, heights, count) if packs else _spread(self.counts, heights, count)
-        counts, free = self.counts.copy(), self.free.copy()
-        added: list[tuple[int, int, _Ints]] = []
-        for row, part, per_node in pieces:
-            left = self.free[:, row].copy()
-            for index, need in needs:
-                left[index] -= need * per_node
-            if part == counts[row]:
-                free[:, row] = left
-            else:
+        need = np.zeros(len(self.names), dtype=np.int64)
+        for index, amount in needs:
+            need[index] = amount
+        if packs:
+            return self._take(need, binding.packed(self.counts, heights, count))
+        return self._take(need, binding.spread(self.counts, heights, count, lambda n: self._openness(shape, n)))
+
+    def _openness(self, shape: PodShape, copies: int) -> binding.Floats:
+        places, needs = _scored(self.names, shape)
+        return binding.openness(
+            self.free.take(places, axis=0), self.makes.inverse.take(self.kinds, axis=1), needs, copies
+        )
+
+    def _take(self, need: binding.Ints, bound: binding.Bound) -> "Nodes":
+        counts, free, kinds = self.counts, self.free, self.kinds
+        if bound.each.any():
+            free = free - need[:, None] * bound.each
+        if bound.parts:
+            fuller = [self.free[:, row] - need * copies for row, _, copies in bound.parts]
+            free = np.concatenate([free, np.array(fuller).T], axis=1)
+            counts = np.concatenate([counts, [part for _, part, _ in bound.parts]])
+            for row, part, _ in bound.parts:
                 counts[row] -= part
-                added.append((row, part, left))
-        kinds = self.kinds
-        if added:
-            counts = np.append(counts, [part for _, part, _ in added])
-            free = np.column_stack([free, *(left for _, _, left in added)])
-            kinds = np.append(kinds, self.kinds[[row for row, _, _ in added]])
+            kinds = np.concatenate([kinds, kinds.take([row for row, _, _ in bound.parts])])
         return self._with(counts, free, kinds)
 
-    def _with(self, counts: _Ints, free: _Ints, kinds: _Ints) -> "Nodes":
+    def _with(self, counts: binding.Ints, free: binding.Ints, kinds: binding.Ints) -> "Nodes":
         if counts.size > self.most_rows:
             counts, free, kinds = _merged(counts, free, kinds, self.most_rows)
         return Nodes(
@@ -151,7 +178,7 @@ class Nodes:
             counts,
             free,
             kinds,
-            taint_sets=self.taints,
+            makes=self.makes,
             most_rows=self.most_rows,
         )
 
@@ -167,11 +194,25 @@ def _needs(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ..
     )
 
 
+@lru_cache(maxsize=1 << 16)
+def _scored(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], binding.Ints]:
+    """Where the amounts of `binding.SCORED` are, and what a copy takes of each. One that no node names counts for
+    nothing, so that it may be looked for anywhere."""
+    places = [names.index(name) if name in names else 0 for name in binding.SCORED]
+    return places, np.array([[shape.requests[name]] for name in binding.SCORED], dtype=np.int64)
+
+
+def _make(row: NodeRow) -> Make:
+    return Make(tuple(sorted(row.taints)), tuple(row.allocatable[name] for name in binding.SCORED))
+
+
 def _amount(row: NodeRow, name: str) -> int:
     return UNLIMITED if name == PODS and name not in row.allocatable else row.free[name]
 
 
-def _merged(counts: _Ints, free: _Ints, kinds: _Ints, most_rows: int) -> tuple[_Ints, _Ints, _Ints]:
+def _merged(
+    counts: binding.Ints, free: binding.Ints, kinds: binding.Ints, most_rows: int
+) -> tuple[binding.Ints, binding.Ints, binding.Ints]:
     """Joins equal rows; while that leaves more than three quarters of the limit, rounds free amounts down further."""
     floor = np.maximum(free, 0)
     columns = np.vstack([floor, kinds])
@@ -185,59 +226,8 @@ def _merged(counts: _Ints, free: _Ints, kinds: _Ints, most_rows: int) -> tuple[_
     return joined, np.ascontiguousarray(columns[:-1]), columns[-1]
 
 
-def _leading(amounts: _Ints, digits: int) -> _Ints:
+def _leading(amounts: binding.Ints, digits: int) -> binding.Ints:
     """`leading` of every amount (an exponent may come out one too high for huge ones, which only rounds further)."""
     drop = np.maximum(np.frexp(amounts.astype(np.float64))[1].astype(np.int64) - digits, 0)
-    rounded: _Ints = amounts >> drop << drop
+    rounded: binding.Ints = amounts >> drop << drop
     return rounded
-
-
-def _spread(counts: _Ints, heights: _Ints, count: int) -> list[_Piece]:
-    """Levels the heights: nodes are taken down to the same number of copies that still fit."""
-    top = int(heights.max())
-    highest = np.flatnonzero(heights == top).tolist()
-    if count <= sum(int(counts[row]) for row in highest):
-        return _one_each(counts, highest, count)
-    low, high = 0, top
-    while low < high:
-        level = (low + high) // 2
-        if int(counts @ np.maximum(heights - level, 0)) <= count:
-            high = level
-        else:
-            low = level + 1
-    above = np.maximum(heights - low, 0)
-    left = count - int(counts @ above)
-    pieces: list[_Piece] = []
-    for row, (nodes, base, height) in enumerate(zip(counts.tolist(), above.tolist(), heights.tolist(), strict=True)):
-        more = min(left, nodes) if height >= low > 0 else 0
-        left -= more
-        pieces += [piece for piece in ((row, more, base + 1), (row, nodes - more, base)) if piece[1] and piece[2]]
-    return pieces
-
-
-def _one_each(counts: _Ints, rows: list[int], count: int) -> list[_Piece]:
-    pieces: list[_Piece] = []
-    for row in rows:
-        taken = min(count, int(counts[row]))
-        if taken:
-            pieces.append((row, taken, 1))
-        count -= taken
-    return pieces
-
-
-def _packed(counts: _Ints, heights: _Ints, count: int) -> list[_Piece]:
-    """Fills the fullest nodes first, one after the other."""
-    pieces: list[_Piece] = []
-    order = sorted(np.flatnonzero(heights > 0).tolist(), key=lambda row: (int(heights[row]), row))
-    for row in order:
-        nodes, height = int(counts[row]), int(heights[row])
-        full = min(count // height, nodes)
-        count -= full * height
-        if full:
-            pieces.append((row, full, height))
-        if full < nodes and count > 0:
-            pieces.append((row, 1, count))
-            count = 0
-        if count == 0:
-            break
-    return pieces

@@ -290,25 +290,38 @@ async def _decided(host: Client, name: str) -> dict[str, int]:
     """Copies by cluster, as decided."""
     deadline = time.monotonic() + DECIDED_S
     while time.monotonic() < deadline:
-        found = await host.list("federation.pinterest.com/v1alpha1", "placementdecisions", namespace=NAMESPACE)
-        for obj in found.items:
-            if obj["spec"]["workload"]["name"] == name:
-                return {share["cluster"]: int(share["replicas"]) for share in obj["spec"].get("shares") or ()}
+        if (spec := await _decision(host, name)) is not None:
+            return {share["cluster"]: int(share["replicas"]) for share in spec.get("shares") or ()}
         await asyncio.sleep(0.1)
     raise TimeoutError(f"{name} was not decided within {DECIDED_S:g} s")
 
 
+async def _decision(host: Client, name: str) -> dict[str, Any] | None:
+    """The spec of the decision on a workload, None while there is none."""
+    found = await host.list("federation.pinterest.com/v1alpha1", "placementdecisions", namespace=NAMESPACE)
+    return next((obj["spec"] for obj in found.items if obj["spec"]["workload"]["name"] == name), None)
+
+
 async def _bound(fleet: RealFleet, name: str, shares: dict[str, int]) -> tuple[int, collections.Counter[str]]:
-    """How many of the decided copies are bound within a minute, and the scheduler's word on the others."""
+    """How many of the decided copies are bound within a minute; and of the others, the scheduler's last word and why
+    they were decided anew if they were."""
     deadline = time.monotonic() + BOUND_S
+    told: dict[tuple[str, str], str] = {}
     while True:
         pods = {cluster: await _pods(fleet.clients[cluster], f"{name}-") for cluster in shares}
         bound = sum(min(shares[cluster], sum(map(_is_bound, found))) for cluster, found in pods.items())
+        for cluster, found in pods.items():
+            for pod in found:
+                told[cluster, pod["metadata"]["name"]] = "" if _is_bound(pod) else _told(pod) or "no word"
         if bound == sum(shares.values()) or time.monotonic() > deadline:
             break
         await asyncio.sleep(0.25)
-    told = [_told(pod) for found in pods.values() for pod in found if not _is_bound(pod)]
-    return bound, collections.Counter(f"not bound: {text}" for text in told)
+    why = collections.Counter(f"not bound: {text}" for text in told.values() if text)
+    if bound < sum(shares.values()):
+        spec = await _decision(fleet.clients["host"], name)
+        now = {share["cluster"]: int(share["replicas"]) for share in (spec or {}).get("shares") or ()}
+        why[f"{name}: {shares} were decided, now {now} ({'; '.join((spec or {}).get('causes') or ())})"] += 1
+    return bound, why
 
 
 async def _try(fleet: RealFleet, ask: Ask) -> int:

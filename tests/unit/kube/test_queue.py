@@ -284,9 +284,32 @@ async def test_a_group_of_transient_errors_is_transient_and_obeys_the_longest_wa
 
 
 @on_virtual_time
+async def test_a_key_out_of_silence_is_taken_at_once_and_those_upon_it_linger():
+    work = queue()
+    loop = asyncio.get_running_loop()
+    waited = []
+    for key, pause_s in (("a", 1.0), ("b", 0.01), ("c", 0.3)):
+        work.add(key)
+        begun = loop.time()
+        assert await work.take_batch(4, linger_s=0.05) == [key]
+        waited.append(round(loop.time() - begun, 6))
+        work.done(key)
+        await asyncio.sleep(pause_s)
+    assert waited == [0, 0, 0.05]
+    work.add("d")
+    await work.take_batch(4, linger_s=0.05)
+    work.add("e")
+    begun = loop.time()
+    await asyncio.sleep(1.0)
+    await work.take_batch(4, linger_s=0.05)
+    assert loop.time() - begun == pytest.approx(1.05), "others are in work: more will come"
+
+
+@on_virtual_time
 async def test_a_batch_lingers_for_more_and_is_bounded():
     work = queue()
-    work.add("a")
+    for key in "az":
+        work.add(key)
 
     async def later() -> None:
         await asyncio.sleep(0.01)
@@ -294,21 +317,22 @@ async def test_a_batch_lingers_for_more_and_is_bounded():
             work.add(key)
 
     task = asyncio.create_task(later())
-    assert await work.take_batch(4, linger_s=0.05) == ["a", "b", "c", "d"]
+    assert await work.take_batch(4, linger_s=0.05) == ["a", "z", "b", "c"]
     assert asyncio.get_running_loop().time() == pytest.approx(0.05)
     await task
-    assert await work.take_batch(10) == ["e", "f"]
+    assert await work.take_batch(10) == ["d", "e", "f"]
 
 
 @on_virtual_time
 async def test_a_cancelled_batch_gives_its_first_key_back():
     work = queue()
     work.add("a")
+    work.add("b")
     task = asyncio.create_task(work.take_batch(4, linger_s=10))
     await asyncio.sleep(1)
     task.cancel()
     await asyncio.wait([task])
-    assert await work.get() == "a"
+    assert sorted([await work.get(), await work.get()]) == ["a", "b"]
 
 
 @on_virtual_time

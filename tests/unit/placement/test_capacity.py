@@ -113,9 +113,9 @@ def test_packing_keeps_whole_nodes_free_for_larger_pods() -> None:
     assert nodes.charge(pod(2000), 5).copies(pod(10_000)) == 0
 
 
-def test_spreading_takes_the_emptiest_nodes_first() -> None:
-    nodes = Nodes.of([node(10_000), node(4_000)]).charge(pod(1000), 6)
-    assert sorted(row[1][0] for row in nodes.rows) == [4_000, 4_000]
+def test_spreading_takes_other_nodes_first_and_then_the_emptier_ones() -> None:
+    nodes = Nodes.of([node(10_000), node(4_000)]).charge(pod(1000), 7)
+    assert sorted(row[1][0] for row in nodes.rows) == [1_000, 6_000]
 
 
 @given(
