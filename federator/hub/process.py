@@ -94,6 +94,8 @@ class HubProcess:
         self._apis: dict[str, frozenset[str]] = {}
         self._hosts: dict[str, str] = {}
         """By member: the host that it says it belongs to."""
+        self._reports: dict[str, Mapping[str, Any]] = {}
+        """By member: what it last said of its room."""
         self._group: asyncio.TaskGroup | None = None
         self._writers: asyncio.TaskGroup | None = None
         """Owner of what writes, while this hub leads."""
@@ -337,6 +339,7 @@ class HubProcess:
         seen = member.slice_of(key)
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
             self._note_seq(seen.mark.seq)
+            self.state.books.arrived(member.name, seen.mark.workload_uid, seen.mark.seq)
         if (in_s := self.feedback.note(key, seen, member.name)) is not None:
             self.placing.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
@@ -373,6 +376,9 @@ class HubProcess:
             self._link_changed(member)
         if member.report is not None:
             self._note_seq(member.report.capacity.includes_seq)
+            if self._reports.get(member.name) != member.report.status:  # else only what it was asked has changed
+                self._reports[member.name] = member.report.status
+                self.state.books.reported(member.name, member.report.capacity.includes_seq)
         self.reporting.changed(member)
         self.reporting.questions.add(member.name)
         self.placing.wake(Change(News.ROOM, member.name))

@@ -88,12 +88,12 @@ class CapacityReporter:
         capacity, error = await self.survey({} if question is None else clustercapacity.asked(question))
         generation = 0 if question is None else question["metadata"].get("generation", 0)
         status = clustercapacity.from_capacity(capacity, observed_generation=generation, error=error)
-        if _same(status, live):
-            return 0.0
         if self._written_at_s is None:
             # A process that has just started does not know when the report was written: a small change can wait.
             self._written_at_s = self._clock.monotonic() if live else float("-inf")
             self._late_told = late
+        if _same(status, live) and self._late_told == late:
+            return 0.0
         due_s = self._written_at_s + self._pause_s(status, live, capacity)
         if due_s > self._clock.monotonic():
             return due_s - self._clock.monotonic()

@@ -81,6 +81,10 @@ class Books:
         self._unsorted: set[str] = set()
         """Clusters whose `_recent` is to be put in order before it is read."""
         self._leaving: dict[str, set[str]] = {}
+        self._sent: dict[str, dict[str, int]] = {}
+        """Cluster -> uid -> seq of slices that were decided by this process and not seen there yet."""
+        self._missed: dict[str, dict[str, int]] = {}
+        """Those of them that the last summary cannot include, although its seq is as high."""
         self._bases: dict[str, Base] = {}
         self._ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
@@ -93,8 +97,11 @@ class Books:
     def commitment(self, uid: str) -> Commitment | None:
         return self._commitments.get(uid)
 
-    def record(self, commitment: Commitment) -> None:
-        """Replaces what was known of this workload. Recording the same thing again changes nothing."""
+    def record(self, commitment: Commitment, *, decided: bool = False) -> None:
+        """Replaces what was known of this workload. Recording the same thing again changes nothing.
+
+        `decided`: this process has just made it, and its slices are on their way until `arrived` tells of them.
+        """
         before = self._commitments.get(commitment.uid)
         if before == commitment:
             return
@@ -108,12 +115,16 @@ class Books:
             step = (holding.seq, commitment.shape, copies_of(holding))
             if made is None or made[1] != (step,):  # one for all clusters that are given alike
                 made = ((holding.seq, commitment.uid), (step,))
-            self._step(holding.cluster, *made)
-        kept = {holding.cluster for holding in commitment.holdings}
+            if self._step(holding.cluster, *made) and decided:
+                self._sent.setdefault(holding.cluster, {})[commitment.uid] = holding.seq
+        kept = {holding.cluster: holding.seq for holding in commitment.holdings}
         if before is not None:
             for holding in before.holdings:
                 if holding.cluster not in kept:
                     self._leaving.setdefault(holding.cluster, set()).add(commitment.uid)
+                    self._heard_of(holding.cluster, commitment.uid)
+                elif self._sent.get(holding.cluster, {}).get(commitment.uid, 0) > kept[holding.cluster]:
+                    self._heard_of(holding.cluster, commitment.uid)  # a decision that was not taken after all
 
     def forget(self, uid: str) -> None:
         """The workload is gone from every member. Unknown uids are fine: a release counts once."""
@@ -127,9 +138,20 @@ class Books:
     def vacate(self, cluster: str, uid: str) -> None:
         """The workload's slice is confirmed gone from this cluster: nothing of it is charged there any more."""
         self._leaving.get(cluster, set()).discard(uid)
+        self._heard_of(cluster, uid)
         trail = self._trails.get(cluster, {}).pop(uid, None)
         if trail is not None:
             self._unlist(cluster, uid, trail)
+
+    def arrived(self, cluster: str, uid: str, seq: int) -> None:
+        """The workload's slice has been seen in this cluster with this seq: summaries made from now on include it."""
+        if self._sent.get(cluster, {}).get(uid, seq + 1) <= seq:
+            del self._sent[cluster][uid]
+
+    def reported(self, cluster: str, includes_seq: int) -> None:
+        """A summary was heard. Slices are written side by side, and some overtake others: it does not include those
+        that have not arrived, however high the seq of one that has. They stay charged until the next summary."""
+        self._missed[cluster] = {uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq}
 
     def usage(self, project: str, tier: Tier) -> Resources:
         """What the project's workloads of one tier hold, over all clusters."""
@@ -178,9 +200,9 @@ class Books:
         recent = self._recent_of(cluster)
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         charges: dict[PodShape, int] = {}
-        trails = self._trails.get(cluster, {})
-        for uid in dict.fromkeys(uid for _, uid in recent[start:]):
-            for shape, copies in _beyond(trails[uid], includes_seq).items():
+        trails, missed = self._trails.get(cluster, {}), self._missed.get(cluster, {})
+        for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
+            for shape, copies in _beyond(trails[uid], min(includes_seq, missed.get(uid, includes_seq + 1) - 1)).items():
                 charges[shape] = charges.get(shape, 0) + copies
         return list(charges.items())
 
@@ -200,19 +222,26 @@ class Books:
         if commitment.copies:
             self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
 
-    def _step(self, cluster: str, place: _Place, step: _Trail) -> None:
+    def _heard_of(self, cluster: str, uid: str) -> None:
+        """Nothing of the workload is on its way there."""
+        for book in (self._sent, self._missed):
+            book.get(cluster, {}).pop(uid, None)
+
+    def _step(self, cluster: str, place: _Place, step: _Trail) -> bool:
+        """Adds a step to a trail; False when it only replaces what was said of the last one."""
         seq, uid = place
         self._leaving.get(cluster, set()).discard(uid)
         trails = self._trails.setdefault(cluster, {})
         trail = trails.get(uid, ())
         if trail and trail[-1][0] >= seq:
             trails[uid] = (*trail[:-1], (trail[-1][0], *step[0][1:]))
-            return
+            return False
         trails[uid] = trail + step if trail else step
         recent = self._recent.setdefault(cluster, [])
         if recent and recent[-1] > place:  # only when decisions are read that were made before: in any order
             self._unsorted.add(cluster)
         recent.append(place)
+        return True
 
     def _recent_of(self, cluster: str) -> list[_Place]:
         """The steps of a cluster's workloads, rising in seq."""
@@ -231,7 +260,8 @@ class Books:
                 self.vacate(cluster, uid)
         recent = self._recent_of(cluster)
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
-        for uid in sorted({uid for _, uid in recent[start:]}):
+        missed = self._missed.get(cluster, {})
+        for uid in sorted({uid for _, uid in recent[start:]} - missed.keys()):
             steps = trails[uid]
             included = bisect.bisect_right(steps, includes_seq, key=lambda step: step[0])
             if included > 1:

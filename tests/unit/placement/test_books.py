@@ -68,6 +68,50 @@ def test_a_share_that_left_stays_charged_until_a_summary_or_until_it_is_confirme
     assert again.open(at(10, 5)).room("a", POD) == 10
 
 
+def test_a_slice_that_another_overtook_stays_charged_until_a_summary_after_it() -> None:
+    books = Books()
+    books.record(commitment(service(1, name="early"), [holding(3, 5)]), decided=True)
+    books.record(commitment(service(1, name="later"), [holding(2, 6)]), decided=True)
+    books.arrived("a", "uid-later", 6)
+    books.reported("a", 6)
+    assert books.open(at(8, 6)).room("a", POD) == 5, "the summary knows of the later one only"
+    books.arrived("a", "uid-early", 5)
+    assert books.open(at(8, 6)).room("a", POD) == 5, "it has arrived, but that summary was made before"
+    books.reported("a", 6)
+    assert books.open(at(5, 6)).room("a", POD) == 5
+
+
+def test_a_growth_on_its_way_charges_only_what_no_summary_knows() -> None:
+    books = Books()
+    books.record(commitment(service(1, name="web"), [holding(3, 5)]), decided=True)
+    books.arrived("a", "uid-web", 5)
+    books.record(commitment(service(1, name="web"), [holding(7, 6)]), decided=True)
+    books.record(commitment(service(1, name="other"), [holding(1, 8)]), decided=True)
+    books.arrived("a", "uid-other", 8)
+    books.reported("a", 8)
+    assert books.open(at(10, 8)).room("a", POD) == 6
+    books.arrived("a", "uid-web", 5)
+    books.reported("a", 8)
+    assert books.open(at(10, 8)).room("a", POD) == 6, "an old slice is no news of the new one"
+
+
+def test_a_slice_that_never_sets_out_is_not_waited_for() -> None:
+    """A decision that the host did not take, a share that went again, a workload that is gone."""
+    before = commitment(service(1, name="web"), [holding(3, 5)])
+    for then in (
+        lambda books: books.record(before),
+        lambda books: books.record(commitment(service(1, name="web"), held(b=3))),
+        lambda books: books.forget("uid-web"),
+        lambda books: books.vacate("a", "uid-web"),
+    ):
+        books = Books()
+        books.record(before)
+        books.record(commitment(service(1, name="web"), [holding(9, 6)]), decided=True)
+        then(books)
+        books.reported("a", 8)
+        assert books.open(at(10, 8)).room("a", POD) == 10
+
+
 def test_forgetting_releases_quota_and_room_once_and_for_all() -> None:
     books = Books()
     books.record(commitment(service(1), [holding(4, 6)]))

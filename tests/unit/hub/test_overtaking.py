@@ -1,0 +1,34 @@
+"""Slices that overtake others on their way to a member: what the member then reports does not include those behind."""
+
+import asyncio
+
+from tests.unit.hub.world import World, play, service, small_fleet
+
+PSVC = "PinterestService"
+LARGE = "7500m"
+"""One copy fills a node."""
+
+
+async def given(world: World) -> list[int]:
+    """Copies decided on, for each workload."""
+    return [sum((await world.shares("feed", name)).values()) for name in ("early", "later", "third")]
+
+
+def test_room_of_a_slice_that_was_overtaken_is_promised_to_nobody_else() -> None:
+    async def scenario(world: World) -> None:
+        world.on_the_way["hub", "a", "POST", "pinterestservices"] = lambda: asyncio.sleep(20)
+        await world.create(PSVC, "feed", "early", service(3, LARGE))
+        await asyncio.sleep(2)
+        assert world.on_the_way == {}, "its slice has been sent, and has not arrived"
+        await world.create(PSVC, "feed", "later", service(1, "1"))
+        await asyncio.sleep(6)
+        assert await world.get(PSVC, "feed", "early", at="a") is None
+        assert await world.get(PSVC, "feed", "later", at="a") is not None
+
+        await world.create(PSVC, "feed", "third", service(3, LARGE))
+        await asyncio.sleep(2)
+        assert await given(world) == [3, 1, 0]
+        await asyncio.sleep(120)
+        assert await given(world) == [3, 1, 0]
+
+    play(scenario, fleet=small_fleet(1))
