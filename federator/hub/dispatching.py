@@ -223,6 +223,9 @@ class Dispatching:
     async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> Revisit | None:
         """Carries an action out; what the member would not take is remembered for the fold."""
         key = workload.key
+        share, before = record.share_of(member.name), member.slice_of(key)
+        if share is not None and (before is None or before.mark is None or before.mark.seq < share.seq):
+            self.state.books.sets_out(member.name, workload.uid, share.seq)  # decided by an earlier leader, perhaps
         want, now = self.writer.wish(workload, record, action), self.clock.monotonic()
         if action.do is not Do.DELETE and (until_s := member.futile.paused_until_s(key, want, now)):
             self._refused(member, key, ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True))
@@ -243,7 +246,7 @@ class Dispatching:
             raise
         if wrote:
             member.futile.written(key, want, now)
-        seen, share = member.slice_of(key), record.share_of(member.name)
+        seen = member.slice_of(key)
         standing = self.writer.standing(member, workload, share, seen) if seen is not None else None
         if wrote and standing is not None and standing.known and not standing.current and _is_final(action, share):
             return Revisit(key, NO_EFFECT_S, "the member did not keep what was written")

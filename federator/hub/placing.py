@@ -139,7 +139,7 @@ class Placing:
             return None
         before = self.state.books.commitment(item.workload.uid)
         after = engine.commitment(item.ask, decision.shares, item.workload.progress().done)
-        self.state.books.record(after, decided=True)
+        self.state.books.decide(after)
         self._note_waiting(item.ask, decision)
         return Decided(item, decision, before, after)
 

@@ -82,9 +82,9 @@ class Books:
         """Clusters whose `_recent` is to be put in order before it is read."""
         self._leaving: dict[str, set[str]] = {}
         self._sent: dict[str, dict[str, int]] = {}
-        """Cluster -> uid -> seq of slices that were decided by this process and not seen there yet."""
+        """Cluster -> uid -> seq of slices that are known not to have arrived there yet."""
         self._missed: dict[str, dict[str, int]] = {}
-        """Those of them that the last summary cannot include, although its seq is as high."""
+        """The same as of the last summary: what it cannot include, however high its seq is."""
         self._bases: dict[str, Base] = {}
         self._ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
 
@@ -97,11 +97,8 @@ class Books:
     def commitment(self, uid: str) -> Commitment | None:
         return self._commitments.get(uid)
 
-    def record(self, commitment: Commitment, *, decided: bool = False) -> None:
-        """Replaces what was known of this workload. Recording the same thing again changes nothing.
-
-        `decided`: this process has just made it, and its slices are on their way until `arrived` tells of them.
-        """
+    def record(self, commitment: Commitment) -> None:
+        """Replaces what was known of this workload. Recording the same thing again changes nothing."""
         before = self._commitments.get(commitment.uid)
         if before == commitment:
             return
@@ -115,8 +112,7 @@ class Books:
             step = (holding.seq, commitment.shape, copies_of(holding))
             if made is None or made[1] != (step,):  # one for all clusters that are given alike
                 made = ((holding.seq, commitment.uid), (step,))
-            if self._step(holding.cluster, *made) and decided:
-                self._sent.setdefault(holding.cluster, {})[commitment.uid] = holding.seq
+            self._step(holding.cluster, *made)
         kept = {holding.cluster: holding.seq for holding in commitment.holdings}
         if before is not None:
             for holding in before.holdings:
@@ -125,6 +121,15 @@ class Books:
                     self._heard_of(holding.cluster, commitment.uid)
                 elif self._sent.get(holding.cluster, {}).get(commitment.uid, 0) > kept[holding.cluster]:
                     self._heard_of(holding.cluster, commitment.uid)  # a decision that was not taken after all
+
+    def decide(self, commitment: Commitment) -> None:
+        """Records what has just been decided: nothing that is new in it has set out yet."""
+        before = self._commitments.get(commitment.uid)
+        known = {one.cluster: one.seq for one in before.holdings} if before is not None else {}
+        self.record(commitment)
+        for holding in commitment.holdings:
+            if known.get(holding.cluster) != holding.seq:
+                self.sets_out(holding.cluster, commitment.uid, holding.seq)
 
     def forget(self, uid: str) -> None:
         """The workload is gone from every member. Unknown uids are fine: a release counts once."""
@@ -142,6 +147,13 @@ class Books:
         trail = self._trails.get(cluster, {}).pop(uid, None)
         if trail is not None:
             self._unlist(cluster, uid, trail)
+
+    def sets_out(self, cluster: str, uid: str, seq: int) -> None:
+        """The workload's slice of this decision is not in the cluster yet: no summary so far includes it."""
+        trail = self._trails.get(cluster, {}).get(uid)
+        if trail and trail[-1][0] == seq:
+            self._sent.setdefault(cluster, {})[uid] = seq
+            self._missed.setdefault(cluster, {})[uid] = seq
 
     def arrived(self, cluster: str, uid: str, seq: int) -> None:
         """The workload's slice has been seen in this cluster with this seq: summaries made from now on include it."""
@@ -227,21 +239,19 @@ class Books:
         for book in (self._sent, self._missed):
             book.get(cluster, {}).pop(uid, None)
 
-    def _step(self, cluster: str, place: _Place, step: _Trail) -> bool:
-        """Adds a step to a trail; False when it only replaces what was said of the last one."""
+    def _step(self, cluster: str, place: _Place, step: _Trail) -> None:
         seq, uid = place
         self._leaving.get(cluster, set()).discard(uid)
         trails = self._trails.setdefault(cluster, {})
         trail = trails.get(uid, ())
         if trail and trail[-1][0] >= seq:
             trails[uid] = (*trail[:-1], (trail[-1][0], *step[0][1:]))
-            return False
+            return
         trails[uid] = trail + step if trail else step
         recent = self._recent.setdefault(cluster, [])
         if recent and recent[-1] > place:  # only when decisions are read that were made before: in any order
             self._unsorted.add(cluster)
         recent.append(place)
-        return True
 
     def _recent_of(self, cluster: str) -> list[_Place]:
         """The steps of a cluster's workloads, rising in seq."""

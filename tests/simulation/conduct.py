@@ -202,8 +202,8 @@ class OnlyWhomWeKnow:
         elif sent.request.body and (sent.life.name, sent.cluster) not in self._met:
             self.found.append(f"{self.name}: {sent.text()} before it has asked who that is")
         answering, recorded = self._answering(sent.cluster), self._recorded(sent.cluster)
-        if not recorded or answering in recorded:
-            return
+        if not recorded or answering in recorded or "" in recorded:
+            return  # whoever joins an address may find anybody there
         known = sent.life.name, sent.cluster, answering
         if asked:
             self._knows_since.setdefault(known, sent.at_s)

@@ -54,13 +54,18 @@ def test_a_hub_that_writes_to_a_member_without_asking_or_in_spite_of_the_answer_
         standing = ["joined"]
         asks = Sent(10.0, "hub-0", Life("hub-0#1"), "a", Request("GET", "/api/v1/namespaces/kube-system"), 200)
         writes = replace(asks, request=replace(WRITE, body=b"{}"), at_s=15.0)
-        rule = conduct.OnlyWhomWeKnow(lambda _: standing[0], lambda _: ["joined"])
+        recorded = ["joined"]
+        rule = conduct.OnlyWhomWeKnow(lambda _: standing[0], lambda _: recorded)
         rule(asks)
         rule(writes)
         standing[0] = "another"
         rule(writes)
         assert not rule.found
         rule(replace(asks, at_s=16.0))
+        recorded.append("")
+        rule(replace(writes, at_s=18.0))
+        assert not rule.found, "somebody is just joining the same address"
+        recorded.remove("")
         rule(replace(writes, at_s=18.0))
         rule(replace(writes, life=Life("hub-0#2")))
         told, unasked = rule.found

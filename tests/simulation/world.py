@@ -206,12 +206,12 @@ class World:
 
     def recorded(self, cluster: str) -> frozenset[str]:
         """The identities that the host, as hubs find it, has recorded for what stands at a member's address: of its
-        MemberCluster, and of others by which somebody has joined the same address."""
+        MemberCluster, and of others by which somebody has joined the same address; "" for one that is just joining."""
         host = self.facing("host")
         info = host.registry.get("federation.pinterest.com", "memberclusters")
         aliases = self.federation.aliases
         joined = [found.obj for found in host.store.items(info) if aliases.get(found.key[1], found.key[1]) == cluster]
-        return frozenset(uid for obj in joined if (uid := membercluster.recorded_uid(obj)))
+        return frozenset(map(membercluster.recorded_uid, joined))
 
     def leader(self) -> str:
         """The hub that acts; "" while there is none."""

@@ -20,6 +20,11 @@ def holding(copies: int, seq: int) -> Holding:
     return Holding("a", copies, copies, seq)
 
 
+def decide(books: Books, name: str, copies: int, seq: int) -> None:
+    """A decision of which no slice has been written yet."""
+    books.decide(commitment(service(1, name=name), [holding(copies, seq)]))
+
+
 def test_only_slices_above_the_summary_are_charged() -> None:
     books = Books()
     books.record(commitment(service(1, name="old"), [holding(3, 5)]))
@@ -70,8 +75,8 @@ def test_a_share_that_left_stays_charged_until_a_summary_or_until_it_is_confirme
 
 def test_a_slice_that_another_overtook_stays_charged_until_a_summary_after_it() -> None:
     books = Books()
-    books.record(commitment(service(1, name="early"), [holding(3, 5)]), decided=True)
-    books.record(commitment(service(1, name="later"), [holding(2, 6)]), decided=True)
+    decide(books, "early", 3, 5)
+    decide(books, "later", 2, 6)
     books.arrived("a", "uid-later", 6)
     books.reported("a", 6)
     assert books.open(at(8, 6)).room("a", POD) == 5, "the summary knows of the later one only"
@@ -83,16 +88,27 @@ def test_a_slice_that_another_overtook_stays_charged_until_a_summary_after_it() 
 
 def test_a_growth_on_its_way_charges_only_what_no_summary_knows() -> None:
     books = Books()
-    books.record(commitment(service(1, name="web"), [holding(3, 5)]), decided=True)
+    decide(books, "web", 3, 5)
     books.arrived("a", "uid-web", 5)
-    books.record(commitment(service(1, name="web"), [holding(7, 6)]), decided=True)
-    books.record(commitment(service(1, name="other"), [holding(1, 8)]), decided=True)
+    decide(books, "web", 7, 6)
+    decide(books, "other", 1, 8)
     books.arrived("a", "uid-other", 8)
     books.reported("a", 8)
     assert books.open(at(10, 8)).room("a", POD) == 6
     books.arrived("a", "uid-web", 5)
     books.reported("a", 8)
     assert books.open(at(10, 8)).room("a", POD) == 6, "an old slice is no news of the new one"
+
+
+def test_what_an_earlier_leader_decided_and_did_not_write_is_charged_once_that_is_known() -> None:
+    books = Books()
+    books.reported("a", 9)
+    books.record(commitment(service(1, name="web"), [holding(3, 5)]))
+    assert books.open(at(10, 9)).room("a", POD) == 10
+    books.sets_out("a", "uid-web", 5)
+    books.sets_out("a", "uid-web", 4)
+    books.sets_out("a", "uid-nobody", 5)
+    assert books.open(at(10, 9)).room("a", POD) == 7
 
 
 def test_a_slice_that_never_sets_out_is_not_waited_for() -> None:
@@ -106,7 +122,7 @@ def test_a_slice_that_never_sets_out_is_not_waited_for() -> None:
     ):
         books = Books()
         books.record(before)
-        books.record(commitment(service(1, name="web"), [holding(9, 6)]), decided=True)
+        decide(books, "web", 9, 6)
         then(books)
         books.reported("a", 8)
         assert books.open(at(10, 8)).room("a", POD) == 10
