@@ -7,7 +7,6 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import gc
 import logging
 import platform
 import random
@@ -18,7 +17,7 @@ from typing import Any
 
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
-from federator.kube import connect, kubeconfigs, logs
+from federator.kube import connect, kubeconfigs, logs, memory
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.kube.elector import Elector
@@ -51,7 +50,8 @@ class Access:
 async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = False) -> None:
     """The hub until SIGTERM. Raises `elector.LeaseLost` when another may lead; its next life stands again."""
     configure_logs(settings)
-    collect_rarely()
+    memory.collect_rarely()
+    memory.return_large_blocks()
     metrics = Metrics()
 
     async def connect_member(obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
@@ -84,13 +84,6 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         await _serve(settings, metrics, process.run(), lambda: {"host": "" if process.warm else "not read yet"})
 
 
-def collect_rarely() -> None:
-    """Tells the collector that nearly everything here lives long: what is remembered of a hundred thousand objects is
-    not looked through for rubbish each time that a few hundred more have come."""
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
-
-
 def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.Random, metrics: Metrics) -> Elector:
     """This process as a candidate."""
     return Elector(
@@ -109,6 +102,7 @@ def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.R
 async def run_member(settings: Settings, access: Access, *, cluster: str, standalone: bool = False) -> None:
     """The member process until SIGTERM."""
     configure_logs(settings)
+    memory.return_large_blocks()
     transport = await access.open()
     metrics = Metrics()
     process = MemberProcess(

@@ -1,0 +1,34 @@
+"""What a process has done with goes back to the system."""
+
+import platform
+import subprocess
+import sys
+
+import pytest
+
+PAGES = """
+import sys
+from federator.kube import memory
+if sys.argv[1] == "returned":
+    assert memory.return_large_blocks()
+first = bytes(24 << 20)
+del first
+pages, kept = [], []
+for _ in range(60):
+    pages.append(bytearray(1 << 20))
+    kept.append([bytes(600) for _ in range(400)])
+del pages
+with open("/proc/self/status") as file:
+    print(next(int(line.split()[1]) for line in file if line.startswith("VmRSS")))
+"""
+
+
+def resident_kb(how: str) -> int:
+    """Memory of a process that reads sixty pages, keeps a little of each, and forgets the pages."""
+    done = subprocess.run([sys.executable, "-c", PAGES, how], capture_output=True, text=True, check=True, timeout=60)
+    return int(done.stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc keeps large blocks")
+def test_pages_that_are_forgotten_leave_no_gaps() -> None:
+    assert resident_kb("returned") < resident_kb("kept") - 30 * 1024
