@@ -80,16 +80,18 @@ class Dispatching:
     def spread(self, key: WorkloadKey) -> None:
         """Signals every member that has, or should have, a part of this workload."""
         for cluster in self._clusters(key):
-            queue = self.queues.get(cluster)
-            if queue is not None:
-                queue.add(key)
+            self.look_at(cluster, key)
+
+    def look_at(self, cluster: str, key: WorkloadKey) -> None:
+        """Signals one member alone: the others are not concerned, or wait for it and are released by the fold."""
+        queue = self.queues.get(cluster)
+        if queue is not None:
+            queue.add(key)
 
     def release(self, key: WorkloadKey) -> None:
         """Something about the workload moved: clusters that wait for the others plan again."""
         for cluster in sorted(self.holding.get(key, ())):
-            queue = self.queues.get(cluster)
-            if queue is not None:
-                queue.add(key)
+            self.look_at(cluster, key)
 
     def _clusters(self, key: WorkloadKey) -> list[str]:
         workload = self.state.workloads.get(key)
@@ -140,11 +142,21 @@ class Dispatching:
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
 
     def _action(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> Action | None:
-        """What is next in this member. A slice that is not there yet is made whatever the others hold."""
+        """What is next in this member. A slice that is not there yet is made whatever the others hold, and nothing is
+        done to one that is as decided: of a hundred turns ninety-nine find that, and to look at all clusters for each
+        would cost as many looks as there are clusters, squared."""
         share = record.share_of(member.name)
-        if seen is None and share is not None and share.count > 0 and member.knows(workload.key.kind):
-            return Action(member.name, Do.CREATE, count=share.count)
+        if share is not None and share.count > 0:
+            if seen is None and member.knows(workload.key.kind):
+                return Action(member.name, Do.CREATE, count=share.count)
+            if seen is not None and self.carries(member, workload, share, seen):
+                return Action(member.name, Do.NOTHING, count=share.count)
         return self.plan(workload, record).get(member.name)
+
+    def carries(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
+        """Whether this slice is the workload's and just what the share says, by what is heard of the member now."""
+        heard = member.heard and not seen.deleting and self._is_this(seen, workload)
+        return heard and self.writer.standing(member, workload, share, seen).current
 
     def standing(self, member: Member, workload: Workload, seen: SliceSeen) -> Standing:
         """What is known of a slice beside what the decision in force gives its cluster."""

@@ -71,7 +71,7 @@ class Gathering:
             return None
         self.dispatching.release(key)
         now, wait = self.clock.monotonic(), self.state.options.status_interval_s
-        if self._on_its_way(workload) and now < (due := self._not_before.setdefault(key, now + wait)):
+        if self.on_its_way(workload) and now < (due := self._not_before.setdefault(key, now + wait)):
             return Revisit(key, due - now, WAITS)  # what exactly it will say then need not be known yet
         live = workload.live_status()
         result = self._fold(workload, live)
@@ -89,16 +89,21 @@ class Gathering:
         self._not_before[key] = self.clock.monotonic() + wait
         return None
 
-    def _on_its_way(self, workload: Workload) -> bool:
+    def on_its_way(self, workload: Workload) -> bool:
         """Whether a look at what is there shows that it has not settled: it has no decision yet, or a cluster that
-        has a share has no slice yet. Much of what is signalled is signalled meanwhile."""
+        has a share has no slice yet, or not as many ready copies. Much of what is signalled is signalled meanwhile: of
+        a roll-out in twenty clusters every pod."""
         if workload.ask is None or workload.ask.suspended or workload.verbs.unit is not Unit.REPLICAS:
             return False
         record = self.state.record_of(workload)
         if record is None:
             return True
         seen = self.state.slices_of(workload.key)
-        return any(share.count > 0 and share.cluster not in seen for share in record.shares)
+        for share in record.shares:
+            found = seen.get(share.cluster)
+            if share.count > 0 and (found is None or found.observation.ready != share.count):
+                return True
+        return False
 
     def fold(self, workload: Workload) -> Fold:
         """The workload over all members, from memory."""

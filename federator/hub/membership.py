@@ -95,7 +95,7 @@ class Line:
         self._identified_s = float("-inf")
         """Begin of the last probe that was told who it is."""
         self._was_ready = False
-        """As the last probe that was answered left it."""
+        """As it was told last: by a probe that was answered, or with the first lists."""
         self._named = ""
         """What the MemberCluster said of credentials when the present connection was made."""
         self._secret: object = None
@@ -239,8 +239,10 @@ class Line:
         return True
 
     async def _tell_when_synced(self) -> None:
-        """The first lists of a member are news: from now on an absence there is an absence."""
+        """The first lists of a member are news: from now on an absence there is an absence. The next probe need not
+        tell again what they have made of it: every telling has all of the member's work looked at."""
         await self.member.wait_synced()
+        self._was_ready, _ = self.member.readiness(self.options.unready_after_s)
         self.changed(self.member)
 
     async def _probe(self, client: clients.Client) -> None:

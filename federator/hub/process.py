@@ -86,7 +86,9 @@ class HubProcess:
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
-        self.surveying = Surveying(self.state, (self.placing.queue, self.gathering.queue), rng=rng)
+        self.surveying = Surveying(
+            self.state, (self.placing.queue, self.gathering.queue), self.dispatching.look_at, rng=rng
+        )
         self.orphans = Orphans(self.state, client, clock=clock, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)

@@ -167,7 +167,7 @@ class Metrics:
         self.child("workqueue_retries_total", queue, error).inc()
 
 
-async def measure_loop_lag(observe: Callable[[float], None], *, period_s: float = 0.5) -> None:
+async def measure_loop_lag(observe: Callable[[float], None], *, period_s: float = 0.1) -> None:
     """Tells `observe`, until cancelled, how many seconds late this loop wakes a sleeper (F10)."""
     loop = asyncio.get_running_loop()
     while True:

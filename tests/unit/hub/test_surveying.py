@@ -22,6 +22,10 @@ def key(number: int) -> WorkloadKey:
     return WorkloadKey(PSVC, "feed", f"web-{number:05}")
 
 
+def nowhere(_cluster: str, _key: WorkloadKey) -> None:
+    """Nobody dispatches."""
+
+
 def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
     """A hub that knows so many workloads, and the queue into which surveys put them for placing."""
     state, turns = HubState(HubOptions()), WorkQueue[WorkloadKey]("placing", rng=random.Random(1))
@@ -34,7 +38,7 @@ def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
 @on_virtual_time
 async def test_a_first_survey_leaves_room_for_what_comes_meanwhile() -> None:
     state, turns = hub_of(5 * AT_ONCE)
-    survey = asyncio.create_task(Surveying(state, (turns,), rng=random.Random(2)).run())
+    survey = asyncio.create_task(Surveying(state, (turns,), nowhere, rng=random.Random(2)).run())
     await asyncio.sleep(1)
     assert len(turns) == AT_ONCE
     seen = []
@@ -57,7 +61,7 @@ async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
     )
     buried: list[tuple[str, str]] = []
     state.signals.to_bury.append(lambda namespace, name: buried.append((namespace, name)))
-    survey = asyncio.create_task(Surveying(state, (turns,), rng=random.Random(2)).run())
+    survey = asyncio.create_task(Surveying(state, (turns,), nowhere, rng=random.Random(2)).run())
     await asyncio.sleep(1)
     assert buried == [("feed", "psvc-gone")]
     assert await turns.get() == WorkloadKey(PSVC, "feed", "gone")
@@ -114,5 +118,41 @@ def test_first_news_of_a_member_after_a_restart_give_no_workload_a_turn_of_placi
         await asyncio.sleep(30)
         assert hub.state.members["b"].link.link is not Link.LIVE
         assert placed == []
+
+    play(scenario)
+
+
+def test_news_of_a_member_are_acted_on_there_alone() -> None:
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        state, looked_at = world.federation.hub.state, list[tuple[str, WorkloadKey]]()
+        everywhere: list[WorkloadKey] = []
+        state.signals.to_dispatch.append(everywhere.append)
+        surveying = Surveying(state, (), lambda *found: looked_at.append(found), rng=random.Random(2))
+        survey = asyncio.create_task(surveying.members.run(surveying.member))
+        surveying.members.add("b")
+        await asyncio.sleep(1)
+        assert looked_at == [("b", WorkloadKey(PSVC, "feed", "web"))]
+        assert everywhere == []
+        survey.cancel()
+        await asyncio.wait([survey])
+
+    play(scenario)
+
+
+def test_a_member_whose_lists_were_told_of_is_no_news_again_at_its_next_probe() -> None:
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(5)
+        touched: list[WorkloadKey] = []
+        world.federation.hub.state.signals.to_fold.append(touched.append)
+        await asyncio.sleep(60)
+        assert touched == []
 
     play(scenario)

@@ -1,0 +1,88 @@
+"""What a hub does not look at closely would have shown nothing: its shortcuts agree with the long way, in whatever
+state a workload is met."""
+
+from collections import Counter
+
+from federator.hub.stepping import Do
+from federator.model.names import WorkloadKey
+from tests.unit.hub.world import World, play, service
+
+PSVC = "PinterestService"
+WEB = WorkloadKey(PSVC, "feed", "web")
+
+
+class Watching:
+    """Compares at every signal to fold, which is when somebody heard or wrote something."""
+
+    def __init__(self, world: World) -> None:
+        self.hub = world.federation.hub
+        self.met: Counter[str] = Counter()
+        self.wrong: list[str] = []
+        self.hub.state.signals.to_fold.append(self.look)
+
+    def look(self, key: WorkloadKey) -> None:
+        state, gathering, dispatching = self.hub.state, self.hub.gathering, self.hub.dispatching
+        workload = state.workloads.get(key)
+        record = state.record_of(workload) if workload is not None else None
+        if workload is None or record is None:
+            return
+        settled = gathering.fold(workload).settled
+        if gathering.on_its_way(workload):
+            self.met["not folded"] += 1
+            if settled:
+                self.wrong.append(f"{key} has settled and was not folded")
+        self.met["settled"] += settled
+        planned = dispatching.plan(workload, record)
+        for name, member in state.members.items():
+            share, seen = record.share_of(name), member.slice_of(key)
+            if share is not None and share.count and seen and dispatching.carries(member, workload, share, seen):
+                self.met["not planned"] += 1
+                if (planned[name].do, planned[name].count) != (Do.NOTHING, share.count):
+                    self.wrong.append(f"in {name} {planned[name]} was due and not planned")
+            elif name in planned:
+                self.met["planned"] += 1
+
+
+def test_a_workload_that_is_passed_over_is_never_settled_and_a_slice_that_is_passed_over_never_due() -> None:
+    met: Counter[str] = Counter()
+
+    async def scenario(world: World) -> None:
+        nonlocal met
+        await world.create(PSVC, "feed", "web", service(9))
+        met = (watching := Watching(world)).met
+        await world.settle()
+        for spec in ({"replicas": 15}, {"iamRole": "another"}, {"replicas": 4}, {"suspend": True}, {"suspend": False}):
+            await world.patch(PSVC, "feed", "web", {"spec": spec})
+            await world.settle()
+        world.cut.add(("hub", "b"))
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
+        await world.patch(PSVC, "feed", "web", {"metadata": {"labels": {"tier": "x"}}}, at="c")
+        world.cut.clear()
+        await world.settle()
+        assert watching.wrong == []
+
+    play(scenario)
+    assert min(met[name] for name in ("settled", "not folded", "planned", "not planned")) > 5, met
+
+
+def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_of_its_pods() -> None:
+    counts: list[tuple[int, int]] = []
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(60))
+        hub, signals, folds = world.federation.hub, 0, 0
+
+        def signalled(key: WorkloadKey) -> None:
+            nonlocal signals, folds
+            workload = hub.state.workloads.get(key)
+            if workload is not None and hub.state.record_of(workload) is not None:
+                signals += 1
+                folds += not hub.gathering.on_its_way(workload)
+
+        hub.state.signals.to_fold.append(signalled)
+        await world.settle()
+        counts.append((signals, folds))
+
+    play(scenario)
+    ((signals, folds),) = counts
+    assert folds * 3 < signals, counts
