@@ -129,8 +129,7 @@ class RealFleet:
     def cpu_s(self, name: str) -> float:
         """Processor time that one of our processes has taken so far, in seconds."""
         child = next(child for child in self.plane.family.children if child.name == name)
-        fields = Path(f"/proc/{child.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return processor_s(child.process.pid)
 
     def failed_turns(self, name: str) -> list[str]:
         """What one of our processes logged of turns that had to be taken again."""
@@ -249,6 +248,12 @@ async def within(
             tails = "; ".join(f"{child.name}: {child.last_lines(5)}" for child in ours)
             raise TimeoutError(f"{what}: not within {seconds:.0f} s. {tails}")
         await asyncio.sleep(every_s)
+
+
+def processor_s(pid: int) -> float:
+    """Processor time that a process has taken so far, in seconds."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident_mb(pid: int) -> float:

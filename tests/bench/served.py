@@ -5,6 +5,7 @@ For what can only be told from outside: how much memory a hub takes, and how lon
 
 import asyncio
 import contextlib
+import math
 import os
 import socket
 import sys
@@ -14,12 +15,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import aiohttp
 import yaml
+from prometheus_client.parser import text_string_to_metric_families
 
 from federator.embedded import http
 from federator.embedded.federation import Federation
 from tests.bench import fleets
-from tests.bench.realfleet import resident_mb
+from tests.bench.realfleet import processor_s, resident_mb
 
 ROOT = Path(__file__).parents[2]
 
@@ -75,16 +78,27 @@ class Hub:
 
     async def _probe(self) -> bool:
         try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
-        except OSError:
+            return (await self._get("/readyz"))[0] == 200
+        except aiohttp.ClientError:
             return False
-        try:
-            writer.write(b"GET /readyz HTTP/1.1\r\nHost: hub\r\n\r\n")
-            return b" 200 " in await reader.readline()
-        except OSError:
-            return False
-        finally:
-            writer.close()
+
+    async def _get(self, path: str) -> tuple[int, str]:
+        """Status and text of what it answers."""
+        url = f"http://127.0.0.1:{self._port}{path}"
+        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+            return answer.status, await answer.text()
+
+    async def histogram(self, name: str) -> Mapping[float, float]:
+        """A histogram of its metrics, which must have no labels: how many were at most so much, so far."""
+        _, text = await self._get("/metrics")
+        family = next(found for found in text_string_to_metric_families(text) if found.name == name)
+        return {float(one.labels["le"]): one.value for one in family.samples if one.name == f"{name}_bucket"}
+
+    @property
+    def cpu_s(self) -> float:
+        """Processor time that it has taken so far, in seconds."""
+        assert self._process is not None
+        return processor_s(self._process.pid)
 
     @property
     def memory_mb(self) -> float:
@@ -101,6 +115,22 @@ class Hub:
         except TimeoutError:
             self._process.kill()
             await self._process.wait()
+
+
+def quantile(after: Mapping[float, float], before: Mapping[float, float], percent: float) -> float:
+    """Of what a histogram counted between two looks at it; within a bucket evenly, as Prometheus' histogram_quantile
+    has it, and the last finite bound where the value is above it. Raises ValueError when nothing was counted."""
+    counts = {bound: after[bound] - before[bound] for bound in sorted(after)}
+    wanted = counts[math.inf] * percent / 100
+    if not counts[math.inf]:
+        raise ValueError("a quantile of nothing")
+    lower, below = 0.0, 0.0
+    for bound, count in counts.items():
+        if count >= wanted and bound < math.inf:
+            return lower + (bound - lower) * (wanted - below) / (count - below)
+        if bound < math.inf:
+            lower, below = bound, count
+    return lower
 
 
 def writes(federation: Federation) -> Counter[str]:
