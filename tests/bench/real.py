@@ -138,20 +138,23 @@ class Bench:
                 memory, cpu_s = self.fleet.memory_mb("hub"), self.fleet.cpu_s("hub") - cpu_s
             if "S5r" in wanted:
                 results.append(await self._rest())
+            if "S1" in wanted:
+                again, _ = await self._through("more", self.count)  # as often as the floor: the machine's speed moves
             self.fleet.stop("hub")
             if "S1" in wanted:
                 floor_b = await self._floor(pattern, f"{FLOOR}-b")
                 await self.fleet.clear(FLOOR)  # or the next hub would place them
                 notes = {
                     "workloads": self.count,
-                    "per_second": round(self.count / took, 1),
-                    "members_have_all_after_s": round(members_s, 2),
+                    "per_second": round(2 * self.count / (took + again), 1),
+                    "each": [round(took, 2), round(again, 2)],
+                    "first_in_members_after_s": round(members_s, 2),
                     "floors": [round(floor, 2), round(floor_b, 2)],
                     "writes_per_workload": written,
                     "hub_memory_mb": round(memory),
                     "hub_cpu_s": round(cpu_s, 2),
                 }
-                results.append(Result("S1", ours=took, floor=(floor + floor_b) / 2, notes=notes))
+                results.append(Result("S1", ours=(took + again) / 2, floor=(floor + floor_b) / 2, notes=notes))
         return results
 
     async def _through(self, prefix: str, count: int) -> tuple[float, float]:
