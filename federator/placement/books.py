@@ -117,7 +117,8 @@ class Books:
         if before is not None:
             for holding in before.holdings:
                 if holding.cluster not in kept:
-                    self._leaving.setdefault(holding.cluster, set()).add(commitment.uid)
+                    if commitment.uid in self._trails.get(holding.cluster, {}):  # else it is confirmed gone already
+                        self._leaving.setdefault(holding.cluster, set()).add(commitment.uid)
                     self._heard_of(holding.cluster, commitment.uid)
                 elif self._sent.get(holding.cluster, {}).get(commitment.uid, 0) > kept[holding.cluster]:
                     self._heard_of(holding.cluster, commitment.uid)  # a decision that was not taken after all
