@@ -50,6 +50,8 @@ class Knowledge:
     """Members that never answered a probe of this life, or none for long."""
     better_known: bool
     """Members hold slices of later decisions than the host has."""
+    limits: Mapping[str, int]
+    """FederatedQuotas by name, and which version of them."""
 
 
 class Feasibility:
@@ -123,7 +125,17 @@ class Feasibility:
             project=workload.ask.project if workload.ask is not None else "",
             unheard=frozenset(unheard),
             better_known=hub.placing.overtaken(workload.key),
+            limits=dict(self._versions(hub, "FederatedQuota")),
         )
+
+    def knew(self, decision: Obj, quota: Obj) -> bool | None:
+        """Whether this state of a quota, or a later one, had been heard of when a decision was made; None where that
+        cannot be said. What is heard while a decision is on its way to the host is the next one's affair."""
+        known = self._known.get((decision_facts(decision).workload_uid, decision["spec"].get("asOf", "")))
+        if known is None:
+            return None
+        meta = quota["metadata"]
+        return known.limits.get(meta["name"], -1) >= int(meta["resourceVersion"])
 
     def _policy(self, hub: HubProcess, workload: Workload) -> Policy | None:
         key = workload.key
@@ -146,6 +158,13 @@ class Feasibility:
         meta = member.obj["metadata"]
         states = self._stored.get((meta["uid"], int(meta["resourceVersion"])), [])
         return states[0] if len(states) == 1 else None
+
+    def _versions(self, hub: HubProcess, kind: str) -> Iterator[tuple[str, int]]:
+        """Every object of a kind of the host without namespaces, and which version the hub's reflector has of it."""
+        store = next((one for one in hub.hosting.stores if one.name == f"host/{kinds.KINDS[kind].plural}"), None)
+        for key in store.keys() if store is not None else ():
+            if store is not None and (version := store.version(key)) is not None:
+                yield key[1], version.number
 
     def _heard(self, hub: HubProcess, kind: str) -> dict[tuple[str, str], Obj | None]:
         """Every object of a kind on the host as the hub's reflector has it."""

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from federator.api import kinds
 from federator.api.decisionfacts import decision_facts
+from federator.embedded.faults.lives import Life
 from federator.embedded.revisions import DELETED, Event
 from federator.embedded.server import EmbeddedCluster
 from federator.member.caches import NATIVES
@@ -19,6 +20,7 @@ from tests.simulation import conduct, hearing, invariants, reasons
 from tests.simulation.bulkhead import Bulkhead
 from tests.simulation.doubts import Doubts
 from tests.simulation.feasibility import Feasibility
+from tests.simulation.invariants import Obj
 from tests.simulation.respect import Respect
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
@@ -115,7 +117,7 @@ class Judges:
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
             finished=self.finished,
-            heard=functools.partial(hearing.heard, self.world, life),
+            heard=functools.partial(self._heard, life, event.current.obj),
         )
         self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
         now_s = self.world.federation.clock.monotonic()
@@ -140,6 +142,11 @@ class Judges:
             facts = decision_facts(step.obj)
             shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
             self.world.say(f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of {facts.terms.wanted}")
+
+    def _heard(self, life: Life | None, written: Obj, obj: Obj) -> bool:
+        """Whether whoever writes had heard of this state of an object of the host: for a quota, when he decided."""
+        knew = self.feasibility.knew(written, obj) if obj["kind"] == "FederatedQuota" else None
+        return hearing.heard(self.world, life, obj) if knew is None else knew
 
     def _held(self, writer: str, holder: str) -> None:
         """The lease of the hubs names a holder, or nobody."""
