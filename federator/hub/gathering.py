@@ -70,6 +70,8 @@ class Gathering:
             self._not_before.pop(key, None)
             return None
         self.dispatching.release(key)
+        if self._was_placed(workload) and self.state.record_of(workload) is None:
+            return None  # its decision is still to be heard of, by a list that was not old, or to be made again
         now, wait = self.clock.monotonic(), self.state.options.status_interval_s
         if self.on_its_way(workload) and now < (due := self._not_before.setdefault(key, now + wait)):
             return Revisit(key, due - now, WAITS)  # what exactly it will say then need not be known yet
@@ -88,6 +90,13 @@ class Gathering:
         await self._write(workload, live, patch, result)
         self._not_before[key] = self.clock.monotonic() + wait
         return None
+
+    def _was_placed(self, workload: Workload) -> bool:
+        """Whether its status, which outlives hubs, names clusters: then it had a decision, and nobody forgets them
+        because he does not know of it (invariant 19)."""
+        return (
+            workload.ask is not None and not workload.deleting and bool(workload.live_status().get("clusterStatuses"))
+        )
 
     def on_its_way(self, workload: Workload) -> bool:
         """Whether a look at what is there shows that it has not settled: it has no decision yet, or a cluster that

@@ -1,6 +1,7 @@
 """Members that come back from the past: met anew, and freed of slices whose workloads are proven to be deleted."""
 
 import asyncio
+import json
 from typing import Any
 
 from federator.api import kinds
@@ -179,5 +180,33 @@ def test_a_late_answer_does_not_bring_an_older_member_cluster_back() -> None:
         await asyncio.sleep(1)
         state.note_member(member, answer)
         assert member.obj["metadata"]["labels"]["zone"] == "z-9"
+
+    play(scenario)
+
+
+def test_a_hub_that_is_told_of_no_decisions_does_not_write_that_nothing_is_placed() -> None:
+    """Lists may be older than what they are lists of, of decisions and of slices at the same time (F11)."""
+
+    def empty(group: str, version: str, kind: str) -> tuple[int, bytes]:
+        found = {"apiVersion": f"{group}/{version}", "kind": f"{kind}List", "metadata": {"resourceVersion": "1"}}
+        return 200, json.dumps({**found, "items": []}).encode()
+
+    async def scenario(world: World) -> None:
+        await spread(world, "web")
+        await world.settle()
+        await world.federation.kill("hub")
+        old = empty("federation.pinterest.com", "v1alpha1", "PlacementDecision")
+        world.canned["hub", "host", "v1alpha1/placementdecisions"] = old
+        for member in "abc":
+            world.canned["hub", member, "v1beta1/pinterestservices"] = empty("pinterest.com", "v1beta1", PSVC)
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        found = await world.get(PSVC, "feed", "web")
+        assert found is not None
+        assert found["status"]["placed"] == 6
+        assert {row["cluster"] for row in found["status"]["clusterStatuses"]} == {"a", "b", "c"}
+        world.canned.clear()
+        await world.settle()
+        assert set(await world.shares("feed", "web")) == {"a", "b", "c"}
 
     play(scenario)
