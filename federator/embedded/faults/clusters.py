@@ -97,8 +97,7 @@ async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
     async with guests.guest(stage, "left-and-back", 6) as own:
         await guests.until(own.expanded, guests.PLACED_S)
         name = rng.choice(own.holders() or list(stage.members))
-        joined = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name))
-        if joined is None:
+        if guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name)) is None:
             yield
             return
         await own.scale(2)
@@ -111,6 +110,12 @@ async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
         finally:
             join(stage, left)
             await _clear_strangers(stage, name)
+    # The service is deleted now, perhaps before a hub heard that the cluster is back. Then the proof is in its memory and
+    # on the Lease, and a hub that stands for no election forgets it with its life.
+    decisions, namespace = _info(stage.federation.host, "PlacementDecision"), own.ref.namespace
+    store = stage.federation.host.store
+    await guests.until(lambda: all(one.key[0] != namespace for one in store.items(decisions)), guests.PLACED_S)
+    await _clear_strangers(stage, name)
 
 
 async def _clear_strangers(stage: Stage, name: str) -> None:
