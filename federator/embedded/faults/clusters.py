@@ -110,8 +110,8 @@ async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
         finally:
             join(stage, left)
             await _clear_strangers(stage, name)
-    # The service is deleted now, perhaps before a hub heard that the cluster is back. Then the proof is in its memory and
-    # on the Lease, and a hub that stands for no election forgets it with its life.
+    # The service is deleted now, perhaps before a hub heard that the cluster is back. Then the proof is in its memory
+    # and on the Lease, and a hub that stands for no election forgets it with its life.
     decisions, namespace = _info(stage.federation.host, "PlacementDecision"), own.ref.namespace
     store = stage.federation.host.store
     await guests.until(lambda: all(one.key[0] != namespace for one in store.items(decisions)), guests.PLACED_S)

@@ -73,6 +73,16 @@ def test_a_share_that_left_stays_charged_until_a_summary_or_until_it_is_confirme
     assert again.open(at(10, 5)).room("a", POD) == 10
 
 
+def test_a_share_whose_slice_is_gone_before_its_decision_is_recorded_leaves_nothing_behind() -> None:
+    """Hubs record a decision when it is written, and members may tell sooner that they are empty (seed 2578)."""
+    books = Books()
+    books.record(commitment(service(1), [holding(3, 5)]))
+    books.vacate("a", "uid-web")
+    books.record(commitment(service(1), [Holding("b", 3, 3, 6)]))
+    assert books.open(at(10, 5)).room("a", POD) == 10
+    assert books.open(at(10, 6)).room("a", POD) == 10
+
+
 def test_a_slice_that_another_overtook_stays_charged_until_a_summary_after_it() -> None:
     books = Books()
     decide(books, "early", 3, 5)
