@@ -42,6 +42,8 @@ from tests.simulation.running import Plant
 
 SLOW_S = 1.0
 """A list takes so long where a bug needs the time to act."""
+SLOW = ("/pinterestservices", "/pinterestjobsets", "/deployments")
+"""Ends of the paths of such lists."""
 LATE_S = 60.0
 Method = Callable[..., Any]
 UNKNOWN = (errors.Unreachable, errors.ServerTrouble, errors.Malformed)
@@ -73,14 +75,14 @@ def together(*plants: Plant) -> Plant:
 
 
 class SlowLists:
-    """Every list of services of the host takes a while."""
+    """Every list of workloads of the host takes a while."""
 
     def __init__(self, inner: Transport) -> None:
         self.inner = inner
 
     async def request(self, request: Request) -> Response:
         """The answer, late for such a list."""
-        if request.path.endswith("/pinterestservices") and ("watch", "true") not in request.query:
+        if request.path.endswith(SLOW) and ("watch", "true") not in request.query:
             await asyncio.sleep(SLOW_S)
         return await self.inner.request(request)
 
