@@ -143,8 +143,8 @@ class Dispatching:
 
     def _action(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> Action | None:
         """What is next in this member. A slice that is not there yet is made whatever the others hold, and nothing is
-        done to one that is as decided: of a hundred turns ninety-nine find that, and to look at all clusters for each
-        would cost as many looks as there are clusters, squared."""
+        done to one that is as decided. Most turns find that, and a look at all clusters in the turn of each would grow
+        with their square."""
         share = record.share_of(member.name)
         if share is not None and share.count > 0:
             if seen is None and member.knows(workload.key.kind):

@@ -7,7 +7,7 @@ are counted apart, as the write budget does.
 import json
 import random
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,8 +40,6 @@ class Ledger:
     """(process, cluster, method, resource/subresource)."""
     of: Counter[tuple[str, str]] = field(default_factory=Counter)
     """(process, workload)."""
-    times: Callable[[str, str], None] | None = None
-    """Told (resource/subresource, name) of every write of the hub to the host."""
     _decisions: dict[str, str] = field(default_factory=dict)
 
     def note(self, process: str, cluster: str, request: Request) -> None:
@@ -56,8 +54,6 @@ class Ledger:
             name = body["metadata"]["name"]
             if resource == "placementdecisions":
                 self._decisions[name] = body["spec"]["workload"]["name"]
-        if process == "hub" and cluster == "host" and self.times is not None:
-            self.times(resource, name)
         self.of[process, self._decisions.get(name, name)] += 1
 
     def total(self, process: str = "", *, events: bool = False) -> int:

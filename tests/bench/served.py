@@ -25,6 +25,8 @@ from tests.bench import fleets
 from tests.bench.realfleet import processor_s, resident_mb
 
 ROOT = Path(__file__).parents[2]
+ANSWER_S = 10.0
+"""A hub that starts reads a hundred thousand objects and answers late."""
 
 
 @contextlib.asynccontextmanager
@@ -79,13 +81,14 @@ class Hub:
     async def _probe(self) -> bool:
         try:
             return (await self._get("/readyz"))[0] == 200
-        except aiohttp.ClientError:
+        except (aiohttp.ClientError, TimeoutError):
             return False
 
     async def _get(self, path: str) -> tuple[int, str]:
         """Status and text of what it answers."""
         url = f"http://127.0.0.1:{self._port}{path}"
-        async with aiohttp.ClientSession() as session, session.get(url) as answer:
+        patience = aiohttp.ClientTimeout(total=ANSWER_S)
+        async with aiohttp.ClientSession(timeout=patience) as session, session.get(url) as answer:
             return answer.status, await answer.text()
 
     async def histogram(self, name: str) -> Mapping[float, float]:

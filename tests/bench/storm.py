@@ -69,6 +69,8 @@ async def _run(count: int, room: Path) -> list[Result]:
             after = await hub.histogram(LAG)
             await hub.until(seen.quiet, within_s=60.0, said="at rest")
             cpu_s = hub.cpu_s
+            if watching.done():
+                watching.result()
         finally:
             watching.cancel()
             await asyncio.wait([watching])
@@ -76,6 +78,8 @@ async def _run(count: int, room: Path) -> list[Result]:
     # The write that says "settled" is made at once, whenever that is: it is not part of what moves.
     worst = max((_densest(times[:-1]) for times in seen.times.values()), default=0)
     writes = sum(len(times) for times in seen.times.values())
+    if writes < count:
+        raise RuntimeError(f"{writes} statuses were seen to be written, of {count} workloads that rolled out")
     notes: dict[str, Any] = {
         "workloads": count,
         "clusters": CLUSTERS,

@@ -19,6 +19,7 @@ from federator.hub import policying
 from federator.hub.process import HubProcess
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
+from federator.kube.store import Version
 from federator.model import shards, taints
 from federator.model.ask import Policy, Unit
 from federator.model.decision import Share
@@ -26,7 +27,7 @@ from federator.model.fleet import Holding
 from federator.model.quantity import vector
 from federator.model.taints import Effect
 from federator.placement.policies import Rule
-from tests.simulation import setting
+from tests.simulation import hearing, setting
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.world import World
 
@@ -125,7 +126,7 @@ class Feasibility:
             project=workload.ask.project if workload.ask is not None else "",
             unheard=frozenset(unheard),
             better_known=hub.placing.overtaken(workload.key),
-            limits=dict(self._versions(hub, "FederatedQuota")),
+            limits={name: known.number for (_, name), known in _versions(hub, "FederatedQuota").items() if known},
         )
 
     def knew(self, decision: Obj, quota: Obj) -> bool | None:
@@ -159,22 +160,19 @@ class Feasibility:
         states = self._stored.get((meta["uid"], int(meta["resourceVersion"])), [])
         return states[0] if len(states) == 1 else None
 
-    def _versions(self, hub: HubProcess, kind: str) -> Iterator[tuple[str, int]]:
-        """Every object of a kind of the host without namespaces, and which version the hub's reflector has of it."""
-        store = next((one for one in hub.hosting.stores if one.name == f"host/{kinds.KINDS[kind].plural}"), None)
-        for key in store.keys() if store is not None else ():
-            if store is not None and (version := store.version(key)) is not None:
-                yield key[1], version.number
-
     def _heard(self, hub: HubProcess, kind: str) -> dict[tuple[str, str], Obj | None]:
         """Every object of a kind on the host as the hub's reflector has it."""
-        store = next((one for one in hub.hosting.stores if one.name == f"host/{kinds.KINDS[kind].plural}"), None)
         found: dict[tuple[str, str], Obj | None] = {}
-        for key in store.keys() if store is not None else ():
-            version = store.version(key) if store is not None else None
+        for key, version in _versions(hub, kind).items():
             states = self._stored.get((version.uid, version.number), []) if version is not None else []
             found[key] = states[0] if len(states) == 1 else None
         return found
+
+
+def _versions(hub: HubProcess, kind: str) -> dict[tuple[str, str], Version | None]:
+    """Which version of every object of a kind on the host the hub's reflector has, by namespace and name."""
+    store = hearing.store_of(hub, kind)
+    return {key: store.version(key) for key in store} if store is not None else {}
 
 
 def _grows(share: Share, before: DecisionFacts | None, unit: Unit, *, shards_count: bool) -> bool:

@@ -8,6 +8,8 @@ from typing import Any
 
 from federator.api import kinds
 from federator.embedded.faults.lives import Life
+from federator.hub.process import HubProcess
+from federator.kube.store import Store
 from tests.simulation.world import World
 
 
@@ -18,7 +20,11 @@ def heard(world: World, writer: Life | None, obj: Mapping[str, Any]) -> bool:
     hub = world.federation.processes.get(writer.process) if writer is not None else None
     if hub is None:
         return True
-    name, meta = f"host/{kinds.KINDS[obj['kind']].plural}", obj["metadata"]
-    store = next((one for one in hub.hosting.stores if one.name == name), None)
+    store, meta = store_of(hub, obj["kind"]), obj["metadata"]
     known = store.version((meta.get("namespace", ""), meta["name"])) if store is not None else None
     return known is not None and known.number >= int(meta["resourceVersion"])
+
+
+def store_of(hub: HubProcess, kind: str) -> Store[Any] | None:
+    """What a hub's reflector fills with the host's objects of a kind; None while there is no such reflector."""
+    return next((one for one in hub.hosting.stores if one.name == f"host/{kinds.KINDS[kind].plural}"), None)

@@ -103,14 +103,19 @@ def test_a_workload_that_a_member_holds_by_decision_is_told_once_in_its_survey()
     play(scenario)
 
 
+async def taken_over(world: World) -> None:
+    """A service in every member, settled; and a hub that has just listed all."""
+    await world.create(PSVC, "feed", "web", service(9))
+    await world.settle()
+    await world.federation.kill("hub")
+    world.federation.start_hub()
+    await asyncio.sleep(5)
+
+
 def test_first_news_of_a_member_after_a_restart_give_no_workload_a_turn_of_placing() -> None:
 
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(9))
-        await world.settle()
-        await world.federation.kill("hub")
-        world.federation.start_hub()
-        await asyncio.sleep(5)
+        await taken_over(world)
         hub = world.federation.hub
         placed: list[WorkloadKey] = []
         hub.state.signals.to_place.append(placed.append)
@@ -145,11 +150,7 @@ def test_news_of_a_member_are_acted_on_there_alone() -> None:
 def test_a_member_whose_lists_were_told_of_is_no_news_again_at_its_next_probe() -> None:
 
     async def scenario(world: World) -> None:
-        await world.create(PSVC, "feed", "web", service(9))
-        await world.settle()
-        await world.federation.kill("hub")
-        world.federation.start_hub()
-        await asyncio.sleep(5)
+        await taken_over(world)
         touched: list[WorkloadKey] = []
         world.federation.hub.state.signals.to_fold.append(touched.append)
         await asyncio.sleep(60)
