@@ -45,6 +45,9 @@ WRITTEN_OVER = (
     (r"Endpoints: .*", "Endpoints:"),  # a rollout may still be under way
     (r"[ \t]+", " "),
     (r"(?m) $", ""),
+    # The real server tells so of a service that its cache of IPAddresses hears of a moment late (Kubernetes,
+    # pkg/registry/core/service/ipallocator/controller/repairip.go, `syncService`).
+    (r"Events:\n.*\n.*\n( Warning ClusterIPNotAllocated .* repairing\n)+", "Events: <none>\n"),
 )
 
 
