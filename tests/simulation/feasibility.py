@@ -27,7 +27,7 @@ from federator.model.fleet import Holding
 from federator.model.quantity import vector
 from federator.model.taints import Effect
 from federator.placement.policies import Rule
-from tests.simulation import hearing, setting
+from tests.simulation import bounds, hearing, setting
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.world import World
 
@@ -90,7 +90,12 @@ class Feasibility:
             return
         facts, before = decision_facts(step.obj), decision_facts(step.old) if step.old is not None else None
         known = self._known.get((facts.workload_uid, step.obj["spec"]["asOf"]))
-        if known is None or known.better_known or (before is not None and before.shares == facts.shares):
+        if known is None or known.better_known:
+            return
+        if known.policy is not None:
+            for why in bounds.breaches(facts, before, known.policy, known.members):
+                yield f"{bounds.NAME}: {step.name}: {why}"
+        if before is not None and before.shares == facts.shares:
             return
         self.judged += 1
         open_to_shards = any(not list(_closed(one.cluster, known, facts, grows=True)) for one in facts.shares)

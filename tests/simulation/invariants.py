@@ -46,6 +46,8 @@ class Step:
     """uid of a workload -> the highest seq that any decision of it has had on the host, this step included."""
     finished: Mapping[str, Ranges] = field(default_factory=dict)
     """uid of a workload that is gone from the host -> the shards that had completed or failed when it went."""
+    divisions: Mapping[tuple[str, int], Obj] = field(default_factory=dict)
+    """(uid, generation) of a policy -> how it has copies divided, where it says so."""
     heard: Callable[[Obj], bool] = lambda obj: True
     """Whether the hub that wrote has been told of this state of an object of the host, or of a later one."""
 
@@ -250,7 +252,8 @@ def _named(obj: Obj) -> set[str]:
 
 
 def minimal_movement(step: Step) -> Iterator[str]:
-    """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted.
+    """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted, unless its
+    policy divides anew at every change, or allows fewer in one cluster.
 
     A host that was restored has a decision that is older than the slices: then a cluster can lose no more copies than
     it holds, which is none where a later decision took its slice away.
@@ -265,9 +268,14 @@ def minimal_movement(step: Step) -> Iterator[str]:
     if new.inputs_hash != old.inputs_hash and new.terms.policy_origin == "inline":
         return
     staying = {share.cluster: share.count for share in new.shares}
+    policy = step.obj["spec"]["policy"]
+    division = step.divisions.get((policy.get("uid", ""), policy["generation"]), {})
+    if new.inputs_hash != old.inputs_hash and division.get("mode") == "Fresh":
+        return
+    most = division.get("maxPerCluster", math.inf)
     for share in old.shares:
         now = staying.get(share.cluster, 0 if new.inputs_hash == old.inputs_hash else share.count)
-        if now < min(share.count, _held(step, old, share.cluster)):
+        if now < min(share.count, _held(step, old, share.cluster), most):
             yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.terms.wanted} are wanted"
 
 

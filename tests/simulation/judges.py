@@ -9,7 +9,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from federator.api import kinds
+from federator.api import kinds, raw
 from federator.api.decisionfacts import decision_facts
 from federator.embedded.faults.lives import Life
 from federator.embedded.revisions import DELETED, Event
@@ -78,6 +78,7 @@ class Judges:
         self.reasons: Counter[str] = Counter()
         self.decided: dict[str, int] = {}
         self.finished: dict[str, Ranges] = {}
+        self.divisions: dict[tuple[str, int], Obj] = {}
         for name, cluster in world.clusters.items():
             self._look_at(name, cluster)
         world.on_cluster.append(self._look_at)
@@ -108,6 +109,9 @@ class Judges:
             self.decided[facts.workload_uid] = max(facts.seq, self.decided.get(facts.workload_uid, -1))
         if name == "host" and event.type is DELETED and event.current.obj["kind"] == "PinterestJobSet":
             self.finished[event.current.obj["metadata"]["uid"]] = invariants.finished(event.current.obj)
+        if event.current.obj["kind"] == "PlacementPolicy":
+            meta = event.current.obj["metadata"]
+            self.divisions[meta["uid"], meta["generation"]] = raw.mapping(event.current.obj, "spec", "division")
         step = invariants.Step(
             clusters={**{one: self.world.facing(one) for one in self.world.clusters}, name: cluster},
             cluster=name,
@@ -117,6 +121,7 @@ class Judges:
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
             finished=self.finished,
+            divisions=self.divisions,
             heard=functools.partial(self._heard, life, event.current.obj),
         )
         self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))

@@ -69,13 +69,11 @@ EVERY = frozenset(f"{place}: {one}" for place, own in OWN.items() for one in own
 
 _KUBELET = "The stand-in kubelet has no such trouble: containers start, end or wait for their image."
 _PASSED = "Passed on from a cluster's own controller, which does not say it here."
-_RULES = "No policy of these worlds has such a rule; tests/unit/placement have them."
 _CLIENT = "Other callers of the client meet it; a write into a member ends with it only by a rare meeting of faults."
 ELSEWHERE: Mapping[str, str] = {
     "workload Placed: Suspended": "Who is suspended here was placed before, or is short for a reason of its own.",
     "workload Reconciling: Failed": "Shards that failed are the last news of a job set, except for a moment.",
     "workload Reconciling: Deleting": "No workload on the host has a finalizer, so it is gone at once.",
-    "workload SpreadViolated: SpreadUnsatisfiable": _RULES,
     "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",
     "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
     "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
@@ -83,13 +81,11 @@ ELSEWHERE: Mapping[str, str] = {
     "Event: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
     "Event: MemberWentBack": "No fault of the table restores a member from a backup.",
     "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
-    "anywhere: Tainted": "The user of the script sets no taints.",
     "anywhere: NotAllowed": "No quota of these worlds keeps a namespace out.",
     "anywhere: PriorityExceedsMax": "No quota of these worlds bounds priorities.",
     "anywhere: Unschedulable": "The room that the hub gives away is there: nobody else starts pods in members.",
     "anywhere: PendingEvaluation": "Told in conditions that have it as their own.",
     "anywhere: Suspended": "Told in conditions that have it as their own, and by decisions of what was never placed.",
-    **{f"anywhere: {one}": _RULES for one in ("SpreadUnsatisfiable", "GangIncomplete", "BelowMinimum", "AtMaximum")},
     **{f"anywhere: {one}": _KUBELET for one in ("ContainerConfigError", "ContainerStartFailed")},
     **{
         f"anywhere: {one}": _PASSED

@@ -14,7 +14,7 @@ from federator.expand import jobsets
 from federator.hub import policying, workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
-from federator.model.ask import PodShape, Unit
+from federator.model.ask import PodShape, Policy, Strategy, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
 from federator.model.quantity import vector
@@ -75,6 +75,8 @@ def decided_as_asked(world: World) -> Iterator[str]:
             continue
         (facts,) = mine
         asked = kinds.verbs_of(kind).count(obj) - _done_elsewhere(obj, facts)
+        if _policy(world, facts, obj).division.strategy is Strategy.DUPLICATE and facts.terms.unit is Unit.REPLICAS:
+            asked *= max(facts.terms.wanted // max(asked, 1), 1)  # in how many clusters is the split, and free
         if facts.terms.wanted != asked:
             yield f"{name} asks for {asked}, its decision is for {facts.terms.wanted}"
         if facts.terms.unit is Unit.SHARDS and shards.size(finished(obj)) == kinds.verbs_of(kind).count(obj):
@@ -149,19 +151,24 @@ def nothing_withheld(world: World) -> Iterator[str]:
 def room_is_used(world: World) -> Iterator[str]:
     """Who is told that clusters have no room could not have one copy more in any that is open to it."""
     host, alive = world.federation.host, host_workloads(world)
-    rules = [policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind)]
     for facts in decisions(world):
         terms = facts.terms
         if terms.reason is not Reason.INSUFFICIENT_CAPACITY or terms.shape is None or facts.workload_uid not in alive:
             continue
-        kind, obj = alive[facts.workload_uid]
-        labels, placement = obj["metadata"].get("labels") or {}, kinds.verbs_of(kind).placement(obj) or {}
-        policy = policying.in_force(facts.key, labels, terms.project, placement, rules)
+        policy = _policy(world, facts, alive[facts.workload_uid][1])
         for cluster in all_of(host, "MemberCluster"):
             member = world.federation.members.get(cluster["metadata"]["name"])
             closed = any(feasibility.refusals(cluster, policy, terms.project, terms.tier, grows=True))
             if member is not None and not closed and _fits(member, terms.shape):
                 yield f"decision {facts.name}: {terms.shortfall} are missing, {member.name} has room for one of them"
+
+
+def _policy(world: World, facts: DecisionFacts, obj: Obj) -> Policy:
+    """The policy in force for a workload."""
+    host, verbs = world.federation.host, kinds.verbs_of(facts.key.kind)
+    rules = [policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind)]
+    labels, placement = obj["metadata"].get("labels") or {}, verbs.placement(obj) or {}
+    return policying.in_force(facts.key, labels, facts.terms.project, placement, rules)
 
 
 def _fits(member: EmbeddedCluster, shape: PodShape) -> bool:
@@ -245,7 +252,9 @@ def breaches(world: World) -> list[str]:
 
 
 def end_state(world: World, *, contended: bool) -> dict[str, Any]:
-    """What two runs of one script must agree on. `contended`: with a quota, who got it depends on who came first."""
+    """What two runs of one script must agree on. `contended`: how much is placed depends on who came first, or on what
+    was held before (a quota, a policy that binds). Whether a soft spread rule is kept does in any case, as the split
+    does."""
     found: dict[str, Any] = {}
     for kind, obj in host_workloads(world).values():
         meta, status = obj["metadata"], obj.get("status") or {}
@@ -253,7 +262,11 @@ def end_state(world: World, *, contended: bool) -> dict[str, Any]:
             name: status.get(name)
             for name in ("desired", "ready", "unknownReplicas", "shards", "done", "completedIndexes")
             if not contended
-        } | {one["type"]: one["status"] for one in status.get("conditions") or () if not contended}
+        } | {
+            one["type"]: one["status"]
+            for one in status.get("conditions") or ()
+            if not contended and one["type"] != "SpreadViolated"
+        }
         found[f"{kind} {meta['namespace']}/{meta['name']}"] = {"spec": obj["spec"], "status": says}
     natives = {} if contended else {**_natives(world), **_jobs(world)}
     return {**found, **natives}

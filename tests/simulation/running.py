@@ -18,7 +18,7 @@ from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
-from tests.simulation import guard, invariants, rest, script
+from tests.simulation import guard, invariants, rest, rulings, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges
 from tests.simulation.nemesis import Nemesis
@@ -166,7 +166,7 @@ class Run:
             parameters=self.parameters,
             fired=world.fired,
             actions=Counter(action.what for action in self.script),
-            end_state=rest.end_state(world, contended=bool(self.parameters.quota_cpu)),
+            end_state=rest.end_state(world, contended=self._contended()),
             steps=self.judges.steps,
             deaths=world.deaths,
             leaders=max(0, len(self.judges.holders) - 1),
@@ -177,6 +177,9 @@ class Run:
             reasons=self.judges.reasons,
             judged=self.judges.judged(),
         )
+
+    def _contended(self) -> bool:
+        return bool(self.parameters.quota_cpu) or rulings.bind([action.body for action in self.script])
 
     async def _note(self) -> None:
         """Somebody in a member leaves a note on one of our objects there."""

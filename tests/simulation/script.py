@@ -14,7 +14,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
-from tests.simulation import oddities
+from tests.simulation import oddities, rulings
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -104,6 +104,7 @@ class _Author:
         self.cordoned: set[str] = set()
         self.image = 1
         self.odd = oddities.Oddities(generator(parameters.seed, "oddities"))
+        self.rulings = rulings.Rulings(generator(parameters.seed, "rulings"), self.clusters)
 
     def begin(self) -> Iterator[Action]:
         if self.quota_cpu:
@@ -115,6 +116,7 @@ class _Author:
     def next(self) -> Action:
         choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         choices += [self.delete, self.recreate, self.suspend]
+        choices += [self.policy, self.policy] if self.rulings.any else []
         while True:
             action = self.rng.choice(choices)()
             if action is not None:
@@ -123,6 +125,8 @@ class _Author:
     def end(self) -> Iterator[Action]:
         for cluster in sorted(self.cordoned):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
+        for cluster in sorted(self.rulings.tainted):
+            yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"taints": None}})
         for kind, namespace, name in sorted(self.alive):
             if kind != DEPLOYMENT:
                 yield Action(0.0, "patch", kind, namespace, name, {"spec": {"suspend": False}})
@@ -180,10 +184,12 @@ class _Author:
                 ({"exclude": [self.clusters[0]]}, {"names": list(self.clusters[:2])}, {"exclude": [self.clusters[-1]]})
             ),
             "rollout": {"maxClustersAtOnce": self.rng.randint(1, 3)},
+            **self.rulings.policy(),
         }
         if namespace not in self.policies:
             self.policies.add(namespace)
-            return Action(self._pause(), "create", "PlacementPolicy", namespace, "where", {"spec": spec})
+            made = {"spec": rulings.spoken(spec)}
+            return Action(self._pause(), "create", "PlacementPolicy", namespace, "where", made)
         if self.rng.random() < 0.3:
             self.policies.discard(namespace)
             return Action(self._pause(), "delete", "PlacementPolicy", namespace, "where")
@@ -197,6 +203,8 @@ class _Author:
         return Action(self._pause(), "patch", "MemberCluster", "", cluster, {"metadata": {"labels": {"zone": zone}}})
 
     def cordon(self) -> Action:
+        if taint := self.rulings.taint():
+            return Action(self._pause(), "patch", "MemberCluster", "", *taint)
         cluster = self.rng.choice(self.clusters)
         self.cordoned ^= {cluster}
         return Action(
@@ -219,6 +227,8 @@ class _Author:
         if self.rng.random() < 0.3:
             zones = [{"key": "zone", "operator": "In", "values": ["z-1"]}]
             spec["placement"] = {"clusters": {"selector": {"matchExpressions": zones}}}
+        if ruled := self.rulings.inline():
+            spec["placement"] = {**spec.get("placement", {}), **ruled}
         return {"spec": spec}
 
     def _jobset(self, container: dict[str, Any]) -> dict[str, Any]:

@@ -1,0 +1,69 @@
+"""What a policy says of how copies lie, in its plain meaning: whether a decision keeps to it where it gives more.
+
+Nobody is moved to mend a rule, so what a cluster held before may stay; only of maxPerCluster that is not so. Pure:
+`feasibility` brings decision, policy and the MemberClusters, as the hub had heard of them.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from federator.api.decisionfacts import DecisionFacts
+from federator.model.ask import Policy, SpreadRule, Unit
+from federator.model.decision import Reason
+from tests.simulation.invariants import Obj
+
+NAME = "2 policies bind"
+
+
+def breaches(
+    facts: DecisionFacts, before: DecisionFacts | None, policy: Policy, members: Mapping[str, Obj | None]
+) -> Iterator[str]:
+    """A sentence for every bound that copies were given beyond. Shards are given by slots, which finish: of those only
+    what nothing that finishes can excuse is judged."""
+    if facts.terms.reason is Reason.MISCONFIGURED:
+        return
+    now = {share.cluster: share.slots for share in facts.shares if share.slots > 0}
+    had = {share.cluster: share.slots for share in before.shares} if before is not None else {}
+    grown = {cluster for cluster, slots in now.items() if slots > had.get(cluster, 0)}
+    division = policy.division
+    most = division.max_per_cluster
+    if most is not None:
+        for cluster in sorted(now if facts.terms.unit is Unit.REPLICAS else grown):
+            if now[cluster] > most:
+                yield f"{cluster} is given {now[cluster]}, maxPerCluster is {most}"
+    if policy.require_all and facts.terms.shortfall and facts.terms.unit is Unit.REPLICAS and grown:
+        yield f"{', '.join(sorted(grown))} are given more while {facts.terms.shortfall} are missing, all are required"
+    if facts.terms.unit is Unit.SHARDS:
+        return
+    if division.max_clusters is not None and len(now) > division.max_clusters and grown - had.keys():
+        yield f"{len(now)} clusters hold copies, maxClusters is {division.max_clusters}"
+    for cluster in sorted(grown - had.keys()):
+        if now[cluster] < division.min_per_cluster:
+            yield f"{cluster} joins with {now[cluster]}, minPerCluster is {division.min_per_cluster}"
+    for rule in policy.spread:
+        if rule.hard:
+            yield from _skewed(rule, now, grown, members)
+
+
+def _skewed(
+    rule: SpreadRule, now: Mapping[str, int], grown: set[str], members: Mapping[str, Obj | None]
+) -> Iterator[str]:
+    """Domains that grew too far above another one that holds copies, or at all where the fleet has too few: whether an
+    empty one could take some is not known here."""
+    domains: dict[str, str] = {}
+    for cluster, obj in members.items():
+        if obj is None:
+            return
+        domains[cluster] = (obj["metadata"].get("labels") or {}).get(rule.topology_key, "")
+    totals: Counter[str] = Counter()
+    for cluster, copies in now.items():
+        totals[domains.get(cluster, "")] += copies
+    there = len(set(domains.values()))
+    if grown and there < min(rule.min_domains, totals.total()):
+        who = ", ".join(sorted(grown))
+        yield f"{who} grow, {rule.topology_key} has {there} domains, minDomains is {rule.min_domains}"
+    least = min(totals.values(), default=0)
+    for domain in sorted({domains.get(cluster, "") for cluster in grown}):
+        if totals[domain] - least > rule.max_skew > 0:
+            where = f"{rule.topology_key} {domain}"
+            yield f"{where} is given {totals[domain]} and another one {least}, maxSkew is {rule.max_skew}"
