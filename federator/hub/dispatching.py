@@ -218,10 +218,7 @@ class Dispatching:
             template_current=standing.content or not standing.known,
             count=observed.desired,
             ready=observed.ready,
-            healthy=standing.content
-            and observed.observed_generation >= observed.generation
-            and observed.updated >= observed.desired
-            and observed.ready >= observed.desired,
+            healthy=standing.content and seen.rolled_out,
             safe=self._safe(workload, seen),
         )
 

@@ -8,7 +8,6 @@ a holding. How long copies wait is measured here, from when it was first heard: 
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.kube.clock import Clock
-from federator.model import shards
 from federator.model.names import WorkloadKey
 
 
@@ -41,7 +40,7 @@ class Feedback:
         if waited < self.state.options.unschedulable_after_s:
             return self.state.options.unschedulable_after_s - waited
         # Of a share that has just shrunk, pods may still be waiting that are about to go: who is ready was scheduled.
-        cap = max(observed.ready, _wanted(seen) - observed.unschedulable)
+        cap = max(observed.ready, seen.due - observed.unschedulable)
         before = self.state.caps.get(place)
         if before is not None and before[1] > now and before[0] <= cap:
             return None
@@ -67,10 +66,3 @@ class Feedback:
         for book in (self.state.caps, self._waiting):
             for place in [place for place in book if place[1] == cluster]:
                 del book[place]
-
-
-def _wanted(seen: SliceSeen) -> int:
-    """How many pods of it there should be now: copies, or shards that may run at once while so many are left."""
-    observed = seen.observation
-    left = observed.desired - shards.size(shards.union(observed.completed, observed.failed))
-    return min(seen.amount, left) if seen.amount >= 0 else left

@@ -20,7 +20,7 @@ from federator.hub import workloads
 from federator.hub.workloads import Workload
 from federator.kube import client as clients
 from federator.kube import decode
-from federator.model import diffs, names, ownedfields, sharing
+from federator.model import diffs, names, ownedfields, shards, sharing
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
@@ -87,6 +87,21 @@ class SliceSeen:
     def serves(self, fleet: str, workload_uid: str) -> bool:
         """Whether it is this workload's: not that of an earlier one of the same name, whose progress is not its own."""
         return self.ours(fleet) and self.mark is not None and self.mark.workload_uid == workload_uid
+
+    @property
+    def due(self) -> int:
+        """How many pods of it there should be now: copies, or shards that may run at once while so many are left."""
+        seen = self.observation
+        left = seen.desired - shards.size(shards.union(seen.completed, seen.failed))
+        return min(self.amount, left) if self.amount >= 0 else left
+
+    @property
+    def rolled_out(self) -> bool:
+        """Whether the member has observed what it says now, and its pods are as they should be: the rollout may go on.
+        Shards that have begun keep the template that they began with, and nobody is ready of those that are done."""
+        seen = self.observation
+        updated = seen.updated >= seen.desired or kinds.verbs_of(self.key.kind).unit is Unit.SHARDS
+        return updated and seen.observed_generation >= seen.generation and seen.ready >= self.due
 
 
 def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:

@@ -7,7 +7,7 @@ import pytest
 
 from federator.api import kinds, runtimeprofile
 from federator.hub.options import HubOptions
-from tests.unit.hub.world import World, play, service
+from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"
 
@@ -18,9 +18,9 @@ def sidecar(image: str, cpu: str = "100m") -> dict[str, Any]:
     return {"sidecars": [{"name": "logs", "container": container}]}
 
 
-async def pins(world: World, name: str = "web") -> set[str]:
-    """The versions of the profile that a service's slices pin, "" for none."""
-    found = [await world.get(PSVC, "feed", name, at=cluster) for cluster in "abc"]
+async def pins(world: World, name: str = "web", *, kind: str = PSVC) -> set[str]:
+    """The versions of the profile that a workload's slices pin, "" for none."""
+    found = [await world.get(kind, "feed", name, at=cluster) for cluster in "abc"]
     return {one["spec"]["slice"].get("profile", {}).get("hash", "") for one in found if one is not None}
 
 
@@ -155,5 +155,26 @@ def test_a_slice_that_misses_something_else_costs_no_write() -> None:
         assert found is not None
         assert found["status"]["reason"] == "MissingDependency"
         assert world.writes["hub", "a", "POST", "runtimeprofiles"] == 1
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("run_s", "slots"), [(2, 12), (600, 6)], ids=["whose shards are done", "that has fewer slots than shards"]
+)
+def test_a_new_profile_reaches_the_slices_of_a_job_set_one_cluster_after_the_other(run_s: int, slots: int) -> None:
+    """Nobody is ready of shards that are done, or wait for a slot: the rollout waits for neither."""
+
+    async def scenario(world: World) -> None:
+        await world.create("RuntimeProfile", "", "default", sidecar("logs:1"))
+        await asyncio.sleep(2)
+        said = {"division": {"strategy": "Spread"}, "rollout": {"maxClustersAtOnce": 1}}
+        spec = jobset(12, slots, annotations={"embedded.federator/run-seconds": str(run_s)})
+        await world.create("PinterestJobSet", "feed", "index", {**spec, "placement": said})
+        await asyncio.sleep(60)
+        before = await pins(world, "index", kind="PinterestJobSet")
+        await world.patch("RuntimeProfile", "", "default", {"spec": sidecar("logs:2")})
+        await asyncio.sleep(60)
+        assert await pins(world, "index", kind="PinterestJobSet") == {await current(world)} != before
 
     play(scenario)
