@@ -275,14 +275,15 @@ class Gathering:
     def settled(self) -> tuple[bool, list[str]]:
         """Whether every workload has settled, and one sentence for each that has not.
 
-        A job set has settled when its shards have finished; its conditions are steady sooner, while it runs as decided.
+        A job set has settled when the shards that clusters were given have finished; its conditions are steady sooner,
+        while it runs as decided.
         """
         waiting: list[str] = []
         for key, workload in sorted(self.state.workloads.items()):
             result = self.fold(workload)
             if not result.settled:
                 waiting.append(f"{key}: {result.waiting_for}")
-            elif result.unit is Unit.SHARDS and result.placed and not result.finished:
+            elif result.unit is Unit.SHARDS and any(row.share > row.completed + row.failed for row in result.rows):
                 waiting.append(f"{key}: {result.summary}")
             elif self._patch(workload, workload.live_status(), result):
                 waiting.append(f"{key}: its status is still to be written")

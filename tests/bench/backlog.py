@@ -68,7 +68,8 @@ async def _run(count: int) -> Result:
         federation.host.store.create(
             federation.host.registry.get("apps", "deployments"), fleets.deployment(f"w{index}", "bench", MEMBERS)
         )
-    behind, first = [], _backlog(federation)
+    behind: list[float] = []
+    first = _backlog(federation)
     while len(behind) < CHANGES and (not behind or _backlog(federation)):
         await asyncio.sleep(0.003)  # people do not keep step with the hub's batches
         behind.append(await _changed(federation, 2 + CHANGES + len(behind)))

@@ -238,8 +238,8 @@ async def test_a_token_of_a_service_account_lets_it_in_as_itself(api: Speaker, s
         seen = who["status"]["userInfo"]
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{api.namespace}", "system:authenticated"]
         assert (seen["username"], seen["uid"], seen["groups"]) == (name, made["metadata"]["uid"], groups)
-        answer = await robot.get(robot.url("configmaps"))
-        answer.refused(403, "Forbidden", refusal(robot, "list", "configmaps").replace('"nobody"', f'"{name}"'))
+        denied = await robot.get(robot.url("configmaps"))
+        denied.refused(403, "Forbidden", refusal(robot, "list", "configmaps").replace('"nobody"', f'"{name}"'))
         await grant(api, "reader", rule("list"), subjects=[{"kind": "ServiceAccount", "name": "robot"}])
         await settled(robot, robot.url("configmaps"))
 

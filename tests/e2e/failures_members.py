@@ -84,7 +84,7 @@ def _reports_truly(ground: FailureFleet, name: str) -> bool:
     pods = ground.ask(name, "/api/v1/pods")["items"]
     bound = [pod for pod in pods if pod["spec"].get("nodeName") and pod["status"]["phase"] in ("Pending", "Running")]
     taken = sum((int(r["allocatable"]["pods"]) - int(r["free"]["pods"])) * r["count"] for r in report["nodes"])
-    return taken == len(bound) and member["status"]["capacity"]["nodes"] == report["nodes"]
+    return bool(taken == len(bound) and member["status"]["capacity"]["nodes"] == report["nodes"])
 
 
 def _tainted(ground: FailureFleet, name: str) -> bool:

@@ -64,7 +64,7 @@ async def ask(path: Path, context: str = "") -> None:
         await client.close()
 
 
-async def test_inline_and_named_certificates_do_the_same(files, tmp_path):
+async def test_inline_and_named_certificates_do_the_same(files: certs.Files, tmp_path: Path) -> None:
     async with serving(replying(answer(OBJECT)), server_tls(files)) as server:
         for cluster, user in (
             (
@@ -89,7 +89,9 @@ async def test_inline_and_named_certificates_do_the_same(files, tmp_path):
         assert connect.contexts(str(path)) == ("one", "two")
 
 
-async def test_of_several_files_the_first_that_names_a_context_decides_as_with_kubectl(files, tmp_path):
+async def test_of_several_files_the_first_that_names_a_context_decides_as_with_kubectl(
+    files: certs.Files, tmp_path: Path
+) -> None:
     async with serving(replying(answer(OBJECT)), server_tls(files)) as server:
         authority = {"certificate-authority-data": inline(files.ca)}
         paths = []
@@ -107,7 +109,9 @@ async def test_of_several_files_the_first_that_names_a_context_decides_as_with_k
         assert server.requests[-1].headers["authorization"] == "Bearer first"
 
 
-async def test_nothing_is_left_behind_on_disk_or_open(files, tmp_path, monkeypatch):
+async def test_nothing_is_left_behind_on_disk_or_open(
+    files: certs.Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(scratch))
@@ -143,7 +147,9 @@ async def takes_the_second_token(asked: Asked, writer: asyncio.StreamWriter) -> 
     writer.write(answer(OBJECT) if good else answer(b"{}", "401 Unauthorized"))
 
 
-async def test_a_credential_plugin_of_ones_own_kubeconfig_runs_and_runs_again_after_401(files, tmp_path):
+async def test_a_credential_plugin_of_ones_own_kubeconfig_runs_and_runs_again_after_401(
+    files: certs.Files, tmp_path: Path
+) -> None:
     user, _ = credential_plugin(tmp_path)
     async with serving(takes_the_second_token, server_tls(files)) as server:
         path = tmp_path / "config"
@@ -152,7 +158,9 @@ async def test_a_credential_plugin_of_ones_own_kubeconfig_runs_and_runs_again_af
         assert [asked.headers["authorization"] for asked in server.requests] == ["Bearer token-1", "Bearer token-2"]
 
 
-async def test_a_slow_credential_plugin_serves_all_who_wait_and_ends_although_one_has_no_time_left(files, tmp_path):
+async def test_a_slow_credential_plugin_serves_all_who_wait_and_ends_although_one_has_no_time_left(
+    files: certs.Files, tmp_path: Path
+) -> None:
     """The transport that renews the lease gives a try less time than many a plugin takes; it shares the endpoint."""
     go = tmp_path / "go"
     user, runs = credential_plugin(tmp_path, f'[ "$number" -eq 1 ] || while [ ! -e "{go}" ]; do sleep 0.05; done')
@@ -177,7 +185,9 @@ async def test_a_slow_credential_plugin_serves_all_who_wait_and_ends_although_on
         await client.close()
 
 
-async def test_a_client_certificate_that_is_replaced_on_disk_is_shown_on_the_next_connection(tmp_path, monkeypatch):
+async def test_a_client_certificate_that_is_replaced_on_disk_is_shown_on_the_next_connection(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(connect, "REREAD_S", 0.0)
     (tmp_path / "new").mkdir()
     files, renewed = certs.write(tmp_path), certs.write(tmp_path / "new")
@@ -209,25 +219,25 @@ async def test_a_client_certificate_that_is_replaced_on_disk_is_shown_on_the_nex
     "text",
     ["", "[]", "a: b", "{", "contexts: 7", json.dumps({"current-context": "x", "contexts": [], "clusters": []})],
 )
-async def test_a_kubeconfig_that_cannot_be_used_is_one_kind_of_error(text, tmp_path):
+async def test_a_kubeconfig_that_cannot_be_used_is_one_kind_of_error(text: str, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(connect.NotConfigured):
         await connect.from_kubeconfig(str(path))
 
 
-async def test_no_kubeconfig_at_all_names_the_place(tmp_path):
+async def test_no_kubeconfig_at_all_names_the_place(tmp_path: Path) -> None:
     with pytest.raises(connect.NotConfigured, match="nowhere"):
         await connect.from_kubeconfig(str(tmp_path / "nowhere"))
 
 
-async def test_outside_of_a_cluster_says_so(monkeypatch):
+async def test_outside_of_a_cluster_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
     with pytest.raises(connect.NotConfigured):
         await connect.in_cluster()
 
 
-async def test_a_token_file_is_read_again(tmp_path):
+async def test_a_token_file_is_read_again(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("one\n")
     token = connect.TokenFile(str(path))
@@ -239,7 +249,9 @@ async def test_a_token_file_is_read_again(tmp_path):
     assert not await token.refresh()
 
 
-async def test_a_member_is_reached_through_its_secret_and_no_command_ever_runs(files, tmp_path, monkeypatch):
+async def test_a_member_is_reached_through_its_secret_and_no_command_ever_runs(
+    files: certs.Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def never(*_args: Any, **_kwargs: Any) -> None:
         raise AssertionError("a command was run")
 

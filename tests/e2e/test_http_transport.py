@@ -26,10 +26,11 @@ pytestmark = pytest.mark.e2e
 
 REF = ObjectRef("v1", "configmaps", "ns", "web", "ConfigMap")
 OBJECT = json.dumps({"kind": "ConfigMap", "metadata": {"name": "web", "uid": "1", "resourceVersion": "5"}}).encode()
+Run = Callable[[Coroutine[Any, Any, None]], None]
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Callable[[Coroutine[Any, Any, None]], None]:
+def run(request: pytest.FixtureRequest) -> Run:
     def go(main: Coroutine[Any, Any, None]) -> None:
         factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
         with asyncio.Runner(loop_factory=factory) as runner:
@@ -52,7 +53,9 @@ class Speaking:
         await self.client.close()
 
 
-def test_an_object_comes_through_with_our_headers_and_no_cookies_or_proxies(run, monkeypatch):
+def test_an_object_comes_through_with_our_headers_and_no_cookies_or_proxies(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")
     monkeypatch.setenv("ALL_PROXY", "http://127.0.0.1:9")
 
@@ -74,7 +77,7 @@ def test_an_object_comes_through_with_our_headers_and_no_cookies_or_proxies(run,
     run(main())
 
 
-def test_redirects_are_not_followed(run):
+def test_redirects_are_not_followed(run: Run) -> None:
     async def main() -> None:
         async with (
             serving(replying(answer(OBJECT))) as elsewhere,
@@ -88,7 +91,7 @@ def test_redirects_are_not_followed(run):
     run(main())
 
 
-def test_a_compressed_answer_is_refused_unread(run):
+def test_a_compressed_answer_is_refused_unread(run: Run) -> None:
     bomb = gzip.compress(b"0" * 50_000_000)
 
     async def main() -> None:
@@ -100,7 +103,7 @@ def test_a_compressed_answer_is_refused_unread(run):
     run(main())
 
 
-def test_an_endless_body_ends_at_the_limit(run):
+def test_an_endless_body_ends_at_the_limit(run: Run) -> None:
     async def endless(_asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         block = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
@@ -116,7 +119,7 @@ def test_an_endless_body_ends_at_the_limit(run):
     run(main())
 
 
-def test_a_body_that_promises_too_much_is_refused_at_once(run):
+def test_a_body_that_promises_too_much_is_refused_at_once(run: Run) -> None:
     async def main() -> None:
         data = b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\nx"
         async with serving(replying(data)) as server, Speaking(server) as client:
@@ -126,7 +129,7 @@ def test_a_body_that_promises_too_much_is_refused_at_once(run):
     run(main())
 
 
-def test_html_is_no_answer(run):
+def test_html_is_no_answer(run: Run) -> None:
     async def main() -> None:
         data = answer(b"<html>Please log in</html>", "200 OK", "Content-Type: text/html")
         async with serving(replying(data)) as server, Speaking(server) as client:
@@ -147,7 +150,7 @@ async def _timed(call: Coroutine[Any, Any, Any], at_most_s: float) -> None:
     assert time.monotonic() - begun < at_most_s
 
 
-def test_a_hung_server_and_a_dripping_one_end_at_the_deadline(run):
+def test_a_hung_server_and_a_dripping_one_end_at_the_deadline(run: Run) -> None:
     async def hang(_asked: Asked, _writer: asyncio.StreamWriter) -> None:
         await asyncio.sleep(60)
 
@@ -169,7 +172,7 @@ def test_a_hung_server_and_a_dripping_one_end_at_the_deadline(run):
     run(main())
 
 
-def test_a_silent_watch_ends_by_its_silence(run):
+def test_a_silent_watch_ends_by_its_silence(run: Run) -> None:
     event = json.dumps({"type": "ADDED", "object": {"metadata": {"name": "a"}}}).encode() + b"\n"
 
     async def silent(_asked: Asked, writer: asyncio.StreamWriter) -> None:
@@ -188,7 +191,7 @@ def test_a_silent_watch_ends_by_its_silence(run):
     run(main())
 
 
-def test_a_watch_cut_in_the_middle_of_a_line_is_unreachable(run):
+def test_a_watch_cut_in_the_middle_of_a_line_is_unreachable(run: Run) -> None:
     async def cut(_asked: Asked, writer: asyncio.StreamWriter) -> None:
         writer.write(b'HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n20\r\n{"type":"ADD')
         await writer.drain()
@@ -215,7 +218,7 @@ def test_a_watch_cut_in_the_middle_of_a_line_is_unreachable(run):
     ],
     ids=["long header", "many headers", "ssh", "no status", "bad length"],
 )
-def test_what_is_no_http_is_a_typed_error(run, head):
+def test_what_is_no_http_is_a_typed_error(run: Run, head: bytes) -> None:
     async def main() -> None:
         async with serving(replying(head)) as server, Speaking(server, timeout_s=2.0) as client:
             with pytest.raises((errors.Malformed, errors.Unreachable)):
@@ -224,7 +227,7 @@ def test_what_is_no_http_is_a_typed_error(run, head):
     run(main())
 
 
-def test_nothing_is_sent_twice_when_a_kept_connection_turns_out_to_be_dead(run):
+def test_nothing_is_sent_twice_when_a_kept_connection_turns_out_to_be_dead(run: Run) -> None:
     async def once(_asked: Asked, writer: asyncio.StreamWriter) -> None:
         if len(server_box[0].requests) == 1:
             writer.write(answer(OBJECT))
@@ -244,7 +247,7 @@ def test_nothing_is_sent_twice_when_a_kept_connection_turns_out_to_be_dead(run):
     run(main())
 
 
-def test_a_refused_connection_is_unreachable(run):
+def test_a_refused_connection_is_unreachable(run: Run) -> None:
     async def main() -> None:
         async with serving(replying(b"")) as server:
             pass
@@ -255,7 +258,7 @@ def test_a_refused_connection_is_unreachable(run):
     run(main())
 
 
-def test_hung_unary_calls_do_not_keep_watches_out_nor_the_other_way_round(run):
+def test_hung_unary_calls_do_not_keep_watches_out_nor_the_other_way_round(run: Run) -> None:
     async def handler(asked: Asked, writer: asyncio.StreamWriter) -> None:
         if "watch=true" in asked.path:
             writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
@@ -281,7 +284,7 @@ def test_hung_unary_calls_do_not_keep_watches_out_nor_the_other_way_round(run):
 
 
 @pytest.mark.parametrize("lanes", [1, 8])
-def test_who_waits_when_a_transport_is_closed_is_told_and_not_cancelled(run, lanes: int):
+def test_who_waits_when_a_transport_is_closed_is_told_and_not_cancelled(run: Run, lanes: int) -> None:
     """Waiting for a connection that others have, or for the answer: whoever takes it for its own cancellation ends."""
 
     async def handler(_asked: Asked, _writer: asyncio.StreamWriter) -> None:
@@ -299,7 +302,7 @@ def test_who_waits_when_a_transport_is_closed_is_told_and_not_cancelled(run, lan
     run(main())
 
 
-def test_names_are_not_looked_up_by_the_threads_of_the_loop(monkeypatch):
+def test_names_are_not_looked_up_by_the_threads_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those are few, and names that nobody answers for, of a lost zone, would keep all others waiting."""
 
     def hangs(*_: object) -> list[object]:
@@ -317,7 +320,7 @@ def test_names_are_not_looked_up_by_the_threads_of_the_loop(monkeypatch):
     asyncio.run(main())
 
 
-def test_a_member_on_this_machine_is_not_connected_to_whatever_its_name(run):
+def test_a_member_on_this_machine_is_not_connected_to_whatever_its_name(run: Run) -> None:
     async def main() -> None:
         async with serving(replying(answer(OBJECT))) as server:
             for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]", "0x7f.1", "2130706433"):
@@ -341,7 +344,7 @@ def _server_tls(files: certs.Files, *, mutual: bool = False) -> ssl.SSLContext:
     return context
 
 
-def test_tls_trusts_the_given_authority_only(run, tmp_path: Path):
+def test_tls_trusts_the_given_authority_only(run: Run, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     files, other = certs.write(tmp_path), certs.write(tmp_path / "other")
 
@@ -363,13 +366,13 @@ def test_tls_trusts_the_given_authority_only(run, tmp_path: Path):
     run(main())
 
 
-def test_a_client_certificate_is_shown(run, tmp_path: Path):
+def test_a_client_certificate_is_shown(run: Run, tmp_path: Path) -> None:
     files = certs.write(tmp_path)
     ca_pem = files.ca.read_bytes()
 
     async def main() -> None:
         async with serving(replying(answer(OBJECT)), _server_tls(files, mutual=True)) as server:
-            pair = {"cert_pem": files.certificate.read_bytes(), "key_pem": files.key.read_bytes()}
+            pair: dict[str, Any] = {"cert_pem": files.certificate.read_bytes(), "key_pem": files.key.read_bytes()}
             async with Speaking(server, tls=tls.client_context(ca_pem=ca_pem, **pair)) as client:
                 assert await client.get(REF)
             async with Speaking(server, tls=tls.client_context(ca_pem=ca_pem)) as client:
@@ -379,7 +382,7 @@ def test_a_client_certificate_is_shown(run, tmp_path: Path):
     run(main())
 
 
-def test_a_closed_transport_says_so(run):
+def test_a_closed_transport_says_so(run: Run) -> None:
     async def main() -> None:
         transport = HttpTransport(Endpoint("http://127.0.0.1:1"))
         await transport.close()

@@ -15,11 +15,11 @@ from tests.unit.kube import embeddedstory
 pytestmark = pytest.mark.e2e
 
 
-async def test_the_same_stories_over_http():
+async def test_the_same_stories_over_http() -> None:
     await tell_both()
 
 
-def test_the_same_stories_over_http_on_uvloop():
+def test_the_same_stories_over_http_on_uvloop() -> None:
     uvloop.run(tell_both())
 
 

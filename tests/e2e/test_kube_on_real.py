@@ -11,7 +11,7 @@ from tests.unit.kube import embeddedstory
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("real servers with nodes")]
 
 
-async def test_the_same_stories_on_a_real_api_server(control_plane: ControlPlane):
+async def test_the_same_stories_on_a_real_api_server(control_plane: ControlPlane) -> None:
     cluster = control_plane.cluster("kube-floor")
     client = Client(await connect.from_kubeconfig(str(cluster.kubeconfig())), "real")
     try:

@@ -12,6 +12,7 @@ import re
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -144,7 +145,7 @@ TOKEN = {
 }
 ROBOT = "--as=system:serviceaccount:alike-service-accounts:robot"
 
-MANIFESTS = {
+MANIFESTS: dict[str, list[Any]] = {
     "events": [TOLD, OLD_TOLD],
     "token": [TOKEN],
     "web": [deployment(replicas=2)],

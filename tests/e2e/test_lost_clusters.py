@@ -76,7 +76,7 @@ async def test_a_deletion_waits_for_a_silent_cluster_until_it_is_forgotten(shell
     await LINKS.sever("hub", lost, Cut.REFUSED)
 
     async def told() -> bool:
-        return (await ready(shell, lost))["status"] != "True"
+        return bool((await ready(shell, lost))["status"] != "True")
 
     await until(told, f"{lost} is called well")
     await host.delete(ref, uid=(await host.get(ref))["metadata"]["uid"])
@@ -112,7 +112,7 @@ async def test_a_member_of_another_host_is_left_alone_until_it_is_taken_over(she
     await shell.federation.client(name).patch(capacity, {"metadata": {"annotations": mark}})
 
     async def told() -> bool:
-        return (await ready(shell, name))["reason"] == claims.REASON
+        return bool((await ready(shell, name))["reason"] == claims.REASON)
 
     await until(told, "another host's claim is not seen")
     condition = await ready(shell, name)
@@ -131,6 +131,6 @@ async def test_a_member_of_another_host_is_left_alone_until_it_is_taken_over(she
     assert out == f"membercluster.federation.pinterest.com/{name} is taken over from the host {OTHER_HOST}\n"
 
     async def ours() -> bool:
-        return (await ready(shell, name))["status"] == "True"
+        return bool((await ready(shell, name))["status"] == "True")
 
     await until(ours, "the member is not taken over")

@@ -20,7 +20,7 @@ async def ask(port: int, request: bytes) -> bytes:
     return answer
 
 
-async def test_the_three_pages_and_their_verdicts():
+async def test_the_three_pages_and_their_verdicts() -> None:
     problems: dict[str, str] = {"host": "", "members": ""}
     server = StatusServer(metrics=Metrics(), ready=lambda: problems)
     port = await server.start("127.0.0.1", 0)
@@ -47,7 +47,9 @@ async def test_the_three_pages_and_their_verdicts():
     ],
     ids=["method", "path", "no request", "long head", "slow head"],
 )
-async def test_rude_requests_get_a_short_answer(request_bytes, status, monkeypatch):
+async def test_rude_requests_get_a_short_answer(
+    request_bytes: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(serving, "HEAD_S", 0.3)
     server = StatusServer(metrics=Metrics(), ready=dict)
     port = await server.start("127.0.0.1", 0)

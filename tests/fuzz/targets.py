@@ -133,8 +133,12 @@ def _converted(data: bytes) -> object:
 
 def _body(media: str) -> Callable[[bytes], object]:
     caller = Caller("fuzz", ())
-    request = lambda data: ApiRequest("POST", "/", {}, {"content-type": media}, data, caller)  # noqa: E731
-    return lambda data: bodies.read_object(request(data), info("", "configmaps"))
+
+    def run(data: bytes) -> object:
+        request = ApiRequest("POST", "/", {}, {"content-type": media}, data, caller)
+        return bodies.read_object(request, info("", "configmaps"))
+
+    return run
 
 
 def _dumped(objs: Iterable[Any]) -> tuple[bytes, ...]:

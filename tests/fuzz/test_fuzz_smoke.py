@@ -3,7 +3,7 @@
 import pytest
 
 from tests.fuzz import fuzz
-from tests.fuzz.targets import TARGETS
+from tests.fuzz.targets import TARGETS, Target
 
 SECONDS = 0.25
 
@@ -17,6 +17,6 @@ def test_hostile_bytes_raise_nothing_but_our_errors(name: str) -> None:
 
 def test_a_bug_in_a_parser_is_found() -> None:
     """The control: a parser that trusts its input does not last."""
-    trusting = fuzz.Target("trusting", lambda data: data[0] // (data[0] - 50), (), (b"11", b"34"))
+    trusting = Target("trusting", lambda data: data[0] // (data[0] - 50), (), (b"11", b"34"))
     with pytest.raises(fuzz.Finding, match=r"ZeroDivisionError|IndexError"):
         fuzz.mutate(trusting, 5.0, seed=7)

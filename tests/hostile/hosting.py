@@ -18,6 +18,7 @@ from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.kube.queue import WorkQueue
 from federator.kube.transport import Request, Response, Transport
 from tests.unit.hub.world import EPOCH_S, World, service, small_fleet
 
@@ -72,7 +73,7 @@ class Scene:
 
     async def post(self, obj: dict[str, Any] | bytes, kind: str = "", media: str = "application/json") -> Any:
         """Sends an object to the host's API as a user would: (status, body)."""
-        row = kinds.KINDS[kind or obj["kind"]]  # type: ignore[index]
+        row = kinds.KINDS[kind if isinstance(obj, bytes) else kind or obj["kind"]]
         where = "/namespaces/feed" if row.namespaced else ""
         path = f"/apis/{row.group}/{row.version}{where}/{row.plural}"
         body = obj if isinstance(obj, bytes) else json.dumps(obj).encode()
@@ -87,7 +88,7 @@ class Scene:
         """The hub runs, no turn of its controllers broke, and the host took all that it wrote."""
         self.world.federation.check()
         hub = self.hub
-        queues = {
+        queues: dict[str, WorkQueue[Any]] = {
             "placing": hub.placing.queue,
             "gathering": hub.gathering.queue,
             "reports": hub.reporting.reports,

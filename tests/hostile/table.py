@@ -9,7 +9,7 @@ import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 CPU_S = 1.0
 """Processor seconds one input may cost: generous, since the machine may be busy; a bomb costs minutes."""
@@ -33,6 +33,9 @@ class Case:
 
     def input(self) -> Any:
         return self.given() if callable(self.given) else self.given
+
+
+AnyCase = TypeVar("AnyCase", bound=Case)
 
 
 def size_of(given: Any) -> int:
@@ -64,7 +67,7 @@ def bounded(cpu_s: float = CPU_S, memory: int = MEMORY, *, measured: bool = True
     assert peak < memory, f"took {peak} bytes at its peak, {memory} are allowed"
 
 
-def by_name(cases: "tuple[Case, ...]") -> dict[str, Case]:
+def by_name(cases: tuple[AnyCase, ...]) -> dict[str, AnyCase]:
     found = {case.name: case for case in cases}
     assert len(found) == len(cases), "two cases have one name"
     return found

@@ -11,14 +11,17 @@ from tests.hostile import (
     test_hostile_secrets,
     test_hostile_wire,
 )
+from tests.hostile.cases_members import Lie
+from tests.hostile.table import Case
+from tests.hostile.test_hostile_wire import Wire
 
 
 def _rows() -> list[tuple[str, str]]:
     texts = (*cases_texts.TEXTS, *cases_texts.JSON, *cases_texts.BYTES)
     objects = (*cases_objects.OBJECTS, *cases_objects.FIGURES, *cases_sense.SENSE)
     secrets = [(f"secret: {name}", "kubeconfig") for name in test_hostile_secrets.SECRETS]
-    rest = (*cases_members.LIES, *test_hostile_wire.WIRES)
-    return [*((case.name, case.row) for case in (*texts, *objects, *rest)), *secrets]
+    cases: tuple[Case | Lie | Wire, ...] = (*texts, *objects, *cases_members.LIES, *test_hostile_wire.WIRES)
+    return [*((case.name, case.row) for case in cases), *secrets]
 
 
 def test_every_input_has_a_name_of_its_own() -> None:

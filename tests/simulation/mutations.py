@@ -22,9 +22,10 @@ from federator.hub.dispatching import Dispatching
 from federator.hub.emptiness import Emptiness
 from federator.hub.gathering import Gathering
 from federator.hub.link import Link, Sign
-from federator.hub.placing import Due, Placing
+from federator.hub.placing import Placing
 from federator.hub.process import HubProcess
 from federator.hub.records import Record
+from federator.hub.waves import Due
 from federator.kube import errors
 from federator.kube.applier import Applier, Outcome
 from federator.kube.elector import Elector

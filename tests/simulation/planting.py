@@ -107,7 +107,7 @@ def _without_memory_of_what_is_held(hub: HubProcess) -> None:
 
 
 def _with_a_bug_in_a_turn(hub: HubProcess) -> None:
-    async def broken(*_: object) -> None:
+    async def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("planted")
 
     hub.dispatching.turn = broken  # type: ignore[method-assign]

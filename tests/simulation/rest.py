@@ -312,7 +312,7 @@ def agree(what: str, one: object, other: object) -> bool:
 
 def _natives(world: World) -> dict[str, Any]:
     """What members run, over all of them, without the number of copies: (kind, namespace, name) -> contents."""
-    found: dict[str, set[str]] = {}
+    found: dict[str, set[bytes]] = {}
     for member in world.federation.members.values():
         for kind, (api_version, plural) in NATIVES.items():
             if kind == "Job":  # their names and bounds are the ranges, which depend on the order of events: see `_jobs`

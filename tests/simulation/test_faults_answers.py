@@ -16,7 +16,7 @@ from federator.embedded.revisions import DELETED, Event
 from federator.kube.transport import Response, Transport
 from tests.simulation import script, solo
 from tests.simulation.drawing import generator
-from tests.simulation.invariants import all_of
+from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import JOBSET, SERVICE
 from tests.simulation.world import FUTILE_PAUSE_S, World
 
@@ -273,5 +273,5 @@ def _ready_copies(world: World, name: str, cluster: str) -> int:
     return sum((obj.get("status") or {}).get("readyReplicas", 0) for obj in found)
 
 
-def _condition(obj: solo.Obj, name: str) -> dict[str, str]:
+def _condition(obj: Obj, name: str) -> dict[str, str]:
     return next(one for one in obj["status"]["conditions"] if one["type"] == name)

@@ -9,7 +9,7 @@ from federator.embedded.faults import clusters
 from federator.embedded.faults.requests import CannedResponse
 from federator.kube.transport import Request, Response, Transport
 from tests.simulation import running, solo
-from tests.simulation.invariants import all_of
+from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import SERVICE
 from tests.simulation.world import World
 
@@ -136,5 +136,5 @@ def test_a_hub_that_does_not_mind_who_answers_is_caught() -> None:
     assert any(text.startswith("17 identity") for text in caught.value.breaches), caught.value.breaches[:5]
 
 
-def _guest(obj: solo.Obj) -> bool:
+def _guest(obj: Obj) -> bool:
     return str(obj["metadata"]["name"]) == "guest"

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from federator.embedded.faults import guests
 from tests.simulation import solo
-from tests.simulation.invariants import all_of
+from tests.simulation.invariants import Obj, all_of
 from tests.simulation.world import World
 
 
@@ -14,7 +14,7 @@ def _held(world: World) -> dict[str, int]:
     return dict(solo.shares(world).get("guest", {}))
 
 
-def _decisions(world: World) -> list[solo.Obj]:
+def _decisions(world: World) -> list[Obj]:
     found = all_of(world.federation.host, "PlacementDecision")
     return [obj for obj in found if obj["metadata"]["namespace"].startswith("guest-")]
 

@@ -5,7 +5,7 @@ import asyncio
 from federator.embedded.faults import objects
 from federator.model.steps import ObjectRef
 from tests.simulation import solo
-from tests.simulation.invariants import all_of
+from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import SERVICE
 from tests.simulation.world import World
 
@@ -102,6 +102,6 @@ def _web() -> ObjectRef:
     return ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "web", SERVICE)
 
 
-def _rival(obj: solo.Obj) -> str:
+def _rival(obj: Obj) -> str:
     found = (obj["metadata"].get("annotations") or {}).get(objects.RIVAL, "")
     return str(found)

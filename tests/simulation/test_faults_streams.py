@@ -11,7 +11,8 @@ from federator.embedded.faults.lives import Life
 from federator.embedded.faults.rows import Sending
 from federator.embedded.revisions import DELETED, Event
 from tests.simulation import solo
-from tests.simulation.world import Sent, World
+from tests.simulation.story import Sent
+from tests.simulation.world import World
 
 SCALED = 6
 

@@ -80,7 +80,7 @@ def _slice(rng: random.Random) -> Object:
 
 
 def _budget(rng: random.Random) -> Object:
-    limit = rng.choice([{"minAvailable": 1}, {"maxUnavailable": "50%"}, {"minAvailable": "10%"}])
+    limit: Object = rng.choice([{"minAvailable": 1}, {"maxUnavailable": "50%"}, {"minAvailable": "10%"}])
     return {"spec": limit | {"selector": {"matchLabels": {"app": "a"}}}}
 
 

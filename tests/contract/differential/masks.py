@@ -65,7 +65,7 @@ class Masker:
         if value.get("kind") == "Status" and "causes" in (value.get("details") or {}):
             value = _sorted_causes(value)
         is_list = any(key in value for key in _LISTS)
-        found = {}
+        found: Object = {}
         for key in sorted(value):
             child = value[key]
             if key == "metadata" and is_list and isinstance(child, dict):

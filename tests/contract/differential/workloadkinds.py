@@ -1,6 +1,7 @@
 """Workloads for the random sequences: pods and what makes them."""
 
 import random
+from typing import Any
 
 from tests.contract.differential.kinds import DROP, Kind, Object, some
 
@@ -97,7 +98,7 @@ _TEMPLATE_TWEAKS = {f"spec.template.spec.{path}": values for path, values in POD
 _SELECTOR = {"spec.selector": [{"matchLabels": {"app": "b"}}, {}, DROP, {"matchLabels": {"app": "a", "x": "y"}}]}
 _REPLICAS = {"spec.replicas": [0, 1, 5, -1, "3", None, DROP]}
 _CONDITION: Object = {"type": "Available", "status": "True", "reason": "R", "message": "m"}
-_REPLICA_STATUS = {
+_REPLICA_STATUS: dict[str, list[Any]] = {
     "status.replicas": [0, 3, -1],
     "status.readyReplicas": [0, 2, 4],
     "status.observedGeneration": [1, 2, -1],

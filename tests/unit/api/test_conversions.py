@@ -108,7 +108,8 @@ def test_a_cluster_is_seen_with_what_operators_and_the_hub_wrote() -> None:
     )
     assert (view.name, view.labels, view.taints) == ("east", {"zone": "a"}, (Taint("gpu", "only"),))
     assert (view.cordoned, view.usable_permille, view.ready, view.stale) == (True, 925, True, False)
-    assert (view.apis, view.tiers, view.projects) == ({"Deployment.apps"}, {Tier.RESERVED}, {"ads"})
+    sets = (frozenset({"Deployment.apps"}), frozenset({Tier.RESERVED}), frozenset({"ads"}))
+    assert (view.apis, view.tiers, view.projects) == sets
     assert view.capacity is None
 
 
@@ -231,7 +232,7 @@ def test_a_quota_is_read_by_tier() -> None:
         Tier.ON_DEMAND: TierQuota(),
     }
     assert (account.max_priority, account.max_concurrent, account.parent) == (0, 500, "company")
-    assert (account.projects, account.namespaces) == ({"ads"}, {"ads", "ads-batch"})
+    assert (account.projects, account.namespaces) == (frozenset({"ads"}), frozenset({"ads", "ads-batch"}))
     assert federatedquota.to_account({"spec": {}}).max_priority is None
 
 

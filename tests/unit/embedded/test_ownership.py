@@ -147,7 +147,7 @@ def test_apply_of_what_does_not_fit_the_schema_is_an_error(extra: dict[str, Any]
     assert str(refused.value) == f"failed to create typed patch object (/x; /v1, Kind=ConfigMap): {why}"
 
 
-TRIES = [
+TRIES: list[tuple[Any, ...]] = [
     ({"f:a": {}}, {"f:b": {}}, {"f:a": {}, "f:b": {}}, {"f:a": {}}, None),
     ({"f:a": {}}, {"f:a": {"f:x": {}}}, {"f:a": {".": {}, "f:x": {}}}, {"f:a": {}}, None),
     ({"f:a": {".": {}, "f:x": {}}}, {"f:a": {}}, {"f:a": {".": {}, "f:x": {}}}, {"f:a": {"f:x": {}}}, {"f:a": {}}),
@@ -163,7 +163,9 @@ def test_set_arithmetic(left: Any, right: Any, union: Any, difference: Any, inte
 
 
 def test_paths_are_printed_level_by_level() -> None:
-    trie = {"f:spec": {"f:z": {}, 'k:{"name":"a"}': {".": {}, "f:image": {}}, "f:a": {"f:b": {}}, 'v:"x"': {}}}
+    trie: dict[str, Any] = {
+        "f:spec": {"f:z": {}, 'k:{"name":"a"}': {".": {}, "f:image": {}}, "f:a": {"f:b": {}}, 'v:"x"': {}}
+    }
     assert list(fieldsets.paths(trie)) == [
         ".spec.z",
         '.spec[name="a"]',

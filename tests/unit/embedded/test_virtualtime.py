@@ -22,7 +22,8 @@ def test_an_hour_of_sleeping_takes_no_time() -> None:
 
 def test_timers_of_one_instant_run_in_the_order_they_were_set() -> None:
     async def main() -> list[int]:
-        loop, seen = asyncio.get_running_loop(), []
+        loop = asyncio.get_running_loop()
+        seen: list[int] = []
         for number in range(50):
             loop.call_at(1.0, seen.append, number)
         await asyncio.sleep(2)

@@ -71,7 +71,11 @@ async def test_entering_a_selection_is_an_addition_and_leaving_it_a_deletion() -
 async def test_initial_events_end_with_a_marked_bookmark() -> None:
     made = cluster()
     made.store.create(CONFIGMAPS, configmap("a"))
-    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan", "allowWatchBookmarks": "true"}
+    query: dict[str, Any] = {
+        "sendInitialEvents": "true",
+        "resourceVersionMatch": "NotOlderThan",
+        "allowWatchBookmarks": "true",
+    }
     events = await everything(await opened(made.transport(), timeoutSeconds=1, **query))
     assert told(events)[:2] == [("ADDED", "a"), ("BOOKMARK", "")]
     assert events[1]["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}

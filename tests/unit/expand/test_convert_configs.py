@@ -9,7 +9,10 @@ from tests.unit.expand.conversions import container, converted, deployment, left
 
 def test_a_config_map_of_one_workload_becomes_its_configuration_and_references_follow() -> None:
     env = [{"name": "A", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "a"}}}]
-    users = {"pod": using("settings"), "container": {"env": env, "envFrom": [{"configMapRef": {"name": "settings"}}]}}
+    users: dict[str, Any] = {
+        "pod": using("settings"),
+        "container": {"env": env, "envFrom": [{"configMapRef": {"name": "settings"}}]},
+    }
     done = converted(deployment(**users), native("ConfigMap", "settings", data={"a": "1"}))
 
     obj = only(done)

@@ -205,7 +205,7 @@ def test_a_service_that_cannot_be_expressed_stays_as_it_is(spec: dict[str, Any],
 
 
 def test_defaults_that_servers_fill_in_are_no_reason() -> None:
-    filled = {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "ipFamilies": ["IPv4"]}
+    filled: dict[str, Any] = {"clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "ipFamilies": ["IPv4"]}
     filled |= {"ipFamilyPolicy": "SingleStack", "sessionAffinity": "None", "internalTrafficPolicy": "Cluster"}
     done = converted(deployment(), service(metadata={"uid": "u"}, **filled))
 

@@ -160,7 +160,7 @@ async def restore(world: World, decisions: list[dict[str, Any]], workloads: dict
 
 def test_a_restored_host_keeps_what_runs_where_it_runs_and_can_change_it_again() -> None:
     async def scenario(world: World) -> None:
-        place = {"placement": {"clusters": {"exclude": ["a"]}}}
+        place: dict[str, Any] = {"placement": {"clusters": {"exclude": ["a"]}}}
         await world.create(PSVC, "feed", "web", service(6, **place))
         await world.settle()
         saved = await backup(world)

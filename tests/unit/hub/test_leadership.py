@@ -150,7 +150,7 @@ def play(scenario: Callable[[Pair], Awaitable[None]], *, seed: int = 1) -> None:
     virtualtime.run(main())
 
 
-def test_a_first_start_leads_without_waiting_and_only_one_hub_writes():
+def test_a_first_start_leads_without_waiting_and_only_one_hub_writes() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
         await pair.settle()
@@ -161,7 +161,7 @@ def test_a_first_start_leads_without_waiting_and_only_one_hub_writes():
     play(scenario)
 
 
-def test_what_was_buried_is_on_the_lease_before_its_decision_goes():
+def test_what_was_buried_is_on_the_lease_before_its_decision_goes() -> None:
     """A leader may die in the next moment, and a slice may still be on its way: its successor must know (seed 623)."""
 
     async def scenario(pair: Pair) -> None:
@@ -177,7 +177,7 @@ def test_what_was_buried_is_on_the_lease_before_its_decision_goes():
     play(scenario)
 
 
-def test_a_standby_holds_warm_caches_and_no_reins():
+def test_a_standby_holds_warm_caches_and_no_reins() -> None:
     async def scenario(pair: Pair) -> None:
         for number in range(4):
             await pair.create(f"web-{number}")
@@ -207,7 +207,7 @@ def test_a_standby_holds_warm_caches_and_no_reins():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_leader_that_dies_under_load_is_replaced_and_nothing_is_done_twice(seed):
+def test_a_leader_that_dies_under_load_is_replaced_and_nothing_is_done_twice(seed: int) -> None:
     async def scenario(pair: Pair) -> None:
         chance = random.Random(seed)
         for number in range(6):
@@ -240,7 +240,7 @@ def test_a_leader_that_dies_under_load_is_replaced_and_nothing_is_done_twice(see
     play(scenario, seed=seed)
 
 
-def test_a_stop_hands_over_within_a_retry_period_and_writes_nothing_that_was_settled():
+def test_a_stop_hands_over_within_a_retry_period_and_writes_nothing_that_was_settled() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
         await pair.settle()
@@ -258,7 +258,7 @@ def test_a_stop_hands_over_within_a_retry_period_and_writes_nothing_that_was_set
     play(scenario)
 
 
-def test_a_frozen_leader_resumes_to_refusals_and_its_late_writes_change_nothing():
+def test_a_frozen_leader_resumes_to_refusals_and_its_late_writes_change_nothing() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
         await pair.settle()
@@ -291,7 +291,7 @@ def test_a_frozen_leader_resumes_to_refusals_and_its_late_writes_change_nothing(
     play(scenario)
 
 
-def test_a_lease_that_is_deleted_costs_a_hand_over_and_terms_go_on_rising():
+def test_a_lease_that_is_deleted_costs_a_hand_over_and_terms_go_on_rising() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
         await pair.settle()
@@ -313,7 +313,7 @@ def test_a_lease_that_is_deleted_costs_a_hand_over_and_terms_go_on_rising():
     play(scenario)
 
 
-def test_leases_that_cannot_be_reached_end_the_process_and_the_next_life_leads():
+def test_leases_that_cannot_be_reached_end_the_process_and_the_next_life_leads() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
         await pair.settle()
@@ -331,7 +331,7 @@ def test_leases_that_cannot_be_reached_end_the_process_and_the_next_life_leads()
     play(scenario)
 
 
-def test_a_hub_that_lost_the_lease_ends_with_that_error():
+def test_a_hub_that_lost_the_lease_ends_with_that_error() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
         await pair.settle()
@@ -353,7 +353,9 @@ def test_a_hub_that_lost_the_lease_ends_with_that_error():
 @pytest.mark.parametrize(
     ("seen", "transitions", "term"), [((), 0, 1), ((), 7, 7), ((5,), 1, 6), ((5, 9, 2), 3, 10), ((5,), 40, 40)]
 )
-def test_a_term_is_above_every_term_in_decisions_and_never_below_the_lease(seen, transitions, term):
+def test_a_term_is_above_every_term_in_decisions_and_never_below_the_lease(
+    seen: tuple[int, ...], transitions: int, term: int
+) -> None:
     state = HubState(HubOptions())
     for one in seen:
         state.term = max(state.term, one + 1)
@@ -362,7 +364,7 @@ def test_a_term_is_above_every_term_in_decisions_and_never_below_the_lease(seen,
     assert seqs.term(state.next_seq()) == term
 
 
-def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_but_none_that_is_newer_than_the_list():
+def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_but_none_that_is_newer_than_the_list() -> None:
     """Its watch may have been silent while the leader before it deleted them: no member may hear of them again."""
 
     async def scenario(pair: Pair) -> None:

@@ -126,7 +126,8 @@ def test_a_member_that_never_says_again_who_it_is_is_given_up_in_the_end() -> No
         await world.settle()
         world.canned["hub", "b", "/namespaces/kube-system"] = BUSY
         await asyncio.sleep(240)
-        assert world.federation.hub.state.members["b"].link.link is Link.LOST
+        lost = world.federation.hub.state.members["b"].link.link
+        assert lost is Link.LOST
         world.canned.clear()
         await asyncio.sleep(15)
         assert world.federation.hub.state.members["b"].link.link is Link.LIVE

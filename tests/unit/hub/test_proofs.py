@@ -19,7 +19,7 @@ from tests.unit.hub.world import World, jobset, play, service
 PSVC = "PinterestService"
 ALONE = {"app": "page"}
 TEMPLATE = {"metadata": {"labels": ALONE}, **service(1)["template"]}
-DEPLOYMENT = {"replicas": 7, "selector": {"matchLabels": ALONE}, "template": TEMPLATE}
+DEPLOYMENT: dict[str, Any] = {"replicas": 7, "selector": {"matchLabels": ALONE}, "template": TEMPLATE}
 FLEET, PROFILE = "federator", ("default", "abc")
 
 

@@ -25,7 +25,7 @@ def test_a_slice_with_the_template_as_wanted_is_left_alone() -> None:
     assert slices.difference(_slice(WANT, slice={"seq": 1}), _slice(WANT, slice={"seq": 1})) == {}
 
 
-OURS = {"f:spec": {"f:template": {"f:metadata": {"f:annotations": {"f:a": {}, "f:b": {}}}}}}
+OURS: dict[str, Any] = {"f:spec": {"f:template": {"f:metadata": {"f:annotations": {"f:a": {}, "f:b": {}}}}}}
 MINE = {"manager": "federator", "operation": "Update", "fieldsV1": OURS}
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable
 from typing import Any, cast
 
 from federator.hub.link import Link
@@ -41,7 +42,7 @@ async def test_a_first_survey_leaves_room_for_what_comes_meanwhile() -> None:
     survey = asyncio.create_task(Surveying(state, (turns,), nowhere, rng=random.Random(2)).run())
     await asyncio.sleep(1)
     assert len(turns) == AT_ONCE
-    seen = []
+    seen: list[WorkloadKey] = []
     while len(seen) < 5 * AT_ONCE:
         async with asyncio.timeout(5):
             seen.append(await turns.get())
@@ -83,6 +84,7 @@ def test_all_that_a_member_holds_is_told_anew_when_it_falls_silent_and_when_it_i
     async def scenario(world: World) -> None:
         touched = await folded(world)
         await asyncio.sleep(60)
+        change: Callable[[], None]
         for change in (lambda: world.cut.add(("hub", "b")), world.cut.clear):
             touched.clear()
             change()

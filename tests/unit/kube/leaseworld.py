@@ -178,7 +178,8 @@ class LeaseWorld:
         return made
 
     async def lease(self) -> Mapping[str, Any]:
-        return (await self.client.get(LEASE))["spec"]
+        spec: Mapping[str, Any] = (await self.client.get(LEASE))["spec"]
+        return spec
 
     async def edit(self, **spec: Any) -> None:
         await self.client.patch(LEASE, {"spec": spec})

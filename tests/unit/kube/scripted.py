@@ -75,8 +75,9 @@ class Script:
                 line = await line
         if isinstance(line, Exception):
             raise line
-        self.answers.append(line)
-        return line
+        answer: Answer = line
+        self.answers.append(answer)
+        return answer
 
     async def close(self) -> None:
         pass

@@ -11,7 +11,7 @@ from federator.kube.applier import Applier, was_sent
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.lanes import Lane
-from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Tell
+from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Step, Tell
 from tests.unit.kube.scripted import Script, on_virtual_time, reply, status
 
 REF = ObjectRef("apps/v1", "deployments", "ns", "web", "Deployment")
@@ -51,7 +51,9 @@ def applier(script: Script) -> Applier:
     ],
     ids=["create", "status patch", "conditional patch", "apply", "delete"],
 )
-def test_each_step_is_one_request(step, method, path, query, body):
+def test_each_step_is_one_request(
+    step: Step, method: str, path: str, query: dict[str, str], body: dict[str, Any]
+) -> None:
     async def main() -> None:
         script = Script(reply(OK))
         outcome = await applier(script).apply(step)
@@ -65,7 +67,7 @@ def test_each_step_is_one_request(step, method, path, query, body):
 
 
 @on_virtual_time
-async def test_deleting_what_is_gone_is_success_and_another_uid_is_not():
+async def test_deleting_what_is_gone_is_success_and_another_uid_is_not() -> None:
     gone = status(404, "NotFound", details={"name": "web"})
     one = applier(Script(gone, status(404, "NotFound"), status(409, "Conflict")))
     assert (await one.apply(Delete(REF, "u"))).ok
@@ -75,7 +77,7 @@ async def test_deleting_what_is_gone_is_success_and_another_uid_is_not():
 
 
 @on_virtual_time
-async def test_a_write_without_an_answer_is_unknown_and_a_refused_one_is_not():
+async def test_a_write_without_an_answer_is_unknown_and_a_refused_one_is_not() -> None:
     one = applier(Script(errors.Unreachable("reset"), status(422, "Invalid"), reply(OK)))
     outcomes = [await one.apply(Create(REF, {})) for _ in range(3)]
     assert [outcome.unknown for outcome in outcomes] == [True, False, False]
@@ -83,7 +85,7 @@ async def test_a_write_without_an_answer_is_unknown_and_a_refused_one_is_not():
 
 
 @on_virtual_time
-async def test_steps_in_order_stop_at_the_first_failure_but_not_at_an_event():
+async def test_steps_in_order_stop_at_the_first_failure_but_not_at_an_event() -> None:
     tell = Tell(REF, "u", "Placed", "6 of 6")
     script = Script(reply(OK), status(403, "Forbidden"), status(409, "Conflict"))
     outcomes = await applier(script).apply_in_order([Create(REF, {}), tell, Apply(REF, {}), Delete(REF, "u")])
@@ -91,7 +93,7 @@ async def test_steps_in_order_stop_at_the_first_failure_but_not_at_an_event():
 
 
 @on_virtual_time
-async def test_a_closed_lane_is_an_outcome_that_sent_nothing():
+async def test_a_closed_lane_is_an_outcome_that_sent_nothing() -> None:
     one = applier(Script(status(429, "TooManyRequests", retry_after="60")))
     assert was_sent(await one.apply(Create(REF, {})))
     outcome = await one.apply(Create(REF, {}))
@@ -101,7 +103,7 @@ async def test_a_closed_lane_is_an_outcome_that_sent_nothing():
 
 
 @on_virtual_time
-async def test_an_event_says_who_what_and_about_whom():
+async def test_an_event_says_who_what_and_about_whom() -> None:
     script = Script(reply(OK))
     await applier(script).apply(Tell(REF, "u1", "ApplyFailed", "x" * 2000 + "é", warning=True, action="Apply"))
     body = json.loads(script.requests[0].body)
@@ -120,7 +122,7 @@ async def test_an_event_says_who_what_and_about_whom():
 
 
 @on_virtual_time
-async def test_an_event_about_a_cluster_scoped_object_goes_to_default():
+async def test_an_event_about_a_cluster_scoped_object_goes_to_default() -> None:
     script = Script(reply(OK))
     cluster = ObjectRef("federation.pinterest.com/v1alpha1", "memberclusters", "", "east", "MemberCluster")
     await applier(script).apply(Tell(cluster, "u1", "NotReady", "silent for 40 s"))
@@ -129,7 +131,7 @@ async def test_an_event_about_a_cluster_scoped_object_goes_to_default():
 
 
 @on_virtual_time
-async def test_the_same_event_again_is_counted_in_the_first():
+async def test_the_same_event_again_is_counted_in_the_first() -> None:
     script = Script(after=reply(OK))
     one = applier(script)
     for _ in range(3):
@@ -141,7 +143,7 @@ async def test_the_same_event_again_is_counted_in_the_first():
 
 
 @on_virtual_time
-async def test_a_talkative_object_is_slowed_down_and_others_are_not():
+async def test_a_talkative_object_is_slowed_down_and_others_are_not() -> None:
     script = Script(after=reply(OK))
     one = applier(script)
     for number in range(50):

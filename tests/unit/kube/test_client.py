@@ -3,11 +3,13 @@
 import asyncio
 import json
 import random
+from collections.abc import Awaitable, Callable
 
 import pytest
 
 from federator.kube import errors
 from federator.kube.client import Client
+from federator.kube.transport import Request
 from federator.model.steps import ObjectRef
 from tests.unit.kube.scripted import (
     FOREVER,
@@ -49,19 +51,19 @@ def client(script: Script) -> Client:
         (418, "Teapot", errors.ServerTrouble),
     ],
 )
-def test_the_reason_of_a_status_decides_the_class_of_an_error(code, reason, expected):
-    async def main() -> None:
-        with pytest.raises(errors.ApiError) as caught:
-            await client(Script(status(code, reason))).create(REF, {})
-        assert type(caught.value) is expected
-        assert caught.value.status == code
-        assert caught.value.reason == reason
-
-    on_virtual_time(main)()
+@on_virtual_time
+async def test_the_reason_of_a_status_decides_the_class_of_an_error(
+    code: int, reason: str, expected: type[errors.ApiError]
+) -> None:
+    with pytest.raises(errors.ApiError) as caught:
+        await client(Script(status(code, reason))).create(REF, {})
+    assert type(caught.value) is expected
+    assert caught.value.status == code
+    assert caught.value.reason == reason
 
 
 @on_virtual_time
-async def test_retry_after_comes_from_the_status_or_from_the_header():
+async def test_retry_after_comes_from_the_status_or_from_the_header() -> None:
     script = Script(
         status(429, "TooManyRequests", details={"retryAfterSeconds": 30}),
         status(503, "ServiceUnavailable", retry_after="7"),
@@ -77,7 +79,7 @@ async def test_retry_after_comes_from_the_status_or_from_the_header():
 
 
 @on_virtual_time
-async def test_field_errors_of_a_status_reach_the_caller():
+async def test_field_errors_of_a_status_reach_the_caller() -> None:
     causes = [{"reason": "FieldValueInvalid", "field": "spec.replicas", "message": "must not be negative"}]
     with pytest.raises(errors.Invalid) as caught:
         await client(Script(status(422, "Invalid", details={"causes": causes}))).create(REF, {})
@@ -85,7 +87,8 @@ async def test_field_errors_of_a_status_reach_the_caller():
 
 
 @on_virtual_time
-async def test_a_write_is_never_sent_twice():
+async def test_a_write_is_never_sent_twice() -> None:
+    write: Callable[[Client], Awaitable[object]]
     for failure in (errors.Unreachable("gone"), status(500, "InternalError"), status(429, "TooManyRequests")):
         for write in (
             lambda c: c.create(REF, {}),
@@ -100,7 +103,7 @@ async def test_a_write_is_never_sent_twice():
 
 
 @on_virtual_time
-async def test_a_read_is_tried_again_after_jittered_waits():
+async def test_a_read_is_tried_again_after_jittered_waits() -> None:
     script = Script(errors.Unreachable("reset"), status(503, "ServiceUnavailable"), reply(thing("web", 3)))
     found = await client(script).get(REF)
     assert found["metadata"]["resourceVersion"] == "3"
@@ -109,7 +112,7 @@ async def test_a_read_is_tried_again_after_jittered_waits():
 
 
 @on_virtual_time
-async def test_a_read_gives_up_after_a_few_tries():
+async def test_a_read_gives_up_after_a_few_tries() -> None:
     script = Script(after=errors.Unreachable("reset"))
     with pytest.raises(errors.Unreachable):
         await client(script).get(REF)
@@ -117,7 +120,7 @@ async def test_a_read_gives_up_after_a_few_tries():
 
 
 @on_virtual_time
-async def test_retries_are_a_small_share_when_everything_fails():
+async def test_retries_are_a_small_share_when_everything_fails() -> None:
     script = Script(after=errors.Unreachable("reset"))
     shared = client(script)
     for _ in range(100):
@@ -127,7 +130,7 @@ async def test_retries_are_a_small_share_when_everything_fails():
 
 
 @on_virtual_time
-async def test_a_read_does_not_sleep_through_a_long_retry_after():
+async def test_a_read_does_not_sleep_through_a_long_retry_after() -> None:
     script = Script(status(429, "TooManyRequests", retry_after="30"))
     with pytest.raises(errors.Throttled) as caught:
         await client(script).get(REF)
@@ -136,10 +139,11 @@ async def test_a_read_does_not_sleep_through_a_long_retry_after():
 
 
 @on_virtual_time
-async def test_every_call_ends_at_its_deadline():
-    async def hangs(_request):
+async def test_every_call_ends_at_its_deadline() -> None:
+    async def hangs(_request: Request) -> None:
         await asyncio.sleep(FOREVER)
 
+    call: Callable[[Client], Awaitable[object]]
     for call in (
         lambda c: c.get(REF),
         lambda c: c.list("v1", "things"),
@@ -154,7 +158,7 @@ async def test_every_call_ends_at_its_deadline():
 
 
 @on_virtual_time
-async def test_a_body_that_never_ends_meets_the_same_deadline():
+async def test_a_body_that_never_ends_meets_the_same_deadline() -> None:
     script = Script(after=Answer(200, (b"{", FOREVER)))
     with pytest.raises(errors.Unreachable):
         await client(script).get(REF)
@@ -176,7 +180,7 @@ async def test_a_body_that_never_ends_meets_the_same_deadline():
     ],
     ids=["html", "array", "no metadata", "another object", "foreign 404", "redirect", "nesting", "no utf-8"],
 )
-def test_what_is_no_kubernetes_answer_is_malformed_and_never_absence(answer):
+def test_what_is_no_kubernetes_answer_is_malformed_and_never_absence(answer: Answer) -> None:
     async def main() -> None:
         with pytest.raises(errors.Malformed):
             await client(Script(answer)).get(REF)
@@ -185,14 +189,14 @@ def test_what_is_no_kubernetes_answer_is_malformed_and_never_absence(answer):
 
 
 @on_virtual_time
-async def test_a_path_that_is_not_served_is_not_found():
+async def test_a_path_that_is_not_served_is_not_found() -> None:
     answer = Answer(404, (b"404 page not found\n",), {"content-type": "text/plain"})
     with pytest.raises(errors.NotServed):
         await client(Script(answer)).list("no.such/v1", "things")
 
 
 @on_virtual_time
-async def test_an_object_is_absent_only_when_a_status_names_it():
+async def test_an_object_is_absent_only_when_a_status_names_it() -> None:
     named = status(404, "NotFound", details={"name": "web", "kind": "deployments"})
     with pytest.raises(errors.NotFound) as caught:
         await client(Script(named)).get(REF)
@@ -213,7 +217,7 @@ class Refreshing(Script):
 
 
 @on_virtual_time
-async def test_credentials_are_refreshed_once_on_401_even_for_a_write():
+async def test_credentials_are_refreshed_once_on_401_even_for_a_write() -> None:
     script = Refreshing(status(401, "Unauthorized"), reply(thing("web", 3)))
     await client(script).create(REF, {})
     assert script.refreshed == 1
@@ -224,7 +228,7 @@ async def test_credentials_are_refreshed_once_on_401_even_for_a_write():
 
 
 @on_virtual_time
-async def test_a_list_is_put_together_from_its_pages():
+async def test_a_list_is_put_together_from_its_pages() -> None:
     script = Script(listing(9, thing("a", 1), token="next"), listing(9, thing("b", 2)))
     found = await client(script).list("v1", "things", "ns", label_selector="app=web,tier in (a,b)")
     assert [item["metadata"]["name"] for item in found.items] == ["a", "b"]
@@ -234,7 +238,7 @@ async def test_a_list_is_put_together_from_its_pages():
 
 
 @on_virtual_time
-async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_at_once_in_the_end():
+async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_at_once_in_the_end() -> None:
     expired = [listing(9, thing("a", 1), token="next"), status(410, "Expired")]
     script = Script(*expired, *expired, listing(12, thing("b", 2)))
     found = await client(script).list("v1", "things")
@@ -243,7 +247,7 @@ async def test_a_list_begins_anew_when_its_token_expires_and_asks_for_all_at_onc
 
 
 @on_virtual_time
-async def test_a_list_whose_next_page_is_the_same_again_is_refused():
+async def test_a_list_whose_next_page_is_the_same_again_is_refused() -> None:
     script = Script(*(listing(9, thing(name, 1), token="next") for name in "abc"))
     with pytest.raises(errors.Malformed, match="the same page again"):
         await client(script).list("v1", "things")
@@ -251,7 +255,7 @@ async def test_a_list_whose_next_page_is_the_same_again_is_refused():
 
 
 @on_virtual_time
-async def test_a_list_without_end_is_refused_before_it_takes_all_memory(monkeypatch):
+async def test_a_list_without_end_is_refused_before_it_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("federator.kube.client.OBJECTS_MAX", 3)
     pages = [listing(9, thing(f"a{number}", 1), thing(f"b{number}", 1), token=f"t{number}") for number in range(9)]
     script = Script(*pages)
@@ -261,20 +265,20 @@ async def test_a_list_without_end_is_refused_before_it_takes_all_memory(monkeypa
 
 
 @on_virtual_time
-async def test_list_items_are_given_the_type_that_servers_leave_out():
+async def test_list_items_are_given_the_type_that_servers_leave_out() -> None:
     item = {"metadata": {"name": "p"}}
     found = await client(Script(listing(1, item, kind="PodList"))).list("v1", "pods")
     assert found.items[0] == {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}}
 
 
 @on_virtual_time
-async def test_an_empty_list_may_say_null():
+async def test_an_empty_list_may_say_null() -> None:
     answer = reply({"kind": "PodList", "metadata": {"resourceVersion": "4"}, "items": None})
     assert (await client(Script(answer)).list("v1", "pods")).items == ()
 
 
 @on_virtual_time
-async def test_names_are_encoded_and_cannot_climb_out_of_their_segment():
+async def test_names_are_encoded_and_cannot_climb_out_of_their_segment() -> None:
     script = Script(reply({"metadata": {"name": "a/b %2f?", "uid": "u"}}))
     await client(script).get(ObjectRef("v1", "configmaps", "ns", "a/b %2f?", "ConfigMap"))
     assert script.requests[0].path == "/api/v1/namespaces/ns/configmaps/a%2Fb%20%252f%3F"
@@ -293,14 +297,15 @@ async def test_names_are_encoded_and_cannot_climb_out_of_their_segment():
     ],
 )
 @on_virtual_time
-async def test_an_answer_that_no_server_holds_is_no_object(answer: dict[str, object]):
+async def test_an_answer_that_no_server_holds_is_no_object(answer: dict[str, object]) -> None:
+    ask: Callable[[Client], Awaitable[object]]
     for ask in (lambda one: one.get(REF), lambda one: one.create(REF, {}), lambda one: one.patch(REF, {})):
         with pytest.raises(errors.Malformed):
             await ask(client(Script(reply(answer))))
 
 
 @on_virtual_time
-async def test_writes_say_who_writes_how_and_under_which_conditions():
+async def test_writes_say_who_writes_how_and_under_which_conditions() -> None:
     script = Script(after=reply({"metadata": {"name": REF.name, "uid": "u"}}))
     one = client(script)
     await one.patch(REF, {"a": 1}, kind="apply", force=True, dry_run=True, strict=True)
@@ -318,7 +323,7 @@ async def test_writes_say_who_writes_how_and_under_which_conditions():
 
 
 @on_virtual_time
-async def test_request_ids_come_from_the_generator_and_differ():
+async def test_request_ids_come_from_the_generator_and_differ() -> None:
     ids = []
     for _ in range(2):
         script = Script(after=reply({"metadata": {"name": REF.name, "uid": "u"}}))
@@ -331,7 +336,7 @@ async def test_request_ids_come_from_the_generator_and_differ():
 
 
 @on_virtual_time
-async def test_ready_takes_nothing_but_ok_for_an_answer():
+async def test_ready_takes_nothing_but_ok_for_an_answer() -> None:
     assert await client(Script(Answer(200, (b"ok",), {"date": "today"}))).ready() == "today"
     for answer in (Answer(200, (b"<html>ok</html>",)), status(500, "InternalError")):
         script = Script(answer)
@@ -341,7 +346,7 @@ async def test_ready_takes_nothing_but_ok_for_an_answer():
 
 
 @on_virtual_time
-async def test_watch_gives_decoded_events_and_raises_what_an_error_event_carries():
+async def test_watch_gives_decoded_events_and_raises_what_an_error_event_carries() -> None:
     gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     script = Script(stream(line("ADDED", thing("a", 5)), bookmark(6), line("ERROR", gone)))
     seen = []
@@ -359,7 +364,7 @@ async def test_watch_gives_decoded_events_and_raises_what_an_error_event_carries
 
 
 @on_virtual_time
-async def test_discovery_reads_the_aggregated_form_and_the_older_one():
+async def test_discovery_reads_the_aggregated_form_and_the_older_one() -> None:
     aggregated = reply(
         {
             "kind": "APIGroupDiscoveryList",

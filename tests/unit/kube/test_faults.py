@@ -36,7 +36,7 @@ async def hangs(call: Any) -> None:
 
 
 @pytest.mark.parametrize(("name", "reached"), [("crash-before-write", 0), ("crash-after-write", 1)])
-def test_a_crash_ends_the_life_before_or_after_the_write(name, reached):
+def test_a_crash_ends_the_life_before_or_after_the_write(name: str, reached: int) -> None:
     deaths: list[str] = []
 
     async def main() -> None:
@@ -56,7 +56,7 @@ def test_a_crash_ends_the_life_before_or_after_the_write(name, reached):
 
 
 @on_virtual_time
-async def test_what_a_dead_life_was_waiting_for_never_arrives():
+async def test_what_a_dead_life_was_waiting_for_never_arrives() -> None:
     slow = reply(thing("web", 1))
     slow.parts = (2.0, *slow.parts)
     client, _, life = world(
@@ -77,7 +77,7 @@ async def test_what_a_dead_life_was_waiting_for_never_arrives():
 
 
 @on_virtual_time
-async def test_a_lost_reply_is_a_write_that_took_effect():
+async def test_a_lost_reply_is_a_write_that_took_effect() -> None:
     script = Script(reply(thing("web", 1)))
     client, _, life = world(script, Exactly("lost-reply", 0))
     with pytest.raises(errors.Unreachable):
@@ -87,7 +87,7 @@ async def test_a_lost_reply_is_a_write_that_took_effect():
 
 
 @on_virtual_time
-async def test_a_conflict_befalls_changes_only_and_reaches_nobody():
+async def test_a_conflict_befalls_changes_only_and_reaches_nobody() -> None:
     script = Script(reply(thing("web", 1)))
     client, _, _ = world(script, Exactly("conflict", 0))
     await client.create(REF, {})
@@ -97,7 +97,7 @@ async def test_a_conflict_befalls_changes_only_and_reaches_nobody():
 
 
 @on_virtual_time
-async def test_a_reset_watch_breaks_within_a_line():
+async def test_a_reset_watch_breaks_within_a_line() -> None:
     for seed in range(8):
         script = Script(stream(*[line("ADDED", thing("a", number)) for number in range(9)], FOREVER))
         life = Life("hub")
@@ -130,12 +130,12 @@ def drawn(seed: int) -> list[str]:
     return [pick.name if pick else "" for pick in picks]
 
 
-def test_one_seed_is_one_story_and_draws_differ_between_seeds():
+def test_one_seed_is_one_story_and_draws_differ_between_seeds() -> None:
     assert drawn(1) == drawn(1)
     assert drawn(1) != drawn(2)
 
 
-def test_the_table_names_its_scenarios_and_unknown_names_are_refused():
+def test_the_table_names_its_scenarios_and_unknown_names_are_refused() -> None:
     assert all(re.fullmatch(r"F\d+", fault.number) for fault in table.FAULTS.values())
     with pytest.raises(ValueError, match="no fault 'earthquake'"):
         Seeded(random.Random(1), {"earthquake": 1})

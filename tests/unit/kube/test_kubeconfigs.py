@@ -41,14 +41,14 @@ def in_cluster(**fields: Any) -> bytes:
     return changed(lambda config: config["clusters"][0]["cluster"].update(fields))
 
 
-def test_a_good_kubeconfig_is_taken_as_yaml_and_as_json():
+def test_a_good_kubeconfig_is_taken_as_yaml_and_as_json() -> None:
     for data in (json.dumps(GOOD).encode(), yaml.safe_dump(GOOD).encode()):
         access = kubeconfigs.member_access(data)
         assert (access.server, access.token) == ("https://10.1.2.3:6443", CANARY)
         assert access.ca_pem.startswith(b"-----BEGIN CERTIFICATE-----")
 
 
-def test_client_certificates_are_taken_and_the_server_name_too():
+def test_client_certificates_are_taken_and_the_server_name_too() -> None:
     config = copy.deepcopy(GOOD)
     config["users"][0]["user"] = {"client-certificate-data": CA, "client-key-data": KEY}
     config["clusters"][0]["cluster"]["tls-server-name"] = "kubernetes.default"
@@ -58,7 +58,7 @@ def test_client_certificates_are_taken_and_the_server_name_too():
     assert access.tls_server_name == "kubernetes.default"
 
 
-def test_secrets_do_not_show_in_the_repr():
+def test_secrets_do_not_show_in_the_repr() -> None:
     access = kubeconfigs.member_access(json.dumps(GOOD).encode())
     assert CANARY not in repr(access)
     assert "BEGIN" not in repr(access)
@@ -132,14 +132,14 @@ REFUSED: dict[str, bytes] = {
 
 
 @pytest.mark.parametrize("name", sorted(REFUSED))
-def test_everything_else_is_refused_without_quoting_a_secret(name):
+def test_everything_else_is_refused_without_quoting_a_secret(name: str) -> None:
     with pytest.raises(kubeconfigs.Refused) as caught:
         kubeconfigs.member_access(REFUSED[name])
     assert CANARY not in str(caught.value)
     assert len(str(caught.value)) < 300
 
 
-def test_refusals_name_the_field():
+def test_refusals_name_the_field() -> None:
     with pytest.raises(kubeconfigs.Refused) as caught:
         kubeconfigs.member_access(REFUSED["exec"])
     assert caught.value.path == "users[0].user.exec"
@@ -211,7 +211,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("server", HOSTILE)
-def test_hostile_servers_are_refused(server):
+def test_hostile_servers_are_refused(server: str) -> None:
     with pytest.raises(kubeconfigs.Refused):
         kubeconfigs.member_access(in_cluster(server=server))
 
@@ -228,17 +228,17 @@ def test_hostile_servers_are_refused(server):
         "https://0xdeadbeef.example",
     ],
 )
-def test_ordinary_servers_are_taken(server):
+def test_ordinary_servers_are_taken(server: str) -> None:
     assert kubeconfigs.member_access(in_cluster(server=server)).server == server.rstrip("/")
 
 
-def test_loopback_is_for_the_sandbox_only_and_metadata_for_nobody():
+def test_loopback_is_for_the_sandbox_only_and_metadata_for_nobody() -> None:
     assert kubeconfigs.member_access(in_cluster(server="https://127.0.0.1:1"), allow_loopback=True)
     with pytest.raises(kubeconfigs.Refused):
         kubeconfigs.member_access(in_cluster(server="https://169.254.169.254"), allow_loopback=True)
 
 
-def test_a_guard_refuses_the_networks_it_is_given():
+def test_a_guard_refuses_the_networks_it_is_given() -> None:
     guard = addresses.member_guard(denied=("10.96.0.0/12",))
     assert guard("10.96.0.1")
     assert guard("::ffff:10.96.0.1")
@@ -247,13 +247,13 @@ def test_a_guard_refuses_the_networks_it_is_given():
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_refused_or_taken_and_nothing_else_happens(data):
+def test_any_bytes_are_refused_or_taken_and_nothing_else_happens(data: bytes) -> None:
     with pytest.raises(kubeconfigs.Refused):
         kubeconfigs.member_access(data)
 
 
 @given(st.data())
-def test_a_good_kubeconfig_with_bytes_changed_never_raises_anything_else(data):
+def test_a_good_kubeconfig_with_bytes_changed_never_raises_anything_else(data: st.DataObject) -> None:
     text = bytearray(json.dumps(GOOD).encode())
     for _ in range(data.draw(st.integers(1, 5))):
         text[data.draw(st.integers(0, len(text) - 1))] = data.draw(st.integers(0, 255))

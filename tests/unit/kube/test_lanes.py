@@ -23,7 +23,7 @@ async def call(one: Lane, key: str = "", took_s: float = 0.01, failure: Exceptio
 
 
 @on_virtual_time
-async def test_no_more_calls_than_the_limit_run_at_once():
+async def test_no_more_calls_than_the_limit_run_at_once() -> None:
     one = lane(4)
     running = most = 0
 
@@ -41,7 +41,7 @@ async def test_no_more_calls_than_the_limit_run_at_once():
 
 
 @on_virtual_time
-async def test_keys_take_turns_however_many_calls_one_of_them_has():
+async def test_keys_take_turns_however_many_calls_one_of_them_has() -> None:
     one = lane(1)
     order: list[str] = []
 
@@ -55,7 +55,7 @@ async def test_keys_take_turns_however_many_calls_one_of_them_has():
 
 
 @on_virtual_time
-async def test_429_halves_the_limit_and_good_answers_bring_it_back():
+async def test_429_halves_the_limit_and_good_answers_bring_it_back() -> None:
     one = lane(16)
     with pytest.raises(errors.Throttled):
         await call(one, failure=errors.Throttled("slow down"))
@@ -66,7 +66,7 @@ async def test_429_halves_the_limit_and_good_answers_bring_it_back():
 
 
 @on_virtual_time
-async def test_one_overload_told_to_many_calls_halves_once():
+async def test_one_overload_told_to_many_calls_halves_once() -> None:
     one = lane(16)
     calls = [call(one, failure=errors.Throttled("slow down")) for _ in range(16)]
     await asyncio.gather(*calls, return_exceptions=True)
@@ -74,7 +74,7 @@ async def test_one_overload_told_to_many_calls_halves_once():
 
 
 @on_virtual_time
-async def test_answers_far_slower_than_usual_halve_the_limit():
+async def test_answers_far_slower_than_usual_halve_the_limit() -> None:
     one = lane(16)
     for _ in range(20):
         await call(one, took_s=0.05)
@@ -83,7 +83,7 @@ async def test_answers_far_slower_than_usual_halve_the_limit():
 
 
 @on_virtual_time
-async def test_retry_after_closes_the_lane_for_that_long():
+async def test_retry_after_closes_the_lane_for_that_long() -> None:
     one = lane()
     with pytest.raises(errors.Throttled):
         await call(one, failure=errors.Throttled("slow down", retry_after_s=30.0))
@@ -96,7 +96,7 @@ async def test_retry_after_closes_the_lane_for_that_long():
 
 
 @on_virtual_time
-async def test_a_silent_cluster_is_left_alone_and_then_tried_by_one_call():
+async def test_a_silent_cluster_is_left_alone_and_then_tried_by_one_call() -> None:
     one = lane()
     for _ in range(5):
         with pytest.raises(errors.Unreachable):
@@ -117,7 +117,7 @@ async def test_a_silent_cluster_is_left_alone_and_then_tried_by_one_call():
 
 
 @on_virtual_time
-async def test_refusals_are_answers_and_do_not_close_the_lane():
+async def test_refusals_are_answers_and_do_not_close_the_lane() -> None:
     one = lane()
     for _ in range(20):
         with pytest.raises(errors.Conflict):
@@ -126,7 +126,7 @@ async def test_refusals_are_answers_and_do_not_close_the_lane():
 
 
 @on_virtual_time
-async def test_a_hung_cluster_costs_others_nothing():
+async def test_a_hung_cluster_costs_others_nothing() -> None:
     """F33: thirty seconds per call here, milliseconds there."""
     slow, fast = lane(), lane()
     hanging = [asyncio.create_task(call(slow, took_s=30.0)) for _ in range(100)]
@@ -140,7 +140,7 @@ async def test_a_hung_cluster_costs_others_nothing():
 
 
 @on_virtual_time
-async def test_callers_cancelled_at_any_moment_leak_no_slot():
+async def test_callers_cancelled_at_any_moment_leak_no_slot() -> None:
     for seed in range(50):
         rng = random.Random(seed)
         one = lane(2)

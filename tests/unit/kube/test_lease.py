@@ -31,7 +31,7 @@ def leased(version: int = 1, uid: str = "u", **spec: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("standing", list(Standing))
 @pytest.mark.parametrize("sign", list(Sign))
-def test_only_a_win_makes_a_leader_and_nothing_brings_a_lost_lease_back(standing, sign):
+def test_only_a_win_makes_a_leader_and_nothing_brings_a_lost_lease_back(standing: Standing, sign: Sign) -> None:
     moved = lease.after(standing, sign)
 
     leads = (Standing.LEADING, Standing.DOUBTFUL)
@@ -43,12 +43,12 @@ def test_only_a_win_makes_a_leader_and_nothing_brings_a_lost_lease_back(standing
         assert moved not in leads
 
 
-def test_every_standing_can_be_reached_and_left():
+def test_every_standing_can_be_reached_and_left() -> None:
     assert {before for before, _ in lease.MOVES} == set(Standing)
     assert set(lease.MOVES.values()) == set(Standing)
 
 
-def test_a_rivals_lease_runs_out_by_our_clock_since_we_saw_it_change():
+def test_a_rivals_lease_runs_out_by_our_clock_since_we_saw_it_change() -> None:
     options = LeaseOptions()
     first = lease.notice(None, leased(1, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 100.0)
     same = lease.notice(first, leased(1, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 109.0)
@@ -75,7 +75,7 @@ def test_a_rivals_lease_runs_out_by_our_clock_since_we_saw_it_change():
         (leased(holderIdentity="us", acquireTime="then"), 0.0),
     ],
 )
-def test_when_a_lease_may_be_taken(obj, after_s):
+def test_when_a_lease_may_be_taken(obj: dict[str, Any] | None, after_s: float) -> None:
     seen = lease.notice(None, obj, 100.0)
 
     assert lease.free_at(seen, ("us", "then"), LeaseOptions()) == 100.0 + after_s
@@ -84,7 +84,7 @@ def test_when_a_lease_may_be_taken(obj, after_s):
 @pytest.mark.parametrize(
     ("before", "term"), [(None, 1), (0, 1), (7, 8), ("many", 1), (-1, 1), (2**31 - 1, 1), (True, 1)]
 )
-def test_each_reign_has_a_term_of_its_own_whatever_the_count_was(before, term):
+def test_each_reign_has_a_term_of_its_own_whatever_the_count_was(before: int | str | None, term: int) -> None:
     body, found = lease.claim(
         leased(leaseTransitions=before), namespace="ns", name="hub", identity="us", stamp="now", options=LeaseOptions()
     )
@@ -92,7 +92,7 @@ def test_each_reign_has_a_term_of_its_own_whatever_the_count_was(before, term):
     assert found == term == body["spec"]["leaseTransitions"]
 
 
-def test_what_others_wrote_into_the_lease_stays():
+def test_what_others_wrote_into_the_lease_stays() -> None:
     live = leased(4, holderIdentity="us", strategy="OldestEmulationVersion") | {"kind": "Lease"}
     live["metadata"]["labels"] = {"team": "sre"}
 
@@ -116,7 +116,7 @@ def test_what_others_wrote_into_the_lease_stays():
         {"retry_s": 6.0, "try_timeout_s": 1.0},
     ],
 )
-def test_times_that_cannot_work_are_refused(times):
+def test_times_that_cannot_work_are_refused(times: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"must (be shorter|leave room)"):
         LeaseOptions(**times)
 
@@ -125,7 +125,7 @@ def test_times_that_cannot_work_are_refused(times):
 
 
 @on_virtual_time
-async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_microsecond():
+async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_microsecond() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -144,7 +144,7 @@ async def test_a_leader_renews_at_most_every_retry_period_and_writes_utc_to_the_
 
 
 @on_virtual_time
-async def test_notes_that_are_asked_for_are_on_the_lease_at_once_and_one_renewal_serves_all():
+async def test_notes_that_are_asked_for_are_on_the_lease_at_once_and_one_renewal_serves_all() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -159,7 +159,7 @@ async def test_notes_that_are_asked_for_are_on_the_lease_at_once_and_one_renewal
 
 
 @on_virtual_time
-async def test_however_often_notes_are_asked_for_renewals_leave_room_for_others():
+async def test_however_often_notes_are_asked_for_renewals_leave_room_for_others() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -172,7 +172,7 @@ async def test_however_often_notes_are_asked_for_renewals_leave_room_for_others(
 
 
 @on_virtual_time
-async def test_notes_that_were_not_taken_are_not_called_written():
+async def test_notes_that_were_not_taken_are_not_called_written() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -186,7 +186,7 @@ async def test_notes_that_were_not_taken_are_not_called_written():
 
 @pytest.mark.parametrize("trouble", ["reset", "hang", "html", "busy"])
 @on_virtual_time
-async def test_a_leader_that_cannot_renew_stops_before_anybody_may_take_its_place(trouble):
+async def test_a_leader_that_cannot_renew_stops_before_anybody_may_take_its_place(trouble: str) -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -206,7 +206,7 @@ async def test_a_leader_that_cannot_renew_stops_before_anybody_may_take_its_plac
 
 
 @on_virtual_time
-async def test_a_blip_shorter_than_the_deadline_costs_nothing():
+async def test_a_blip_shorter_than_the_deadline_costs_nothing() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -223,7 +223,7 @@ async def test_a_blip_shorter_than_the_deadline_costs_nothing():
 
 
 @on_virtual_time
-async def test_a_server_that_takes_seconds_for_each_answer_is_waited_for():
+async def test_a_server_that_takes_seconds_for_each_answer_is_waited_for() -> None:
     """One that is busy is no reason to lead no longer: the next leader would find it no quicker."""
     world = LeaseWorld()
     (a,) = await world.begin("a")
@@ -237,7 +237,7 @@ async def test_a_server_that_takes_seconds_for_each_answer_is_waited_for():
 
 
 @on_virtual_time
-async def test_a_candidate_becomes_leader_though_the_server_takes_seconds_for_each_answer():
+async def test_a_candidate_becomes_leader_though_the_server_takes_seconds_for_each_answer() -> None:
     world = LeaseWorld()
     a, b = await world.begin("a", "b")
     await world.until("a", FIRST_S)
@@ -251,7 +251,7 @@ async def test_a_candidate_becomes_leader_though_the_server_takes_seconds_for_ea
 
 
 @on_virtual_time
-async def test_a_candidate_may_stand_again_after_a_loss_with_a_new_term():
+async def test_a_candidate_may_stand_again_after_a_loss_with_a_new_term() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a", recampaign=True)
     await world.until("a", FIRST_S)
@@ -267,7 +267,7 @@ async def test_a_candidate_may_stand_again_after_a_loss_with_a_new_term():
 
 
 @on_virtual_time
-async def test_a_loop_that_was_blocked_past_the_deadline_finds_the_gate_shut():
+async def test_a_loop_that_was_blocked_past_the_deadline_finds_the_gate_shut() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -285,7 +285,7 @@ async def test_a_loop_that_was_blocked_past_the_deadline_finds_the_gate_shut():
 
 @pytest.mark.parametrize("jump_s", [3600.0, -3600.0, 86400.0, -86400.0])
 @on_virtual_time
-async def test_wall_clocks_that_jump_move_no_lease(jump_s):
+async def test_wall_clocks_that_jump_move_no_lease(jump_s: float) -> None:
     world = LeaseWorld()
     a, b = await world.begin("a", "b")
     await asyncio.sleep(FIRST_S)
@@ -301,7 +301,7 @@ async def test_wall_clocks_that_jump_move_no_lease(jump_s):
 
 
 @on_virtual_time
-async def test_a_stop_releases_the_lease_and_the_next_one_need_not_wait():
+async def test_a_stop_releases_the_lease_and_the_next_one_need_not_wait() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -317,7 +317,7 @@ async def test_a_stop_releases_the_lease_and_the_next_one_need_not_wait():
 
 
 @on_virtual_time
-async def test_a_leader_that_dies_is_replaced_within_lease_and_retry():
+async def test_a_leader_that_dies_is_replaced_within_lease_and_retry() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -330,7 +330,7 @@ async def test_a_leader_that_dies_is_replaced_within_lease_and_retry():
 
 
 @on_virtual_time
-async def test_work_that_breaks_ends_the_reign_and_gives_the_lease_back():
+async def test_work_that_breaks_ends_the_reign_and_gives_the_lease_back() -> None:
     world = LeaseWorld()
     candidate = world.candidate("a")
 
@@ -345,7 +345,7 @@ async def test_work_that_breaks_ends_the_reign_and_gives_the_lease_back():
 
 
 @on_virtual_time
-async def test_what_the_work_does_on_its_way_out_is_not_sent():
+async def test_what_the_work_does_on_its_way_out_is_not_sent() -> None:
     world = LeaseWorld()
     candidate = world.candidate("a")
 
@@ -366,7 +366,7 @@ async def test_what_the_work_does_on_its_way_out_is_not_sent():
 
 
 @on_virtual_time
-async def test_work_that_does_not_end_keeps_the_lease_from_being_released():
+async def test_work_that_does_not_end_keeps_the_lease_from_being_released() -> None:
     world = LeaseWorld()
     candidate = world.candidate("a")
 
@@ -386,7 +386,7 @@ async def test_work_that_does_not_end_keeps_the_lease_from_being_released():
 
 
 @on_virtual_time
-async def test_who_is_not_ready_to_lead_leaves_the_lease_to_others():
+async def test_who_is_not_ready_to_lead_leaves_the_lease_to_others() -> None:
     world = LeaseWorld()
     cold = world.candidate("cold")
     cold.task = asyncio.create_task(cold.elector.lead(cold.work, candidate=lambda: False))
@@ -399,7 +399,7 @@ async def test_who_is_not_ready_to_lead_leaves_the_lease_to_others():
 
 
 @on_virtual_time
-async def test_a_first_start_where_nobody_can_have_led_does_not_wait():
+async def test_a_first_start_where_nobody_can_have_led_does_not_wait() -> None:
     world = LeaseWorld()
     one = world.candidate("a")
     one.task = asyncio.create_task(one.elector.lead(one.work, untouched=lambda: True))
@@ -430,7 +430,7 @@ async def _meddle(world: LeaseWorld, how: str) -> None:
 
 @pytest.mark.parametrize("how", ["deleted", "another's", "emptied", "given to the standby", "stripped"])
 @on_virtual_time
-async def test_a_hand_on_the_lease_ends_the_leader_before_another_acts(how):
+async def test_a_hand_on_the_lease_ends_the_leader_before_another_acts(how: str) -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -445,7 +445,7 @@ async def test_a_hand_on_the_lease_ends_the_leader_before_another_acts(how):
 
 
 @on_virtual_time
-async def test_a_label_or_a_lowered_count_is_outlived_and_put_right():
+async def test_a_label_or_a_lowered_count_is_outlived_and_put_right() -> None:
     world = LeaseWorld()
     (a,) = await world.begin("a")
     await world.until("a", FIRST_S)
@@ -463,7 +463,7 @@ async def test_a_label_or_a_lowered_count_is_outlived_and_put_right():
 
 
 @on_virtual_time
-async def test_a_claim_whose_reply_was_lost_is_taken_up_at_once():
+async def test_a_claim_whose_reply_was_lost_is_taken_up_at_once() -> None:
     world = LeaseWorld()
     space = ObjectRef("v1", "namespaces", "", NAMESPACE, "Namespace")
     await world.client.create(space, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
@@ -551,7 +551,7 @@ class Storm:
 
 
 @pytest.mark.parametrize("block", range(4))
-def test_never_two_leaders_under_random_troubles_and_one_after_them(block):
+def test_never_two_leaders_under_random_troubles_and_one_after_them(block: int) -> None:
     led = 0
     for seed in range(block * 10, block * 10 + 10):
         storm = Storm(seed)
@@ -561,7 +561,7 @@ def test_never_two_leaders_under_random_troubles_and_one_after_them(block):
     assert led >= 30, "the storms were too strong to show anything"
 
 
-def test_a_deadline_beyond_the_lease_would_be_seen():
+def test_a_deadline_beyond_the_lease_would_be_seen() -> None:
     """The control: candidates that may go on for longer than others wait do lead together."""
     options = LeaseOptions()
     object.__setattr__(options, "renew_deadline_s", 40.0)
@@ -580,7 +580,7 @@ def test_a_deadline_beyond_the_lease_would_be_seen():
     assert len(virtualtime.run(main())) == 2
 
 
-def test_the_bodies_written_are_plain_json():
+def test_the_bodies_written_are_plain_json() -> None:
     body, _ = lease.claim(None, namespace="ns", name="hub", identity="a", stamp="t", options=LeaseOptions())
 
     assert json.loads(json.dumps(body)) == body

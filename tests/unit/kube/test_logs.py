@@ -24,7 +24,7 @@ def lines(out: io.StringIO) -> list[dict[str, object]]:
     return [json.loads(row) for row in out.getvalue().splitlines()]
 
 
-def test_a_record_is_one_line_of_json_with_level_logger_and_time(out):
+def test_a_record_is_one_line_of_json_with_level_logger_and_time(out: io.StringIO) -> None:
     logging.getLogger("federator.kube.x").info("member %s joined", "east\n1")
     (row,) = lines(out)
     assert row["event"] == "member east\n1 joined"
@@ -32,7 +32,7 @@ def test_a_record_is_one_line_of_json_with_level_logger_and_time(out):
     assert str(row["timestamp"]).endswith("Z")
 
 
-def test_a_traceback_is_part_of_its_record(out):
+def test_a_traceback_is_part_of_its_record(out: io.StringIO) -> None:
     try:
         raise ValueError("token: s3cr3t-canary")
     except ValueError:
@@ -54,18 +54,18 @@ def test_a_traceback_is_part_of_its_record(out):
         "-----BEGIN PRIVATE KEY-----\ns3cr3t-canary",
     ],
 )
-def test_what_looks_like_a_secret_is_left_out(text, out):
+def test_what_looks_like_a_secret_is_left_out(text: str, out: io.StringIO) -> None:
     logging.getLogger("x").warning("got %s", text)
     assert "s3cr3t-canary" not in out.getvalue()
     assert "[redacted]" in out.getvalue()
 
 
-def test_ordinary_words_stay():
+def test_ordinary_words_stay() -> None:
     text = "the token expires in 5 s; the bearer of bad news; key web/api"
     assert logs.redacted(text) == text
 
 
-def test_a_flood_from_one_place_is_held_back_and_counted(out):
+def test_a_flood_from_one_place_is_held_back_and_counted(out: io.StringIO) -> None:
     flood, other = logging.getLogger("flood"), logging.getLogger("other")
     for number in range(1000):
         flood.info("again %d", number)
@@ -75,7 +75,7 @@ def test_a_flood_from_one_place_is_held_back_and_counted(out):
     assert events[-1] == "still heard"
 
 
-def test_after_a_flood_the_next_record_says_how_many_were_left_out():
+def test_after_a_flood_the_next_record_says_how_many_were_left_out() -> None:
     one = logs.FloodFilter()
     records = [logging.LogRecord("x", 20, "f.py", 1, "again", (), None) for _ in range(102)]
     for record in records:
@@ -86,7 +86,7 @@ def test_after_a_flood_the_next_record_says_how_many_were_left_out():
     assert passed[-1].getMessage() == "again (71 more like this were left out)"
 
 
-def test_facts_given_beside_the_message_are_fields(out):
+def test_facts_given_beside_the_message_are_fields(out: io.StringIO) -> None:
     logging.getLogger("x").info("placed", extra={"workload": "psvc/web", "shares": {"a": 2}})
     (row,) = lines(out)
     assert (row["workload"], row["shares"]) == ("psvc/web", {"a": 2})

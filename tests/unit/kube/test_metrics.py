@@ -23,7 +23,7 @@ OF_THE_HUB = {"federator_member_clock_skew_seconds"}
 
 
 @on_virtual_time
-async def test_the_parts_of_this_floor_report_every_row_of_the_table():
+async def test_the_parts_of_this_floor_report_every_row_of_the_table() -> None:
     one = metrics.Metrics()
     rng = random.Random(1)
     client = Client(
@@ -79,13 +79,13 @@ async def test_the_parts_of_this_floor_report_every_row_of_the_table():
     assert 'federator_watch_troubles_total{cluster="m1",resource="things",trouble="expired"} 1.0' in text
 
 
-def test_nothing_is_split_by_what_users_can_make_many_of():
+def test_nothing_is_split_by_what_users_can_make_many_of() -> None:
     allowed = {"cluster", "verb", "resource", "code", "trouble", "task", "name", "error", "result"}
     assert {label for row in metrics.TABLE for label in row.labels} <= allowed
     assert all(row.help.endswith(".") for row in metrics.TABLE)
 
 
-def test_a_cluster_that_left_leaves_no_numbers_behind():
+def test_a_cluster_that_left_leaves_no_numbers_behind() -> None:
     one = metrics.Metrics()
     one.request("m1", "get", "pods", "200", 0.1)
     one.request("m2", "get", "pods", "200", 0.1)
@@ -98,7 +98,7 @@ def test_a_cluster_that_left_leaves_no_numbers_behind():
     assert 'federator_lane_running{cluster="m1"} 2.0' in one.render().decode()
 
 
-def test_floors_above_add_their_own_and_cannot_take_a_name_twice():
+def test_floors_above_add_their_own_and_cannot_take_a_name_twice() -> None:
     one = metrics.Metrics()
     row = metrics.Row("federator_settled", Gauge, "Workloads that have settled.")
     one.add((row,))

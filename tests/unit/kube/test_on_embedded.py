@@ -14,11 +14,11 @@ def cluster(clock: Clock) -> EmbeddedCluster:
 
 
 @on_virtual_time
-async def test_the_story_of_one_object():
+async def test_the_story_of_one_object() -> None:
     clock = Clock(1_700_000_000.0)
     await embeddedstory.tell(Client(cluster(clock).transport(), "m1"), clock)
 
 
 @on_virtual_time
-async def test_what_is_asked_of_a_cluster():
+async def test_what_is_asked_of_a_cluster() -> None:
     await embeddedstory.ask(Client(cluster(Clock(1_700_000_000.0)).transport(), "m1"))

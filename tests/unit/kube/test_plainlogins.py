@@ -4,6 +4,8 @@ What the library itself makes of plugins and tokens is not tested here.
 """
 
 import copy
+from pathlib import Path
+from typing import Any
 
 import pytest
 from kubernetes_asyncio.client import Configuration
@@ -13,7 +15,7 @@ from federator.kube import plainlogins
 
 
 @pytest.fixture
-def config(tmp_path):
+def config(tmp_path: Path) -> dict[str, Any]:
     files = {}
     for name in ("certificate-authority", "client-certificate", "client-key"):
         file = tmp_path / name
@@ -54,7 +56,9 @@ def config(tmp_path):
     ("server", "context"),
     [("https://example.com:6443/", ""), ("https://example.com", "one"), ("http://example.com", "two")],
 )
-async def test_a_plain_login_is_what_the_library_reads(config, context, careless, server):
+async def test_a_plain_login_is_what_the_library_reads(
+    config: dict[str, Any], context: str, careless: bool | None, server: str
+) -> None:
     cluster = config["clusters"][0]["cluster"]
     cluster["server"] = server
     if careless is not None:
@@ -92,23 +96,25 @@ async def test_a_plain_login_is_what_the_library_reads(config, context, careless
         ("contexts", "context", "user", "missing"),
     ],
 )
-def test_what_is_not_plain_is_left_to_the_library(config, plural, singular, field, value):
+def test_what_is_not_plain_is_left_to_the_library(
+    config: dict[str, Any], plural: str, singular: str, field: str, value: Any
+) -> None:
     config[plural][0][singular][field] = value
     assert plainlogins.login(config, "") is None
 
 
-def test_nobody_in_particular_is_a_plain_login_over_tls_too(config):
+def test_nobody_in_particular_is_a_plain_login_over_tls_too(config: dict[str, Any]) -> None:
     """The library breaks on it."""
     found = plainlogins.login(config, "two")
     assert found is not None
     assert (found.host, found.header, found.cert_file) == ("https://example.com:6443", "", "")
 
 
-def test_no_context_of_that_name_is_left_to_the_library(config):
+def test_no_context_of_that_name_is_left_to_the_library(config: dict[str, Any]) -> None:
     assert plainlogins.login(config, "three") is None
 
 
-def test_a_pod_finds_its_service_account(monkeypatch, tmp_path):
+def test_a_pod_finds_its_service_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(plainlogins, "SERVICE_ACCOUNT", tmp_path)
     (tmp_path / "token").write_text("t")
     (tmp_path / "ca.crt").write_text("ca")

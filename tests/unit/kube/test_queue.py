@@ -39,7 +39,7 @@ class Served:
 
 
 @on_virtual_time
-async def test_nine_signals_during_a_turn_make_exactly_one_more_turn():
+async def test_nine_signals_during_a_turn_make_exactly_one_more_turn() -> None:
     work = queue()
 
     async def handler(_key: str) -> None:
@@ -56,7 +56,7 @@ async def test_nine_signals_during_a_turn_make_exactly_one_more_turn():
 
 
 @on_virtual_time
-async def test_a_key_never_has_two_turns_at_once_whatever_the_number_of_workers():
+async def test_a_key_never_has_two_turns_at_once_whatever_the_number_of_workers() -> None:
     work = queue()
     running: collections.Counter[str] = collections.Counter()
     worst = 0
@@ -80,7 +80,7 @@ async def test_a_key_never_has_two_turns_at_once_whatever_the_number_of_workers(
 
 
 @on_virtual_time
-async def test_workers_are_hired_when_all_are_busy_and_leave_when_nothing_is_ready():
+async def test_workers_are_hired_when_all_are_busy_and_leave_when_nothing_is_ready() -> None:
     work = queue()
     at_once = most = 0
 
@@ -116,7 +116,7 @@ async def test_workers_are_hired_when_all_are_busy_and_leave_when_nothing_is_rea
 
 
 @on_virtual_time
-async def test_keys_are_served_in_the_order_of_their_first_signal():
+async def test_keys_are_served_in_the_order_of_their_first_signal() -> None:
     work = queue()
     for key in "abcab":
         work.add(key)
@@ -125,7 +125,7 @@ async def test_keys_are_served_in_the_order_of_their_first_signal():
 
 
 @on_virtual_time
-async def test_a_busy_key_does_not_starve_the_others():
+async def test_a_busy_key_does_not_starve_the_others() -> None:
     work = queue()
 
     async def handler(key: str) -> None:
@@ -143,7 +143,7 @@ async def test_a_busy_key_does_not_starve_the_others():
 
 
 @on_virtual_time
-async def test_of_several_delayed_signals_the_earliest_counts_and_there_is_one_turn():
+async def test_of_several_delayed_signals_the_earliest_counts_and_there_is_one_turn() -> None:
     work = queue()
     served = Served(work, lambda key: asyncio.sleep(0))
     work.add_after("a", 30)
@@ -156,14 +156,14 @@ async def test_of_several_delayed_signals_the_earliest_counts_and_there_is_one_t
 
 
 @on_virtual_time
-async def test_delays_of_nothing_are_signals_at_once():
+async def test_delays_of_nothing_are_signals_at_once() -> None:
     work = queue()
     work.add_after("a", 0)
     assert await work.get() == "a"
 
 
 @on_virtual_time
-async def test_a_delay_of_a_rounding_error_still_lets_time_pass():
+async def test_a_delay_of_a_rounding_error_still_lets_time_pass() -> None:
     work, due = queue(), asyncio.get_running_loop().time() + 1.1
 
     async def again_until_due(key: str) -> Revisit | None:
@@ -178,7 +178,7 @@ async def test_a_delay_of_a_rounding_error_still_lets_time_pass():
 
 
 @on_virtual_time
-async def test_a_revisit_brings_the_key_back():
+async def test_a_revisit_brings_the_key_back() -> None:
     work = queue()
 
     async def handler(key: str) -> Any:
@@ -192,7 +192,7 @@ async def test_a_revisit_brings_the_key_back():
 
 
 @on_virtual_time
-async def test_transient_failures_back_off_exponentially_with_a_cap_and_success_forgets_them():
+async def test_transient_failures_back_off_exponentially_with_a_cap_and_success_forgets_them() -> None:
     work = queue(base_s=0.1, cap_s=10.0)
 
     async def handler(_key: str) -> None:
@@ -215,7 +215,7 @@ async def test_transient_failures_back_off_exponentially_with_a_cap_and_success_
 
 
 @on_virtual_time
-async def test_what_trying_again_does_not_help_waits_longer():
+async def test_what_trying_again_does_not_help_waits_longer() -> None:
     for failure in (errors.Denied("no"), errors.Invalid("no"), KeyError("bug")):
         work = queue()
         first = True
@@ -235,7 +235,7 @@ async def test_what_trying_again_does_not_help_waits_longer():
 
 
 @on_virtual_time
-async def test_retry_after_is_obeyed():
+async def test_retry_after_is_obeyed() -> None:
     work = queue()
 
     async def handler(_key: str) -> None:
@@ -250,7 +250,7 @@ async def test_retry_after_is_obeyed():
 
 
 @on_virtual_time
-async def test_a_bug_is_counted_and_ends_nothing(caplog):
+async def test_a_bug_is_counted_and_ends_nothing(caplog: pytest.LogCaptureFixture) -> None:
     work = queue()
 
     async def handler(key: str) -> None:
@@ -268,7 +268,7 @@ async def test_a_bug_is_counted_and_ends_nothing(caplog):
 
 
 @on_virtual_time
-async def test_a_group_of_transient_errors_is_transient_and_obeys_the_longest_wait():
+async def test_a_group_of_transient_errors_is_transient_and_obeys_the_longest_wait() -> None:
     work = queue()
 
     async def handler(_key: str) -> None:
@@ -284,7 +284,7 @@ async def test_a_group_of_transient_errors_is_transient_and_obeys_the_longest_wa
 
 
 @on_virtual_time
-async def test_a_key_out_of_silence_is_taken_at_once_and_those_upon_it_linger():
+async def test_a_key_out_of_silence_is_taken_at_once_and_those_upon_it_linger() -> None:
     work = queue()
     loop = asyncio.get_running_loop()
     waited = []
@@ -306,7 +306,7 @@ async def test_a_key_out_of_silence_is_taken_at_once_and_those_upon_it_linger():
 
 
 @on_virtual_time
-async def test_a_batch_lingers_for_more_and_is_bounded():
+async def test_a_batch_lingers_for_more_and_is_bounded() -> None:
     work = queue()
     for key in "az":
         work.add(key)
@@ -324,7 +324,7 @@ async def test_a_batch_lingers_for_more_and_is_bounded():
 
 
 @on_virtual_time
-async def test_a_cancelled_batch_gives_its_first_key_back():
+async def test_a_cancelled_batch_gives_its_first_key_back() -> None:
     work = queue()
     work.add("a")
     work.add("b")
@@ -336,7 +336,7 @@ async def test_a_cancelled_batch_gives_its_first_key_back():
 
 
 @on_virtual_time
-async def test_batches_that_never_wait_let_others_run():
+async def test_batches_that_never_wait_let_others_run() -> None:
     work = queue()
     passes: list[int] = []
     task = asyncio.create_task(work.run_batches(lambda keys: _nothing(), most=2))
@@ -354,7 +354,7 @@ async def _nothing() -> None:
 
 
 @on_virtual_time
-async def test_batches_are_served_one_at_a_time_and_a_failed_one_comes_back_whole():
+async def test_batches_are_served_one_at_a_time_and_a_failed_one_comes_back_whole() -> None:
     work = queue()
     batches: list[list[str]] = []
 
@@ -375,7 +375,7 @@ async def test_batches_are_served_one_at_a_time_and_a_failed_one_comes_back_whol
 
 
 @on_virtual_time
-async def test_cancelling_a_waiting_worker_loses_no_wake_up():
+async def test_cancelling_a_waiting_worker_loses_no_wake_up() -> None:
     work = queue()
     waiters = [asyncio.create_task(work.get()) for _ in range(2)]
     await asyncio.sleep(0)
@@ -387,7 +387,7 @@ async def test_cancelling_a_waiting_worker_loses_no_wake_up():
 
 @on_virtual_time
 @pytest.mark.parametrize("batches", [False, True])
-async def test_a_cancellation_that_strayed_into_a_turn_fails_it_and_ends_nobody(batches: bool):
+async def test_a_cancellation_that_strayed_into_a_turn_fails_it_and_ends_nobody(batches: bool) -> None:
     """A connector that is closed cancels what its users wait for; it does not mean those who serve the queue."""
     work = queue()
     turns: list[str] = []
@@ -416,7 +416,7 @@ async def test_a_cancellation_that_strayed_into_a_turn_fails_it_and_ends_nobody(
 
 
 @on_virtual_time
-async def test_turns_that_were_cut_short_are_owed_to_the_next_server():
+async def test_turns_that_were_cut_short_are_owed_to_the_next_server() -> None:
     work = queue()
     served = Served(work, lambda key: asyncio.sleep(60))
     work.add("a")
@@ -431,7 +431,7 @@ async def test_turns_that_were_cut_short_are_owed_to_the_next_server():
 
 
 @on_virtual_time
-async def test_memory_is_bounded_by_keys_and_not_by_signals():
+async def test_memory_is_bounded_by_keys_and_not_by_signals() -> None:
     work = queue()
     for number in range(10_000):
         work.add("a")
@@ -443,7 +443,7 @@ async def test_memory_is_bounded_by_keys_and_not_by_signals():
 
 
 @on_virtual_time
-async def test_random_traffic_ends_with_every_key_seen_after_its_last_signal():
+async def test_random_traffic_ends_with_every_key_seen_after_its_last_signal() -> None:
     for seed in range(30):
         rng = random.Random(seed)
         work = queue(base_s=0.01, cap_s=0.2, stuck_s=0.1)
@@ -471,7 +471,7 @@ async def test_random_traffic_ends_with_every_key_seen_after_its_last_signal():
         await served.stop()
 
 
-def test_delays_that_uvloop_rounds_to_nothing_are_kept():
+def test_delays_that_uvloop_rounds_to_nothing_are_kept() -> None:
     async def story() -> set[str]:
         work = queue()
         for key in "abc":

@@ -66,7 +66,7 @@ def quiet() -> Answer:
 
 
 @on_virtual_time
-async def test_the_store_follows_list_and_events_and_tells_each_change_once():
+async def test_the_store_follows_list_and_events_and_tells_each_change_once() -> None:
     world = World(
         Script(
             listing(5, thing("a", 3, value=1), thing("b", 4, value=2)),
@@ -87,7 +87,7 @@ async def test_the_store_follows_list_and_events_and_tells_each_change_once():
 
 
 @on_virtual_time
-async def test_a_projection_of_bytes_sees_the_same_objects():
+async def test_a_projection_of_bytes_sees_the_same_objects() -> None:
     world = World(
         Script(listing(5, thing("a", 3, value=1)), stream(line("ADDED", thing("b", 6, value=2)), FOREVER)),
         project=None,
@@ -98,7 +98,7 @@ async def test_a_projection_of_bytes_sees_the_same_objects():
 
 
 @on_virtual_time
-async def test_an_object_whose_projection_is_none_is_left_out_and_removed_when_it_becomes_so():
+async def test_an_object_whose_projection_is_none_is_left_out_and_removed_when_it_becomes_so() -> None:
     world = World(
         Script(
             listing(5, thing("a", 3, value=1), thing("b", 4)),
@@ -112,7 +112,7 @@ async def test_an_object_whose_projection_is_none_is_left_out_and_removed_when_i
 
 
 @on_virtual_time
-async def test_nothing_is_published_before_the_whole_list_is_there():
+async def test_nothing_is_published_before_the_whole_list_is_there() -> None:
     """F18: the token expires in the middle; what the first page held is no news."""
     world = World(
         Script(
@@ -130,7 +130,7 @@ async def test_nothing_is_published_before_the_whole_list_is_there():
 
 
 @pytest.mark.parametrize("in_stream", [True, False], ids=["ERROR event", "HTTP status"])
-def test_gone_lists_again_without_wiping_the_store(in_stream):
+def test_gone_lists_again_without_wiping_the_store(in_stream: bool) -> None:
     """F13: deletions are reported only for what the new list lacks."""
     gone = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version"}
     world = World(
@@ -148,7 +148,7 @@ def test_gone_lists_again_without_wiping_the_store(in_stream):
 
 
 @on_virtual_time
-async def test_relists_after_gone_are_spread_in_time():
+async def test_relists_after_gone_are_spread_in_time() -> None:
     waits = []
     for seed in range(20):
         world = World(Script(listing(5), status(410, "Gone"), listing(6), quiet()))
@@ -159,7 +159,7 @@ async def test_relists_after_gone_are_spread_in_time():
 
 
 @on_virtual_time
-async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list():
+async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list() -> None:
     """F14: half a line is dropped, nothing is lost. A list of one object shows that the server's history goes on."""
     half = line("ADDED", thing("c", 7, value=3))
     world = World(
@@ -178,7 +178,7 @@ async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list()
 
 
 @on_virtual_time
-async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_watched_from_the_future():
+async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_watched_from_the_future() -> None:
     """A restored API server takes a watch from a version that it has not reached, and tells nothing until it has."""
     world = World(
         Script(
@@ -199,7 +199,7 @@ async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_wat
 
 
 @on_virtual_time
-async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_have_gone_back():
+async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_have_gone_back() -> None:
     """It was restored and has counted on since: only an object that is older than we knew it gives it away."""
     told: list[int] = []
     world = World(
@@ -219,7 +219,7 @@ async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_h
 
 
 @on_virtual_time
-async def test_a_restored_server_whose_objects_were_brought_up_to_date_is_seen_to_have_gone_back():
+async def test_a_restored_server_whose_objects_were_brought_up_to_date_is_seen_to_have_gone_back() -> None:
     """Nothing in its list is older than we knew it. But it was older a moment ago, and what was written since cannot be
     of versions that we had seen everything of."""
     told: list[int] = []
@@ -239,7 +239,7 @@ async def test_a_restored_server_whose_objects_were_brought_up_to_date_is_seen_t
 
 
 @on_virtual_time
-async def test_a_server_that_was_away_is_listed_and_nothing_that_is_as_before_is_news():
+async def test_a_server_that_was_away_is_listed_and_nothing_that_is_as_before_is_news() -> None:
     world = World(
         Script(
             listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
@@ -255,7 +255,7 @@ async def test_a_server_that_was_away_is_listed_and_nothing_that_is_as_before_is
 
 
 @on_virtual_time
-async def test_lines_may_be_cut_anywhere():
+async def test_lines_may_be_cut_anywhere() -> None:
     text = b"".join(line("ADDED", thing(f"t{i}", 10 + i, value=i + 1)) for i in range(5))
     for size in (1, 7, 64, len(text)):
         parts = [text[i : i + size] for i in range(0, len(text), size)]
@@ -265,7 +265,7 @@ async def test_lines_may_be_cut_anywhere():
 
 
 @on_virtual_time
-async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resumed():
+async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resumed() -> None:
     """F15. Bytes that never become an event are silence too."""
     drip = [b"{", 100.0] * 50
     watches = iter([quiet(), stream(*drip)])
@@ -281,7 +281,7 @@ async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resume
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
 @on_virtual_time
-async def test_who_waits_after_failures_tries_at_once_when_told_that_the_server_answers(told: bool):
+async def test_who_waits_after_failures_tries_at_once_when_told_that_the_server_answers(told: bool) -> None:
     refused = status(503, "ServiceUnavailable")
     world = World(Script(after=lambda r: refused))
     task = asyncio.create_task(world.reflector.run())
@@ -298,7 +298,7 @@ async def test_who_waits_after_failures_tries_at_once_when_told_that_the_server_
 
 
 @on_virtual_time
-async def test_bookmarks_keep_a_watch_alive_and_move_heard_at_and_the_version():
+async def test_bookmarks_keep_a_watch_alive_and_move_heard_at_and_the_version() -> None:
     world = World(Script(listing(5), stream(*[100.0, bookmark(9)] * 3, FOREVER)))
     await world.runs(350)
     assert len(world.script.requests) == 2
@@ -307,7 +307,7 @@ async def test_bookmarks_keep_a_watch_alive_and_move_heard_at_and_the_version():
 
 
 @on_virtual_time
-async def test_repeated_and_reordered_events_change_nothing():
+async def test_repeated_and_reordered_events_change_nothing() -> None:
     """F17: the second telling is no change, an older state never comes back, not even after a deletion."""
     world = World(
         Script(
@@ -329,7 +329,7 @@ async def test_repeated_and_reordered_events_change_nothing():
 
 
 @on_virtual_time
-async def test_a_deletion_of_an_earlier_incarnation_does_not_remove_the_new_object():
+async def test_a_deletion_of_an_earlier_incarnation_does_not_remove_the_new_object() -> None:
     """F11."""
     world = World(
         Script(
@@ -342,7 +342,7 @@ async def test_a_deletion_of_an_earlier_incarnation_does_not_remove_the_new_obje
 
 
 @on_virtual_time
-async def test_a_list_that_goes_back_in_time_is_not_believed():
+async def test_a_list_that_goes_back_in_time_is_not_believed() -> None:
     """F11: the object that the stale list lacks was made after it."""
     world = World(
         Script(
@@ -360,7 +360,7 @@ async def test_a_list_that_goes_back_in_time_is_not_believed():
 
 
 @on_virtual_time
-async def test_a_server_that_stays_in_the_past_is_believed_at_last_and_the_store_says_so():
+async def test_a_server_that_stays_in_the_past_is_believed_at_last_and_the_store_says_so() -> None:
     """F51: a restored backup; whoever deletes looks at `rewinds` first."""
     world = World(
         Script(
@@ -377,7 +377,7 @@ async def test_a_server_that_stays_in_the_past_is_believed_at_last_and_the_store
 
 
 @on_virtual_time
-async def test_watches_that_close_at_once_are_begun_again_ever_more_slowly_and_flagged():
+async def test_watches_that_close_at_once_are_begun_again_ever_more_slowly_and_flagged() -> None:
     """F19."""
     world = World(Script(listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5)))
     await world.runs(600)
@@ -389,7 +389,7 @@ async def test_watches_that_close_at_once_are_begun_again_ever_more_slowly_and_f
 
 
 @on_virtual_time
-async def test_a_watch_that_lives_clears_the_flag_and_the_back_off():
+async def test_a_watch_that_lives_clears_the_flag_and_the_back_off() -> None:
     world = World(Script(listing(5), stream(), stream(), stream(), listing(5), quiet()))
     await world.runs(60)
     assert not world.reflector.watch_failing
@@ -398,7 +398,7 @@ async def test_a_watch_that_lives_clears_the_flag_and_the_back_off():
 
 
 @on_virtual_time
-async def test_a_watch_that_ends_in_good_time_is_resumed_at_once():
+async def test_a_watch_that_ends_in_good_time_is_resumed_at_once() -> None:
     world = World(Script(listing(5), stream(300), stream(300), quiet()), silence_s=1000)
     await world.runs(700)
     assert world.script.times[2:4] == [300, 600]
@@ -423,7 +423,7 @@ async def test_a_watch_that_ends_in_good_time_is_resumed_at_once():
     ],
 )
 @pytest.mark.parametrize("raw", [False, True], ids=["dict", "bytes"])
-def test_bad_events_are_counted_and_the_list_is_read_again(bad, raw):
+def test_bad_events_are_counted_and_the_list_is_read_again(bad: bytes, raw: bool) -> None:
     """F21. What came before the bad line still counts."""
     good = line("ADDED", thing("b", 6, value=2))
     options: dict[str, Any] = {"project": None, "project_raw": lambda data: 2} if raw else {}
@@ -445,7 +445,7 @@ def test_bad_events_are_counted_and_the_list_is_read_again(bad, raw):
 
 
 @on_virtual_time
-async def test_one_bad_object_costs_neither_the_list_nor_what_was_known_of_it():
+async def test_one_bad_object_costs_neither_the_list_nor_what_was_known_of_it() -> None:
     def project(obj: dict[str, Any]) -> int:
         return int(obj["value"])
 
@@ -462,7 +462,7 @@ async def test_one_bad_object_costs_neither_the_list_nor_what_was_known_of_it():
 
 
 @on_virtual_time
-async def test_a_listener_that_breaks_does_not_end_the_reflector():
+async def test_a_listener_that_breaks_does_not_end_the_reflector() -> None:
     def breaks(*_args: Any) -> None:
         raise RuntimeError("a bug")
 
@@ -473,7 +473,7 @@ async def test_a_listener_that_breaks_does_not_end_the_reflector():
 
 
 @on_virtual_time
-async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_kept():
+async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_kept() -> None:
     world = World(Script(listing(5, thing("a", 3)), stream(60), after=errors.Unreachable("refused")))
     await world.runs(600)
     assert world.rows == {"a": 0}
@@ -484,7 +484,7 @@ async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_
 
 
 @on_virtual_time
-async def test_a_collection_that_nobody_wants_watched_is_well_again_once_it_is_listed():
+async def test_a_collection_that_nobody_wants_watched_is_well_again_once_it_is_listed() -> None:
     refused = status(403, "Forbidden")
     world = World(Script(refused, refused, listing(5, thing("a", 3))), wanted=asyncio.Event())
     await world.runs(60)
@@ -493,14 +493,14 @@ async def test_a_collection_that_nobody_wants_watched_is_well_again_once_it_is_l
 
 
 @on_virtual_time
-async def test_retry_after_is_obeyed():
+async def test_retry_after_is_obeyed() -> None:
     world = World(Script(listing(5), status(429, "TooManyRequests", retry_after="40"), quiet(), listing(5)))
     await world.runs(100)
     assert 40 <= world.script.times[2] <= 50.001
 
 
 @on_virtual_time
-async def test_a_kind_that_is_not_served_yet_is_picked_up_when_it_is():
+async def test_a_kind_that_is_not_served_yet_is_picked_up_when_it_is() -> None:
     missing = status(404, "NotFound")
     world = World(Script(missing, missing, missing, listing(5, thing("a", 3)), quiet()))
     await world.runs(60)
@@ -509,7 +509,7 @@ async def test_a_kind_that_is_not_served_yet_is_picked_up_when_it_is():
 
 
 @on_virtual_time
-async def test_a_gate_bounds_how_many_lists_run_at_once():
+async def test_a_gate_bounds_how_many_lists_run_at_once() -> None:
     """F37."""
     now_listing = most = 0
 
@@ -531,7 +531,7 @@ async def test_a_gate_bounds_how_many_lists_run_at_once():
 
 
 @on_virtual_time
-async def test_lists_of_one_server_wait_for_each_other_without_holding_a_place_among_all():
+async def test_lists_of_one_server_wait_for_each_other_without_holding_a_place_among_all() -> None:
     """A server that lists slowly has two places; its third list leaves the last one to somebody else."""
     every, own = asyncio.Semaphore(3), asyncio.Semaphore(2)
     slow = [World(Script(after=stream(FOREVER)), bounds=(own, every)) for _ in range(5)]
@@ -544,7 +544,7 @@ async def test_lists_of_one_server_wait_for_each_other_without_holding_a_place_a
 
 
 @on_virtual_time
-async def test_hung_servers_do_not_keep_others_from_listing():
+async def test_hung_servers_do_not_keep_others_from_listing() -> None:
     gate = asyncio.Semaphore(2)
     hung = [World(Script(after=stream(FOREVER)), bounds=(gate,)) for _ in range(6)]
     healthy = World(Script(listing(5), quiet()), bounds=(gate,))
@@ -556,7 +556,7 @@ async def test_hung_servers_do_not_keep_others_from_listing():
 
 
 @on_virtual_time
-async def test_ten_thousand_events_in_one_chunk_let_others_run_in_between():
+async def test_ten_thousand_events_in_one_chunk_let_others_run_in_between() -> None:
     """F20."""
     chunk = b"".join(line("MODIFIED", thing("a", 10 + i, value=i)) for i in range(10_000))
     since_turn = most = 0
@@ -579,7 +579,7 @@ async def test_ten_thousand_events_in_one_chunk_let_others_run_in_between():
 
 
 @on_virtual_time
-async def test_two_runs_with_one_seed_ask_at_the_same_times():
+async def test_two_runs_with_one_seed_ask_at_the_same_times() -> None:
     runs = []
     for _ in range(2):
         world = World(Script(listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5)))

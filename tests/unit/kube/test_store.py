@@ -1,6 +1,7 @@
 """The store: views that later changes do not reach, indexes that follow, versions beside the rows."""
 
 import asyncio
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ def version(number: int) -> Version:
     return Version(number, "u")
 
 
-def test_a_view_stays_as_it_was_when_the_store_changes():
+def test_a_view_stays_as_it_was_when_the_store_changes() -> None:
     store: Store[int] = Store()
     store.put(("ns", "a"), 1, version(1))
     view = store.items()
@@ -26,7 +27,7 @@ def test_a_view_stays_as_it_was_when_the_store_changes():
         view[("ns", "c")] = 3  # type: ignore[index]
 
 
-def test_keys_are_sorted_whatever_the_order_of_arrival():
+def test_keys_are_sorted_whatever_the_order_of_arrival() -> None:
     store: Store[int] = Store()
     for name in "cab":
         store.put(("ns", name), 1, version(1))
@@ -35,7 +36,7 @@ def test_keys_are_sorted_whatever_the_order_of_arrival():
     assert len(store) == 3
 
 
-def test_versions_stand_beside_rows_and_go_with_them():
+def test_versions_stand_beside_rows_and_go_with_them() -> None:
     store: Store[int] = Store()
     store.put(("ns", "a"), 1, Version(7, "u7"))
     assert store.version(("ns", "a")) == Version(7, "u7")
@@ -44,11 +45,12 @@ def test_versions_stand_beside_rows_and_go_with_them():
     assert store.drop(("ns", "a")) is None
 
 
-def test_a_listing_knows_every_version_whether_its_rows_hold_it_or_not():
+def test_a_listing_knows_every_version_whether_its_rows_hold_it_or_not() -> None:
     """A row that could not be read anew stands for a version that is not its own."""
     beside: Store[int] = Store()
     inside: Store[Version] = Store(version_of=lambda row: row)
-    for store, row in ((beside, 5), (inside, Version(1, "u"))):
+    stores: tuple[tuple[Store[Any], Any], ...] = ((beside, 5), (inside, Version(1, "u")))
+    for store, row in stores:
         listing = store.listing()
         for name, number in (("a", 1), ("b", 2)):
             listing.put(("ns", name), row, Version(number, "u"))
@@ -58,13 +60,13 @@ def test_a_listing_knows_every_version_whether_its_rows_hold_it_or_not():
         assert found == [(Version(1, "u"), row), (Version(2, "u"), row), (Version(3, "u"), None)]
 
 
-def test_only_plain_numbers_compare_as_versions():
+def test_only_plain_numbers_compare_as_versions() -> None:
     assert version_number("12") == 12
     assert [version_number(text) for text in ("", "a1", "-1", " 1", "1_0", "١", "9" * 50)] == [-1] * 7
 
 
 @given(st.lists(st.tuples(st.sampled_from("abcd"), st.none() | st.integers(0, 3)), max_size=40))
-def test_an_index_always_equals_one_made_from_scratch(changes):
+def test_an_index_always_equals_one_made_from_scratch(changes: list[tuple[str, int | None]]) -> None:
     store: Store[int] = Store()
     store.add_index("by value", lambda row: (row, row % 2 == 0))
     for name, row in changes:
@@ -77,7 +79,7 @@ def test_an_index_always_equals_one_made_from_scratch(changes):
         assert store.by_index("by value", value) == expected
 
 
-def test_an_index_added_late_knows_what_is_there():
+def test_an_index_added_late_knows_what_is_there() -> None:
     store: Store[int] = Store()
     store.put(("ns", "a"), 1, version(1))
     store.add_index("all", lambda _row: ("x",))
@@ -86,7 +88,7 @@ def test_an_index_added_late_knows_what_is_there():
 
 
 @on_virtual_time
-async def test_waiting_for_the_first_list_ends_when_it_is_in():
+async def test_waiting_for_the_first_list_ends_when_it_is_in() -> None:
     store: Store[int] = Store()
     waiting = asyncio.create_task(store.wait_synced())
     await asyncio.sleep(1)

@@ -15,7 +15,7 @@ def supervisor() -> Supervisor:
 
 
 @on_virtual_time
-async def test_a_broken_task_is_started_again_ever_more_slowly(caplog):
+async def test_a_broken_task_is_started_again_ever_more_slowly(caplog: pytest.LogCaptureFixture) -> None:
     starts: list[float] = []
 
     async def breaks() -> None:
@@ -32,7 +32,7 @@ async def test_a_broken_task_is_started_again_ever_more_slowly(caplog):
 
 
 @on_virtual_time
-async def test_a_task_that_waited_for_what_others_cancelled_is_started_again():
+async def test_a_task_that_waited_for_what_others_cancelled_is_started_again() -> None:
     starts = 0
 
     async def waits() -> None:
@@ -51,7 +51,7 @@ async def test_a_task_that_waited_for_what_others_cancelled_is_started_again():
 
 
 @on_virtual_time
-async def test_a_task_that_ran_long_starts_again_soon():
+async def test_a_task_that_ran_long_starts_again_soon() -> None:
     starts: list[float] = []
 
     async def lives_a_while() -> None:
@@ -65,7 +65,7 @@ async def test_a_task_that_ran_long_starts_again_soon():
 
 
 @on_virtual_time
-async def test_one_broken_task_leaves_the_others_alone():
+async def test_one_broken_task_leaves_the_others_alone() -> None:
     ticks = 0
 
     async def breaks() -> None:
@@ -85,7 +85,7 @@ async def test_one_broken_task_leaves_the_others_alone():
 
 
 @on_virtual_time
-async def test_leaving_cancels_every_task_and_waits_for_its_clean_up():
+async def test_leaving_cancels_every_task_and_waits_for_its_clean_up() -> None:
     cleaned: list[str] = []
 
     async def careful(name: str) -> None:
@@ -99,13 +99,14 @@ async def test_leaving_cancels_every_task_and_waits_for_its_clean_up():
         one.start("a", careful, "a")
         one.start("b", careful, "b")
         await asyncio.sleep(1)
-        assert one.names == ("a", "b")
+        running = one.names
+        assert running == ("a", "b")
     assert sorted(cleaned) == ["a", "b"]
     assert one.names == ()
 
 
 @on_virtual_time
-async def test_a_task_can_be_stopped_and_its_name_used_again():
+async def test_a_task_can_be_stopped_and_its_name_used_again() -> None:
     runs: list[int] = []
 
     async def body(number: int) -> None:
@@ -125,7 +126,7 @@ async def test_a_task_can_be_stopped_and_its_name_used_again():
 
 
 @on_virtual_time
-async def test_a_task_that_is_done_once_is_not_started_again():
+async def test_a_task_that_is_done_once_is_not_started_again() -> None:
     runs = 0
 
     async def body() -> None:
@@ -140,7 +141,7 @@ async def test_a_task_that_is_done_once_is_not_started_again():
 
 
 @on_virtual_time
-async def test_the_end_of_a_critical_task_is_told_with_its_cause():
+async def test_the_end_of_a_critical_task_is_told_with_its_cause() -> None:
     async def holds_the_lease() -> None:
         await asyncio.sleep(5)
         raise TimeoutError("the lease was lost")

@@ -249,7 +249,7 @@ def in_member(
         def run() -> None:
             virtualtime.run(main())
 
-        del run.__wrapped__  # type: ignore[attr-defined]  # else pytest looks for a fixture named as the argument
+        del run.__wrapped__  # else pytest looks for a fixture named as the argument
         return run
 
     return decorate

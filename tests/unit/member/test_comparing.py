@@ -96,7 +96,9 @@ def test_a_foreign_object_of_our_name_is_a_conflict_and_not_touched() -> None:
 
 
 def test_what_we_made_for_this_workload_and_lost_its_owner_is_ours_again() -> None:
-    meta = {"labels": {"app.kubernetes.io/managed-by": "federator", names.WORKLOAD_UID_LABEL: "workload-1"}}
+    meta: dict[str, Any] = {
+        "labels": {"app.kubernetes.io/managed-by": "federator", names.WORKLOAD_UID_LABEL: "workload-1"}
+    }
     for kind, spec in (("Deployment", {"replicas": 3}), ("Job", {"parallelism": 3})):
         body = native(kind, "web", spec, **meta)
         plan = planned([body], [live(native(kind, "web", spec, owner=None, **meta))])
@@ -107,8 +109,10 @@ def test_what_we_made_for_this_workload_and_lost_its_owner_is_ours_again() -> No
 
 
 def test_what_we_made_for_another_workload_of_the_name_is_not_taken_over() -> None:
-    meta = {"labels": {"app.kubernetes.io/managed-by": "federator", names.WORKLOAD_UID_LABEL: "workload-1"}}
-    other = {"labels": {**meta["labels"], names.WORKLOAD_UID_LABEL: "workload-0"}}
+    meta: dict[str, Any] = {
+        "labels": {"app.kubernetes.io/managed-by": "federator", names.WORKLOAD_UID_LABEL: "workload-1"}
+    }
+    other: dict[str, Any] = {"labels": {**meta["labels"], names.WORKLOAD_UID_LABEL: "workload-0"}}
     body = native("Service", "web", {"type": "ClusterIP"}, **meta)
     plan = planned([body], [live(native("Service", "web", {"type": "ClusterIP"}, owner=None, **other))])
     assert (plan.work, plan.conflicts) == ([], [("Service", "feed", "web")])

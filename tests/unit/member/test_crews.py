@@ -2,13 +2,14 @@
 
 import asyncio
 import json
+from typing import Any
 
 from federator.api import clustercapacity
 from federator.model.names import WorkloadKey
 from tests.unit.member.memberworld import MemberWorld, block, in_member, jobset, labels, service, template
 
 POD = "embedded.federator/"
-HELD = {"schedulingGates": [{"name": "example.com/hold"}]}
+HELD: dict[str, Any] = {"schedulingGates": [{"name": "example.com/hold"}]}
 TOTAL = 32_000
 """CPU of the nodes, in thousandths."""
 

@@ -37,7 +37,8 @@ def test_troubles_are_kept_per_controller() -> None:
 
 def test_after_any_history_only_what_is_there_is_on_the_books() -> None:
     rng = random.Random(7)
-    books, world = PodBooks(), {}
+    books = PodBooks()
+    world: dict[tuple[str, str], PodRow] = {}
     for _ in range(3000):
         key = ("ns", f"p{rng.randrange(40)}")
         old = world.get(key)

@@ -6,7 +6,7 @@ import pytest
 
 from federator.model.ownedfields import leftover, of, removals, surplus
 
-WANT = {
+WANT: dict[str, Any] = {
     "metadata": {"labels": {"app": "web"}, "finalizers": ["a"]},
     "spec": {"replicas": 0, "ports": [{"port": 80}, {"port": 81, "protocol": "UDP"}], "args": ["x"]},
 }
@@ -35,7 +35,7 @@ def test_the_first_field_that_is_wanted_no_more_is_named(fields: dict[str, Any],
 
 
 def test_only_what_this_manager_applied_to_the_object_itself_counts() -> None:
-    mine = {"f:spec": {"f:replicas": {}}}
+    mine: dict[str, Any] = {"f:spec": {"f:replicas": {}}}
     entries = [
         {"manager": "us", "operation": "Update", "fieldsV1": {"f:a": {}}},
         {"manager": "us", "operation": "Apply", "subresource": "status", "fieldsV1": {"f:b": {}}},
@@ -52,7 +52,10 @@ def test_only_what_this_manager_applied_to_the_object_itself_counts() -> None:
 
 
 def test_what_was_set_under_several_versions_counts_together() -> None:
-    fields = ({"f:spec": {"f:replicas": {}}}, {"f:spec": {"f:args": {".": {}}}, "f:data": {}})
+    fields: tuple[dict[str, Any], ...] = (
+        {"f:spec": {"f:replicas": {}}},
+        {"f:spec": {"f:args": {".": {}}}, "f:data": {}},
+    )
     entries = [{"manager": "us", "operation": "Update", "fieldsV1": one} for one in fields]
 
     found = of({"managedFields": entries}, "us", "Update")
@@ -112,7 +115,9 @@ def test_maps_and_lists_that_have_one_owner_are_made_what_is_wanted() -> None:
     }
 
 
-RULES = {"f:spec": {"f:rules": {}, "f:boxes": {'k:{"name":"app"}': {".": {}, "f:name": {}, "f:sources": {}}}}}
+RULES: dict[str, Any] = {
+    "f:spec": {"f:rules": {}, "f:boxes": {'k:{"name":"app"}': {".": {}, "f:name": {}, "f:sources": {}}}}
+}
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What is charged above a summary, when it is credited, and that books and ledgers add up."""
 
 import dataclasses
+from collections.abc import Callable
 
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding
@@ -124,6 +125,7 @@ def test_what_an_earlier_leader_decided_and_did_not_write_is_charged_once_that_i
 def test_a_slice_that_never_sets_out_is_not_waited_for() -> None:
     """A decision that the host did not take, a share that went again, a workload that is gone."""
     before = commitment(service(1, name="web"), [holding(3, 5)])
+    then: Callable[[Books], object]
     for then in (
         lambda books: books.record(before),
         lambda books: books.record(commitment(service(1, name="web"), held(b=3))),

@@ -1,6 +1,7 @@
 """What `decide` does with services: where copies go, what stays, what is refused and in which words."""
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_a_smaller_count_takes_back_from_the_heaviest() -> None:
         ({"projects": frozenset({"ads"})}, Reason.NOT_ALLOWED),
     ],
 )
-def test_a_closed_cluster_takes_nothing_new_but_keeps_what_it_holds(closed: dict[str, object], reason: Reason) -> None:
+def test_a_closed_cluster_takes_nothing_new_but_keeps_what_it_holds(closed: dict[str, Any], reason: Reason) -> None:
     snapshot = fleet(cluster("a", 10, **closed), cluster("b", 10))
     fresh = decide(service(4), snapshot)
     assert counts(fresh) == {"b": 4}
@@ -94,7 +95,7 @@ def test_a_closed_cluster_takes_nothing_new_but_keeps_what_it_holds(closed: dict
     ],
 )
 def test_a_cluster_that_may_not_hold_it_any_more_loses_its_share_and_nobody_else_moves(
-    gone: dict[str, object], under: Policy
+    gone: dict[str, Any], under: Policy
 ) -> None:
     snapshot = fleet(
         cluster("a", 10, **gone), cluster("b", 10, labels={"zone": "y"}), cluster("c", 0, labels={"zone": "y"})

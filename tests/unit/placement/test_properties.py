@@ -58,7 +58,7 @@ def test_the_order_of_the_input_does_not_matter(
     ask, held, snapshot, done = given_
     turned = FleetSnapshot(
         snapshot.as_of,
-        {name: snapshot.clusters[name] for name in reversed(snapshot.clusters)},
+        {name: snapshot.clusters[name] for name in reversed(list(snapshot.clusters))},
         tuple(reversed(snapshot.quotas)),
     )
     assert decided(ask, held, snapshot, done).decision == decided(ask, held[::-1], turned, done).decision

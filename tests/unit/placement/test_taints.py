@@ -47,9 +47,8 @@ def check(case: Mapping[str, Any]) -> bool:
     given, expected = case["input"], case["expected"]
     if case["kind"] == "filter":
         found = [taint(one) for one in given["clusterTaints"]]
-        return (taints.untolerated(found, [toleration(one) for one in given["tolerations"]]) is None) == expected[
-            "schedulable"
-        ]
+        untolerated = taints.untolerated(found, [toleration(one) for one in given["tolerations"]])
+        return bool((untolerated is None) == expected["schedulable"])
     if case["kind"] == "filter-many":
         try:
             return chosen(given) == sorted(expected["selected"]) and not expected.get("error")
@@ -60,7 +59,7 @@ def check(case: Mapping[str, Any]) -> bool:
     views = [cluster(one["name"], 1, taints=tuple(taint(each) for each in one["taints"])) for one in given["clusters"]]
     points = scorers.untainted(ask, [Facts(0, 1, scorers.avoided(ask, view)) for view in views])
     got = {view.name: each // 10 for view, each in zip(views, points, strict=True)}
-    return got == expected["scores"]
+    return bool(got == expected["scores"])
 
 
 def test_every_recorded_case_holds_but_for_those_named() -> None:

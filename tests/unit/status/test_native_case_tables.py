@@ -79,6 +79,7 @@ def test_a_failed_job_is_ill_and_a_running_one_is_well() -> None:
 
 
 def test_a_strange_status_is_judged_and_never_raises() -> None:
+    strange: Any
     for kind in health.HEALTH:
         for strange in (None, [], "x", {"loadBalancer": 3, "conditions": {"a": 1}, "updatedReplicas": "many"}):
             health.of({"kind": kind, "status": strange, "spec": {"replicas": 1}})

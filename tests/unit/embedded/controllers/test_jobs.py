@@ -74,7 +74,7 @@ def test_an_indexed_job_runs_every_index_once_and_spells_what_is_done() -> None:
 
 def test_a_failing_index_is_tried_again_after_a_growing_wait_and_then_the_others_still_finish() -> None:
     async def story(cluster: Cluster) -> None:
-        spec = {
+        spec: Obj = {
             "completions": 5,
             "parallelism": 5,
             "completionMode": "Indexed",
@@ -103,7 +103,12 @@ def test_a_failing_index_is_tried_again_after_a_growing_wait_and_then_the_others
 
 def test_an_index_may_fail_so_often_and_then_succeed() -> None:
     async def story(cluster: Cluster) -> None:
-        spec = {"completions": 3, "parallelism": 3, "completionMode": "Indexed", "backoffLimitPerIndex": 5}
+        spec: Obj = {
+            "completions": 3,
+            "parallelism": 3,
+            "completionMode": "Indexed",
+            "backoffLimitPerIndex": 5,
+        }
         cluster.create("Job", job(pod=worker(run_seconds="1", fail_indexes="2", fail_attempts="2"), **spec))
         await cluster.pass_s(100)
         assert cluster.status("Job", "work")["completedIndexes"] == "0-2"
@@ -117,7 +122,12 @@ def test_a_shard_base_moves_the_failing_indexes() -> None:
     async def story(cluster: Cluster) -> None:
         pod = worker(run_seconds="1", fail_indexes="102", index_base_env="SHARD_BASE")
         pod["spec"]["containers"][0]["env"] = [{"name": "SHARD_BASE", "value": "100"}]
-        spec = {"completions": 4, "parallelism": 4, "completionMode": "Indexed", "backoffLimitPerIndex": 0}
+        spec: Obj = {
+            "completions": 4,
+            "parallelism": 4,
+            "completionMode": "Indexed",
+            "backoffLimitPerIndex": 0,
+        }
         cluster.create("Job", job(pod=pod, **spec))
         await cluster.pass_s(30)
         assert cluster.status("Job", "work")["failedIndexes"] == "2"
@@ -127,7 +137,7 @@ def test_a_shard_base_moves_the_failing_indexes() -> None:
 
 def test_too_many_failed_indexes_end_the_job_at_once() -> None:
     async def story(cluster: Cluster) -> None:
-        spec = {
+        spec: Obj = {
             "completions": 20,
             "parallelism": 4,
             "completionMode": "Indexed",
