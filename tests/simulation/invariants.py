@@ -7,7 +7,7 @@ for every breach and never touch the world. Rules that hold of requests live in 
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import federatedquota, kinds
@@ -180,9 +180,16 @@ def quota_kept(step: Step) -> Iterator[str]:
         for resource, which, limit in quota.limits(account.tiers[tier]):
             theirs = sum(charge(step, other, resource) for other in others)
             used = charge(step, facts, resource) + theirs
-            had = theirs + (charge(step, before, resource) if before is not None else 0)
+            had = theirs + (_kept(step, before, facts, resource) if before is not None else 0)
             if used > max(limit, had):
                 yield f"{step.name}: {account.name} uses {used} {resource} after {had}, its {which} is {limit}"
+
+
+def _kept(step: Step, before: DecisionFacts, now: DecisionFacts, resource: str) -> int:
+    """What the copies of the decision before take, at what one asks for now if that is more: nobody who runs is taken
+    away because his template, or his profile, asks for more."""
+    dearer = replace(before, terms=replace(before.terms, shape=now.terms.shape))
+    return max(charge(step, before, resource), charge(step, dearer, resource))
 
 
 def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -> int:

@@ -251,10 +251,13 @@ def breaches(world: World) -> list[str]:
     return [f"{name}: {text}" for name, rule in REST.items() for text in rule(world)]
 
 
-def end_state(world: World, *, contended: bool) -> dict[str, Any]:
-    """What two runs of one script must agree on. `contended`: how much is placed depends on who came first, or on what
-    was held before (a quota, a policy that binds). Whether a soft spread rule is kept does in any case, as the split
-    does."""
+def end_state(world: World, *, contended: bool, profiled: bool) -> dict[str, Any]:
+    """What two runs of one script must agree on.
+
+    `contended`: how much is placed depends on who came first, or on what was held before (a quota, a policy that
+    binds). Whether a soft spread rule is kept does in any case, as the split does. `profiled`: pods were given a
+    profile, so that what a Job runs depends on when it was made.
+    """
     found: dict[str, Any] = {}
     for kind, obj in host_workloads(world).values():
         meta, status = obj["metadata"], obj.get("status") or {}
@@ -268,18 +271,18 @@ def end_state(world: World, *, contended: bool) -> dict[str, Any]:
             if not contended and one["type"] != "SpreadViolated"
         }
         found[f"{kind} {meta['namespace']}/{meta['name']}"] = {"spec": obj["spec"], "status": says}
-    natives = {} if contended else {**_natives(world), **_jobs(world)}
+    natives = {} if contended else {**_natives(world), **_jobs(world, profiled=profiled)}
     return {**found, **natives}
 
 
-def _jobs(world: World) -> dict[str, Any]:
+def _jobs(world: World, *, profiled: bool) -> dict[str, Any]:
     """What the Jobs of each job set run, over all members, without what tells one range from another.
 
-    Where a webhook or an older definition changed what is written (F47), Jobs that have ended are left out: nobody can
-    put right what they ran, because the template of a Job stays as it was made.
+    Where a webhook or an older definition changed what is written (F47), or a profile did, Jobs that have ended are
+    left out: nobody can put right what they ran, because the template of a Job stays as it was made.
     """
     found: dict[str, Any] = {}
-    changed = world.fired["webhook-changes"] > 0
+    changed = profiled or world.fired["webhook-changes"] > 0
     for uid, (_, obj) in host_workloads(world).items():
         mine = [job for member in world.federation.members.values() for job in jobs(member, uid)]
         if changed:
@@ -304,9 +307,12 @@ def _unnumbered(pod: Obj) -> Obj:
     return {**pod, "containers": containers}
 
 
-def agree(what: str, one: object, other: object) -> bool:
+def agree(what: str, one: Any, other: Any, *, by_hand: bool = False) -> bool:
     """Whether two runs ended alike in this. Jobs of a job set may be there in one only: they go with a cluster's share,
-    also when all its shards are done, so where they ran depends on the order of events."""
+    also when all its shards are done, so where they ran depends on the order of events. `by_hand`: somebody deleted
+    Jobs; a shard that ran in one and may fail no time has failed for good."""
+    if by_hand and one and other and "spec" in one and one["spec"].get("backoffLimitPerShard") == 0:
+        return bool(one["spec"] == other["spec"])
     return one == other or (what.startswith(JOBS) and (one is None or other is None))
 
 

@@ -166,7 +166,7 @@ class Run:
             parameters=self.parameters,
             fired=world.fired,
             actions=Counter(action.what for action in self.script),
-            end_state=rest.end_state(world, contended=self._contended()),
+            end_state=rest.end_state(world, contended=self._contended(), profiled=self._profiled()),
             steps=self.judges.steps,
             deaths=world.deaths,
             leaders=max(0, len(self.judges.holders) - 1),
@@ -180,6 +180,9 @@ class Run:
 
     def _contended(self) -> bool:
         return bool(self.parameters.quota_cpu) or rulings.bind([action.body for action in self.script])
+
+    def _profiled(self) -> bool:
+        return any(action.kind == script.PROFILE for action in self.script)
 
     async def _note(self) -> None:
         """Somebody in a member leaves a note on one of our objects there."""
@@ -278,10 +281,11 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
 
 def compare(faulty: Report, calm: Report) -> None:
     """The end state under faults is that without. Raises `Broken`."""
+    by_hand = faulty.fired["deleted-by-hand"] > 0
     found = [
         f"10 reference: {name} is {faulty.end_state.get(name)}, without faults {calm.end_state.get(name)}"
         for name in sorted(faulty.end_state.keys() | calm.end_state.keys())
-        if not rest.agree(name, faulty.end_state.get(name), calm.end_state.get(name))
+        if not rest.agree(name, faulty.end_state.get(name), calm.end_state.get(name), by_hand=by_hand)
     ]
     if found:
         raise Broken(faulty.parameters, found, faulty.story)

@@ -27,6 +27,9 @@ NAMES: tuple[tuple[str, str, str], ...] = (
 )
 """Few names, so that they are used again."""
 NAMESPACES = ("ads", "feed")
+PROFILE = "RuntimeProfile"
+SOME_PER_MILLE = 300
+"""So many seeds have profiles, and so many do more to job sets than make and delete them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,11 @@ def write(parameters: Parameters) -> list[Action]:
     return [*actions, *author.end()]
 
 
+def _some(parameters: Parameters, what: str) -> bool:
+    """Whether this is one of the seeds with this in their scripts: the others are what they would be without."""
+    return generator(parameters.seed, what).randrange(1000) < SOME_PER_MILLE
+
+
 class _Author:
     """Keeps in mind what exists, so that every action is possible."""
 
@@ -103,8 +111,14 @@ class _Author:
         self.policies: set[str] = set()
         self.cordoned: set[str] = set()
         self.image = 1
+        self.profiled = False
         self.odd = oddities.Oddities(generator(parameters.seed, "oddities"))
         self.rulings = rulings.Rulings(generator(parameters.seed, "rulings"), self.clusters)
+        self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
+        self.choices += [self.delete, self.recreate, self.suspend]
+        self.choices += [self.policy, self.policy] if self.rulings.any else []
+        self.choices += [self.jobs, self.slots, self.slots, self.pause_jobs] if _some(parameters, "jobs") else []
+        self.choices += [self.profile, self.profile] if _some(parameters, "profiles") else []
 
     def begin(self) -> Iterator[Action]:
         if self.quota_cpu:
@@ -114,11 +128,8 @@ class _Author:
         yield self._made(self.rng.choice(NAMES))
 
     def next(self) -> Action:
-        choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
-        choices += [self.delete, self.recreate, self.suspend]
-        choices += [self.policy, self.policy] if self.rulings.any else []
         while True:
-            action = self.rng.choice(choices)()
+            action = self.rng.choice(self.choices)()
             if action is not None:
                 return action
 
@@ -175,6 +186,28 @@ class _Author:
     def suspend(self) -> Action | None:
         found = self._one(SERVICE)
         return found and Action(self._pause(), "patch", *found, {"spec": {"suspend": self.rng.random() < 0.5}})
+
+    def jobs(self) -> Action | None:
+        free = [name for name in NAMES if name[0] == JOBSET and name not in self.alive]
+        return self._made(self.rng.choice(free)) if free else None
+
+    def slots(self) -> Action | None:
+        found = self._one(JOBSET)
+        return found and Action(self._pause(), "patch", *found, {"spec": {"parallelism": self.rng.randint(1, 10)}})
+
+    def pause_jobs(self) -> Action | None:
+        found = self._one(JOBSET)
+        return found and Action(self._pause(), "patch", *found, {"spec": {"suspend": self.rng.random() < 0.5}})
+
+    def profile(self) -> Action:
+        """The profile of all pods whose workload names none, made, changed or removed."""
+        self.image += 1
+        requests = {"cpu": self.rng.choice(("100m", "200m"))}
+        sidecar = {"name": "logs", "container": {"image": f"logs:{self.image}", "resources": {"requests": requests}}}
+        what = "create" if not self.profiled else "delete" if self.rng.random() < 0.3 else "patch"
+        self.profiled = what != "delete"
+        body = {"spec": {"sidecars": [sidecar]}} if self.profiled else {}
+        return Action(self._pause(), what, PROFILE, "", "default", body)
 
     def policy(self) -> Action:
         """One policy for each namespace, made, changed or removed."""

@@ -13,7 +13,7 @@ from tests.simulation.mutations import MUTATIONS
     ("what", "seed"),
     [
         ("a fleet without a fitting cluster divides by zero", 1),
-        ("slices follow the clusters of an old decision", 4),
+        ("slices follow the clusters of an old decision", 8),
     ],
 )
 def test_a_mutation_is_caught_in_a_world_without_faults(what: str, seed: int) -> None:
