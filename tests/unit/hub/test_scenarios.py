@@ -342,6 +342,25 @@ def test_a_job_set_runs_every_shard_once_and_completes() -> None:
     play(scenario)
 
 
+def test_a_job_set_has_settled_when_what_clusters_were_given_is_done_although_the_rest_has_no_place() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(2))
+        await world.settle()
+        await world.federation.kill("member b")  # it begins none of its shards
+        both = {"division": {"strategy": "Spread"}}
+        await world.create("PinterestJobSet", "feed", "index", {**jobset(4, 2), "placement": both})
+        await asyncio.sleep(20)
+        apart = {"topologyKey": "zone", "minDomains": 2, "whenUnsatisfiable": "DoNotSchedule"}
+        placement = {**both, "clusters": {"exclude": ["b"]}, "spread": [apart]}
+        await world.patch("PinterestJobSet", "feed", "index", {"spec": {"placement": placement}})
+        await world.settle()
+        found = await world.get("PinterestJobSet", "feed", "index")
+        assert found is not None
+        assert (found["status"]["done"], found["status"]["placed"]) == (2, 2)
+
+    play(scenario, fleet=small_fleet(2))
+
+
 def test_a_failing_shard_is_told_with_its_index() -> None:
     async def scenario(world: World) -> None:
         annotations = {"embedded.federator/fail-indexes": "7", "embedded.federator/index-base-env": "SHARD_BASE"}
