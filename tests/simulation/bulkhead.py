@@ -13,6 +13,7 @@ from federator.api import kinds
 from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.faults.lives import Life
 from federator.embedded.faults.rows import Sending
+from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.hub.slices import SliceSeen
 from federator.model.decision import Share
@@ -38,6 +39,8 @@ class Due:
     facts: DecisionFacts
     share: Share
     at_s: float
+    facing: EmbeddedCluster
+    """What stood at the member's address then."""
     portals: int
     """How many requests something else than an API server had answered by then: such answers look good (F34)."""
 
@@ -72,9 +75,10 @@ class Bulkhead:
         facts, now_s = decision_facts(step.obj), self._now_s()
         had = {share.cluster: share.count for share in decision_facts(step.old).shares} if step.old is not None else {}
         for share in facts.shares:
-            if share.seq == facts.seq and share.count > had.get(share.cluster, 0):
+            new = share.seq == facts.seq and share.count > had.get(share.cluster, 0)
+            if new and share.cluster in self._world.members:
                 life, portals = self._world.lives[step.writer.partition("#")[0]], self._world.fired[PORTAL]
-                self._due.append(Due(life, hub, facts, share, now_s, portals))
+                self._due.append(Due(life, hub, facts, share, now_s, self._world.facing(share.cluster), portals))
 
     def sending(self, life: Life, sending: Sending) -> None:
         """A request leaves its process: time has passed."""
@@ -94,6 +98,8 @@ class Bulkhead:
         cleared_s = self._cleared_s.get((share.cluster, key.kind, key.namespace, key.name), 0.0)
         if cleared_s > due.at_s or self._world.fired[PORTAL] > due.portals:
             return
+        if self._world.facing(share.cluster) is not due.facing:
+            return  # another cluster has come in its place, this very moment perhaps
         if not _still_wanted(due) or not _open(due):
             return
         self.judged += 1

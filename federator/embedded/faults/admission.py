@@ -123,7 +123,10 @@ def _annotates(body: dict[str, Any]) -> None:
 def _labels_pods(body: dict[str, Any]) -> None:
     """Adds a label to pods."""
     if isinstance(template := (body.get("spec") or {}).get("template"), dict):
-        template.setdefault("metadata", {}).setdefault("labels", {})["mesh.example.com/injected"] = "true"
+        if template.setdefault("metadata", {}) is None:
+            template["metadata"] = {"annotations": None}  # a patch that takes everything away
+        labels = template["metadata"].get("labels") or {}
+        template["metadata"]["labels"] = {**labels, "mesh.example.com/injected": "true"}
 
 
 def _mirrors(body: dict[str, Any]) -> None:
