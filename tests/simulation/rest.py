@@ -310,7 +310,7 @@ def _unnumbered(pod: Obj) -> Obj:
 def agree(what: str, one: Any, other: Any, *, by_hand: bool = False) -> bool:
     """Whether two runs ended alike in this. Jobs of a job set may be there in one only: they go with a cluster's share,
     also when all its shards are done, so where they ran depends on the order of events. `by_hand`: somebody deleted
-    Jobs; a shard that ran in one and may fail no time has failed for good."""
+    Jobs; a shard that ran in one, and may not be tried again, has failed for good."""
     if by_hand and one and other and "spec" in one and one["spec"].get("backoffLimitPerShard") == 0:
         return bool(one["spec"] == other["spec"])
     return one == other or (what.startswith(JOBS) and (one is None or other is None))

@@ -47,7 +47,7 @@ class Rulings:
         """The same for a workload that says it itself; {} for one that says nothing."""
         if not self.any or self._rng.randrange(1000) >= INLINE_PER_MILLE:
             return {}
-        return spoken(self.policy())
+        return without_nulls(self.policy())
 
     def taint(self) -> tuple[str, Body] | None:
         """A cluster and the patch that gives it a taint or takes it away; None when it is to be cordoned after all."""
@@ -85,9 +85,9 @@ class Rulings:
         ]
 
 
-def spoken(fields: Mapping[str, Any]) -> Body:
+def without_nulls(fields: Mapping[str, Any]) -> Body:
     """The fields without those that only take away what another patch said."""
-    said = {name: spoken(value) if isinstance(value, dict) else value for name, value in fields.items()}
+    said = {name: without_nulls(value) if isinstance(value, dict) else value for name, value in fields.items()}
     return {name: value for name, value in said.items() if value not in (None, {})}
 
 

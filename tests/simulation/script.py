@@ -117,7 +117,7 @@ class _Author:
         self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         self.choices += [self.delete, self.recreate, self.suspend]
         self.choices += [self.policy, self.policy] if self.rulings.any else []
-        self.choices += [self.jobs, self.slots, self.slots, self.pause_jobs] if _some(parameters, "jobs") else []
+        self.choices += [self.jobs, self.slots, self.slots, self.suspend_jobs] if _some(parameters, "jobs") else []
         self.choices += [self.profile, self.profile] if _some(parameters, "profiles") else []
 
     def begin(self) -> Iterator[Action]:
@@ -183,8 +183,8 @@ class _Author:
         spec = {"template": {"spec": {"containers": [container]}}}
         return Action(self._pause(), "patch", *found, {"spec": spec})
 
-    def suspend(self) -> Action | None:
-        found = self._one(SERVICE)
+    def suspend(self, kind: str = SERVICE) -> Action | None:
+        found = self._one(kind)
         return found and Action(self._pause(), "patch", *found, {"spec": {"suspend": self.rng.random() < 0.5}})
 
     def jobs(self) -> Action | None:
@@ -195,9 +195,8 @@ class _Author:
         found = self._one(JOBSET)
         return found and Action(self._pause(), "patch", *found, {"spec": {"parallelism": self.rng.randint(1, 10)}})
 
-    def pause_jobs(self) -> Action | None:
-        found = self._one(JOBSET)
-        return found and Action(self._pause(), "patch", *found, {"spec": {"suspend": self.rng.random() < 0.5}})
+    def suspend_jobs(self) -> Action | None:
+        return self.suspend(JOBSET)
 
     def profile(self) -> Action:
         """The profile of all pods whose workload names none, made, changed or removed."""
@@ -221,7 +220,7 @@ class _Author:
         }
         if namespace not in self.policies:
             self.policies.add(namespace)
-            made = {"spec": rulings.spoken(spec)}
+            made = {"spec": rulings.without_nulls(spec)}
             return Action(self._pause(), "create", "PlacementPolicy", namespace, "where", made)
         if self.rng.random() < 0.3:
             self.policies.discard(namespace)

@@ -44,7 +44,7 @@ def test_a_patch_takes_back_what_a_policy_said_before() -> None:
 
     assert {frozenset(one) for one in ruled} == {frozenset({"division", "spread", "partial", "tolerations"})}
     assert all(set(rulings.DIVISION) == set(one["division"]) for one in ruled)
-    assert rulings.spoken({"division": {"strategy": None}, "spread": [ZONES]}) == {"spread": [ZONES]}
+    assert rulings.without_nulls({"division": {"strategy": None}, "spread": [ZONES]}) == {"spread": [ZONES]}
 
 
 @pytest.mark.parametrize("said", SAID.values())
