@@ -84,7 +84,8 @@ class Elector:
         self._held: Mapping[str, Any] | None = None
         """The Lease as the last answer showed it to be ours; None when it may be another by now."""
         self._untouched: Callable[[], bool] = lambda: False
-        self._claimed: tuple[str, str] | None = None
+        self._claimed: str | None = None
+        """The time in the last claim that we sent."""
         self.notes: Callable[[], Mapping[str, str]] = dict
         """Annotations that the next leader should find on the Lease; written with every renewal."""
         self.inherited: Mapping[str, str] = {}
@@ -152,7 +153,7 @@ class Elector:
                 self._move(sign)
                 log.info("%s leads: %s, term %d", self.identity, self._ref.name, self.term)
                 return
-            await asyncio.sleep(self._pause(begun, expectant=sign is Sign.TAKEN and candidate()))
+            await asyncio.sleep(self._pause(begun, expectant=sign is not Sign.FAILED and candidate()))
 
     def _pause(self, begun: float, *, expectant: bool) -> float:
         """Until the next look: sooner when the Lease becomes free before that."""
@@ -164,29 +165,34 @@ class Elector:
     def _free_at(self, seen: Seen) -> float:
         if not seen.version and self._first_look and self._untouched():
             return seen.since_s
-        return lease.free_at(seen, self._claimed, self.options)
+        return lease.free_at(seen, self.identity, self._claimed, self.options)
 
     async def _stand(self, candidate: Callable[[], bool]) -> Sign:
         """Looks at the Lease, and takes it when it is free."""
         obj = await self._read()
         self._first_look = self._first_look and obj is None
         self.seen = lease.notice(self.seen, obj, self._clock.elapsed())
-        if not candidate() or self._clock.elapsed() < self._free_at(self.seen):
+        if not candidate():
             return Sign.TAKEN
         stamp = self._clock.rfc3339_micro()
-        self._claimed = (self.identity, stamp)
-        body, term = lease.claim(
-            obj,
-            namespace=self._ref.namespace,
-            name=self._ref.name,
-            identity=self.identity,
-            stamp=stamp,
-            options=self.options,
-        )
-        self._held = await (self._create(body) if obj is None else self._client.replace(self._ref, body))
+        if self._clock.elapsed() < self._free_at(self.seen):
+            return await self._mark(obj, stamp) if lease.unheld(self.seen) else Sign.TAKEN
+        self._claimed = stamp
+        body, term = lease.claim(obj, self._ref, identity=self.identity, stamp=stamp, options=self.options)
+        self._held = await self._put(obj, body)
         self.inherited = lease.notes_of(self._held)
         self.term = max(term, self.term + 1)
         return Sign.WON
+
+    async def _mark(self, obj: Mapping[str, Any] | None, stamp: str) -> Sign:
+        """Puts our name on a Lease that nobody holds. If whoever leads now releases what it had, that is refused."""
+        body = lease.mark(obj, self._ref, identity=self.identity, stamp=stamp, options=self.options)
+        self.seen = lease.notice(self.seen, await self._put(obj, body), self._clock.elapsed())
+        return Sign.CLAIMED
+
+    async def _put(self, obj: Mapping[str, Any] | None, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Writes the Lease if it still is as it was read."""
+        return await (self._create(body) if obj is None else self._client.replace(self._ref, body))
 
     async def _read(self) -> Mapping[str, Any] | None:
         """The Lease; None when it is proven not to exist."""
@@ -335,7 +341,7 @@ class Elector:
             self._count("failed")
             log.info("%s: no answer about the lease %s within %.1f s", self.identity, self._ref.name, timeout_s)
             return Sign.FAILED
-        self._count("won" if sign is Sign.WON else "held by another")
+        self._count({Sign.WON: "won", Sign.CLAIMED: "claimed"}.get(sign, "held by another"))
         return sign
 
     def _lose(self, sign: Sign) -> str:

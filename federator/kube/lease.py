@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from federator.model.steps import ObjectRef
+
 API_VERSION = "coordination.k8s.io/v1"
 TRANSITIONS_MAX = 2**30
 """A higher count was written by a hand, not by elections: it would leave no room in `seq`, and is taken as 0."""
@@ -40,6 +42,8 @@ class Sign(StrEnum):
     """No answer, a refusal, a conflict, something that is no Kubernetes answer."""
     TAKEN = "Taken"
     """The Lease is gone or names another."""
+    CLAIMED = "Claimed"
+    """The Lease names us now, but whoever led before may not know yet."""
     OVERDUE = "Overdue"
     """The renew deadline has passed."""
     STOPPED = "Stopped"
@@ -133,20 +137,32 @@ def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> 
     )
 
 
-def free_at(seen: Seen, claimed: tuple[str, str] | None, options: LeaseOptions) -> float:
-    """From when on the Lease may be taken. `claimed`: holder and time of the last claim that we sent.
+def unheld(seen: Seen) -> bool:
+    """Whether the Lease is not there, or a hand has emptied it: it says nothing about who leads (F7).
 
-    A Lease that is not there, or that a hand has emptied, says nothing about who leads (F7): whoever does finds out
-    within its renew deadline. Only a release, which ends the lease too, frees it at once.
+    Who would lead puts its name on it at once (`mark`), because absence cannot be measured: between two looks the Lease
+    may have been made anew by another and deleted again. With our name on it, unchanged for a renew deadline, nobody
+    can have renewed it for so long, and whoever led before us has found out.
     """
-    if seen.version and (seen.holder, seen.acquired) == claimed:
-        return seen.since_s  # it was taken although we never heard so
-    if seen.version and not seen.holder and seen.asked_s == RELEASED_S:
+    return not seen.holder and not _released(seen)
+
+
+def free_at(seen: Seen, identity: str, claimed: str | None, options: LeaseOptions) -> float:
+    """From when on the Lease may be taken by `identity`; never while nobody holds it (`unheld`). `claimed`: the time in
+    the last claim that it sent, None before the first. A release frees it at once."""
+    if unheld(seen):
+        return math.inf
+    if _released(seen):
         return seen.since_s
-    if not seen.holder:
-        return seen.since_s + options.renew_deadline_s
+    if seen.holder == identity:
+        # Either it was taken although we never heard so, or it is ours only since whoever led was not looking.
+        return seen.since_s + (0.0 if seen.acquired == claimed else options.renew_deadline_s)
     asked_s = min(seen.asked_s, PATIENCE_MAX * options.duration_s)
     return seen.since_s + max(options.duration_s, asked_s)
+
+
+def _released(seen: Seen) -> bool:
+    return bool(seen.version) and not seen.holder and seen.asked_s == RELEASED_S
 
 
 def holder_of(obj: Mapping[str, Any] | None) -> str:
@@ -155,8 +171,23 @@ def holder_of(obj: Mapping[str, Any] | None) -> str:
     return found if isinstance(found, str) else ""
 
 
+def mark(
+    obj: Mapping[str, Any] | None, ref: ObjectRef, *, identity: str, stamp: str, options: LeaseOptions
+) -> dict[str, Any]:
+    """A Lease that nobody holds with our name on it. It is not acquired yet: nothing is done in its name, and its term
+    is that of whoever led last."""
+    spec = {
+        "holderIdentity": identity,
+        "leaseDurationSeconds": math.ceil(options.duration_s),
+        "acquireTime": None,
+        "renewTime": stamp,
+        "leaseTransitions": _count(_spec(obj).get("leaseTransitions")),
+    }
+    return _with(_or_new(obj, ref), spec)
+
+
 def claim(
-    obj: Mapping[str, Any] | None, *, namespace: str, name: str, identity: str, stamp: str, options: LeaseOptions
+    obj: Mapping[str, Any] | None, ref: ObjectRef, *, identity: str, stamp: str, options: LeaseOptions
 ) -> tuple[dict[str, Any], int]:
     """The Lease as ours, and its term: each time somebody begins to lead the count of transitions rises by one, also
     when the same candidate leads again."""
@@ -168,14 +199,7 @@ def claim(
         "renewTime": stamp,
         "leaseTransitions": term,
     }
-    if obj is None:
-        return {
-            "apiVersion": API_VERSION,
-            "kind": "Lease",
-            "metadata": {"name": name, "namespace": namespace},
-            "spec": spec,
-        }, term
-    return _with(obj, spec), term
+    return _with(_or_new(obj, ref), spec), term
 
 
 def renewal(
@@ -204,9 +228,17 @@ def release(obj: Mapping[str, Any], *, term: int, stamp: str) -> dict[str, Any]:
     )
 
 
+def _or_new(obj: Mapping[str, Any] | None, ref: ObjectRef) -> Mapping[str, Any]:
+    if obj is not None:
+        return obj
+    return {"apiVersion": ref.api_version, "kind": ref.kind, "metadata": {"name": ref.name, "namespace": ref.namespace}}
+
+
 def _with(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
-    """The object with these fields; everything else stays, the resourceVersion as the condition of the write."""
-    return {**obj, "spec": {**_spec(obj), **spec}}
+    """The object with these fields, None taking one away; everything else stays, the resourceVersion as the condition
+    of the write."""
+    whole = {**_spec(obj), **spec}
+    return {**obj, "spec": {field: value for field, value in whole.items() if value is not None}}
 
 
 def _spec(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:

@@ -142,7 +142,9 @@ class Judges:
         if (step.old is None or step.new is None) and step.kind in COUNTED:
             self.changes[f"{'create' if step.old is None else 'delete'} {step.kind}"] += 1
         if step.kind == "Lease" and step.cluster == "host" and step.new is not None:
-            self._held(step.writer, (step.new.get("spec") or {}).get("holderIdentity") or "")
+            spec = step.new.get("spec") or {}
+            # Without a time of acquisition it only carries the name of who will lead.
+            self._held(step.writer, (spec.get("acquireTime") and spec.get("holderIdentity")) or "")
         if invariants.is_decision(step) and (step.old is None or step.old["spec"] != step.obj["spec"]):
             facts = decision_facts(step.obj)
             shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import itertools
 import json
+import math
 import random
 from typing import Any
 
@@ -54,31 +55,31 @@ def test_a_rivals_lease_runs_out_by_our_clock_since_we_saw_it_change() -> None:
     same = lease.notice(first, leased(1, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 109.0)
     renewed = lease.notice(same, leased(2, holderIdentity="b", renewTime="1999-01-01T00:00:00.000000Z"), 112.0)
 
-    assert lease.free_at(same, None, options) == 115.0
-    assert lease.free_at(renewed, None, options) == 127.0
+    assert lease.free_at(same, "us", None, options) == 115.0
+    assert lease.free_at(renewed, "us", None, options) == 127.0
 
 
 @pytest.mark.parametrize(
     ("obj", "after_s"),
     [
-        (None, 10.0),
+        (None, math.inf),
         (leased(holderIdentity="", leaseDurationSeconds=1), 0.0),
-        (leased(holderIdentity="", leaseDurationSeconds=15), 10.0),
-        (leased(), 10.0),
-        ({"metadata": {"resourceVersion": "1"}, "spec": None}, 10.0),
+        (leased(holderIdentity="", leaseDurationSeconds=15), math.inf),
+        (leased(), math.inf),
+        ({"metadata": {"resourceVersion": "1"}, "spec": None}, math.inf),
         (leased(holderIdentity="b", leaseDurationSeconds=30), 30.0),
         (leased(holderIdentity="b", leaseDurationSeconds=1), 15.0),
         (leased(holderIdentity="b", leaseDurationSeconds=10**9), 60.0),
         (leased(holderIdentity="b", leaseDurationSeconds="soon"), 15.0),
         (leased(holderIdentity="b", leaseDurationSeconds=-3), 15.0),
-        (leased(holderIdentity="us"), 15.0),
+        (leased(holderIdentity="us"), 10.0),
         (leased(holderIdentity="us", acquireTime="then"), 0.0),
     ],
 )
 def test_when_a_lease_may_be_taken(obj: dict[str, Any] | None, after_s: float) -> None:
     seen = lease.notice(None, obj, 100.0)
 
-    assert lease.free_at(seen, ("us", "then"), LeaseOptions()) == 100.0 + after_s
+    assert lease.free_at(seen, "us", "then", LeaseOptions()) == 100.0 + after_s
 
 
 @pytest.mark.parametrize(
@@ -86,7 +87,7 @@ def test_when_a_lease_may_be_taken(obj: dict[str, Any] | None, after_s: float) -
 )
 def test_each_reign_has_a_term_of_its_own_whatever_the_count_was(before: int | str | None, term: int) -> None:
     body, found = lease.claim(
-        leased(leaseTransitions=before), namespace="ns", name="hub", identity="us", stamp="now", options=LeaseOptions()
+        leased(leaseTransitions=before), LEASE, identity="us", stamp="now", options=LeaseOptions()
     )
 
     assert found == term == body["spec"]["leaseTransitions"]
@@ -444,6 +445,52 @@ async def test_a_hand_on_the_lease_ends_the_leader_before_another_acts(how: str)
     await world.end()
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_a_lease_that_is_deleted_again_between_two_looks_of_another_makes_no_two_leaders(seed: int) -> None:
+    """Simulation seed 1925: b saw no Lease before a made it and none after it was deleted again."""
+
+    async def main() -> None:
+        world = LeaseWorld(seed)
+        a, b = await world.begin("a", "b", recampaign=True)
+        deleted = False
+        for _ in range(5000):
+            if world.leaders() and not deleted:
+                await world.delete()
+                deleted = True
+            assert len(world.leaders()) < 2
+            await asyncio.sleep(0.01)
+        ended, began = [*a.ended, *b.ended], [*a.began, *b.began]
+        assert (len(ended), len(began)) == (1, 2)
+        await world.end()
+
+    virtualtime.run(main())
+
+
+@pytest.mark.parametrize("how", ["deleted", "emptied"])
+@on_virtual_time
+async def test_a_name_on_a_lease_that_nobody_held_runs_out_with_who_wrote_it(how: str) -> None:
+    """It is not released by who stops before it led: somebody may lead who does not know of it."""
+    world = LeaseWorld()
+    (old,) = await world.begin("old")
+    await world.until("old", FIRST_S)
+    old.wire.trouble = "hang"
+    await _meddle(world, how)
+    (a,) = await world.begin("a")
+    await asyncio.sleep(1.0)
+    spec = await world.lease()
+    assert (spec["holderIdentity"], "acquireTime" in spec) == ("a", False)
+    (b,) = await world.begin("b")
+    await asyncio.sleep(2.0)
+    await a.stop()
+    assert (await world.lease())["holderIdentity"] == "a"
+    assert old.leading
+    await world.until("b", LONGEST_S)
+
+    assert not a.terms
+    assert b.began[0] > old.ended[0]
+    await world.end()
+
+
 @on_virtual_time
 async def test_a_label_or_a_lowered_count_is_outlived_and_put_right() -> None:
     world = LeaseWorld()
@@ -581,6 +628,6 @@ def test_a_deadline_beyond_the_lease_would_be_seen() -> None:
 
 
 def test_the_bodies_written_are_plain_json() -> None:
-    body, _ = lease.claim(None, namespace="ns", name="hub", identity="a", stamp="t", options=LeaseOptions())
+    body, _ = lease.claim(None, LEASE, identity="a", stamp="t", options=LeaseOptions())
 
     assert json.loads(json.dumps(body)) == body
