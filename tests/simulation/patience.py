@@ -1,11 +1,13 @@
 """15: a member that was heard a moment ago is not called unreachable: a blip flips nothing.
 
 What counts as heard is what the process itself heard: an answer of an API server to its probe, once it has read who
-that is. A new life counts from its birth, because it has nothing older to judge by. A word that a silent link held back
-is judged by the moment in which it was sent.
+that is. A new life counts from its birth, because it has nothing older to judge by; until it has read once what a
+member serves, it need not have taken it for one that answers. A word that a silent link held back is judged by the
+moment in which it was sent.
 """
 
 import asyncio
+import math
 from http import HTTPStatus
 
 import msgspec
@@ -24,6 +26,8 @@ LATE_S = 120.0
 """A write that nobody answered arrives so much later at most."""
 PROBE = "/readyz"
 IDENTITY = "/api/v1/namespaces/kube-system"
+VERSION = "/version"
+"""The last of what a first probe asks for."""
 _BODY_MAX = 1 << 20
 _SLICES = frozenset(kind.plural for kind in kinds.WORKLOADS.values())
 WELL = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE})
@@ -40,6 +44,8 @@ class Patience:
         """(life, member) -> when it was last heard."""
         self.born_s: dict[str, float] = {}
         self._met: set[tuple[str, str]] = set()
+        self._learnt_s: dict[tuple[str, str], float] = {}
+        """(life, member) -> when it had first read what that member serves."""
         self._probes_s: dict[tuple[str, str], list[float]] = {}
         self._words: dict[tuple[str, str], list[float]] = {}
         """(life, member) -> when words on that member were sent that nobody has answered yet."""
@@ -60,6 +66,10 @@ class Patience:
             return
         self.heard_s[life, cluster] = now_s
         self._probes_s.setdefault((life, cluster), []).append(now_s)
+
+    def learnt(self, life: str, cluster: str, now_s: float) -> None:
+        """A life read what a member serves."""
+        self._learnt_s.setdefault((life, cluster), now_s)
 
     def sends(self, life: str, member: str, now_s: float) -> None:
         """A life says something of a member."""
@@ -88,8 +98,9 @@ class Patience:
         return [f"{self.name}: {step.name}: {step.writer} calls it unreachable after {quiet_s:.1f} s"]
 
     def _last_heard_s(self, life: str, member: str, by_s: float) -> float:
-        """When that life had last heard the member at a time, or was born."""
-        heard = (at_s for at_s in self._probes_s.get((life, member), ()) if at_s <= by_s)
+        """When that life had last heard the member, all that belongs to it, at a time, or was born."""
+        from_s = self._learnt_s.get((life, member), math.inf)
+        heard = (max(at_s, from_s) for at_s in self._probes_s.get((life, member), ()) if max(at_s, from_s) <= by_s)
         return max((self.born_s.get(life, 0.0), *heard))
 
 
@@ -98,12 +109,15 @@ def _ready(obj: Obj) -> dict[str, str]:
     return next((one for one in found if one["type"] == "Ready"), {})
 
 
-def _names_somebody(body: bytes) -> bool:
-    """A whole answer to the question who that is."""
+def _tells(body: bytes, *path: str) -> bool:
+    """A whole answer to the question who that is, or what."""
     try:
-        return bool(msgspec.json.decode(body)["metadata"]["uid"])
+        found = msgspec.json.decode(body)
+        for name in path:
+            found = found[name]
     except (msgspec.DecodeError, LookupError, TypeError):
         return False
+    return bool(found)
 
 
 def _spoken_of(request: Request) -> str:
@@ -141,13 +155,15 @@ class Hearing:
             self._patience.answered(self._life, member, sent_s)
             return response
         response = await self._answer(request)
-        if request.path not in (PROBE, IDENTITY) or response.status != 200:
+        if request.path not in (PROBE, IDENTITY, VERSION) or response.status != 200:
             return response
         body = await response.read(_BODY_MAX)
         await response.close()
         now_s = self._clock.monotonic()
-        if request.path == IDENTITY and _names_somebody(body):
+        if request.path == IDENTITY and _tells(body, "metadata", "uid"):
             self._patience.met(self._life, self._cluster, now_s)
+        elif request.path == VERSION and _tells(body, "gitVersion"):
+            self._patience.learnt(self._life, self._cluster, now_s)
         elif request.path == PROBE and body.strip() == b"ok":
             self._patience.heard(self._life, self._cluster, now_s)
         return CannedResponse(response.status, body, response.headers)
