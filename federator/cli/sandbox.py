@@ -97,14 +97,17 @@ async def serving(
     from federator.embedded.federation import Federation
     from federator.hub.options import HubOptions
     from federator.kube.clock import RealClock
+    from federator.member.options import MemberOptions
 
     # The seed fixes what the fleet does; tokens come from the machine, because they are secrets.
     federation = Federation(
         fleet=fleet,
         clock=RealClock(),
         rng=random.Random(seed),
-        # A person is looking: figures of members are copied to the host sooner than an operator's fleet needs them.
+        # A person is looking: figures of members are written, and copied to the host, sooner than an operator's fleet
+        # needs them. Small changes too: what has settled says nothing more half a minute later.
         hub_options=HubOptions(capacity_copy_interval_s=FIGURES_S),
+        member_options=MemberOptions(capacity_write_s=FIGURES_S, capacity_small_write_s=FIGURES_S),
     )
     for cluster in (federation.host, *federation.members.values()):
         cluster.renew_token(os.urandom(16).hex())

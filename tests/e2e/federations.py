@@ -26,7 +26,7 @@ COMMAND_S = 90.0
 START_S = 60.0
 SETTINGS = {
     "hub": {"probe_interval_s": 1.0, "capacity_copy_interval_s": 1.0},
-    "member": {"heartbeat_s": 2.0, "capacity_write_s": 1.0},
+    "member": {"heartbeat_s": 2.0, "capacity_write_s": 1.0, "capacity_small_write_s": 1.0},
 }
 """A fleet of tests is watched by impatient people."""
 

@@ -253,10 +253,11 @@ def test_a_settled_federation_writes_nothing_also_after_a_restart(fleet: Fleet) 
 
 
 def until_quiet(fleet: Fleet) -> None:
+    """Until nothing was written for longer than any part of it waits before it writes (figures: two seconds)."""
     seen = [fleet.versions()]
 
     def quiet() -> bool:
-        time.sleep(2.0)
+        time.sleep(QUIET_S)
         seen.append(fleet.versions())
         return seen[-1] == seen[-2]
 
