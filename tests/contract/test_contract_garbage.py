@@ -52,14 +52,23 @@ async def alive(request: pytest.FixtureRequest) -> AsyncIterator[Speaker]:
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def _family(api: Speaker, *, blocks: bool = False) -> tuple[str, str]:
+async def _family(api: Speaker, *, name: str = "", blocks: bool = False) -> tuple[str, str]:
     """(path of an owner, path of what it owns)."""
-    owner = await api.configmap("owner")
-    reference: Object = {"apiVersion": "v1", "kind": "ConfigMap", "name": "owner", "uid": owner["metadata"]["uid"]}
+    owner, child = f"{name}owner", f"{name}child"
+    made = await api.configmap(owner)
+    reference: Object = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner, "uid": made["metadata"]["uid"]}
     if blocks:
         reference["blockOwnerDeletion"] = True
-    await api.configmap("child", ownerReferences=[reference])
-    return api.url("configmaps", "owner"), api.url("configmaps", "child")
+    await api.configmap(child, ownerReferences=[reference])
+    return api.url("configmaps", owner), api.url("configmaps", child)
+
+
+async def _seen(api: Speaker) -> None:
+    """Waits until the collector knows all ConfigMaps made so far: one that it has not heard of is nobody's child to it.
+    It hears of them in order, so it does when it has removed the child of a later family."""
+    owner, child = await _family(api, name="later-")
+    (await api.delete(owner, {"propagationPolicy": "Background"})).object()
+    await _until(api, child, 404)
 
 
 async def _until(api: Speaker, path: str, status: int) -> None:
@@ -80,6 +89,7 @@ async def test_in_the_foreground_the_owner_waits_for_what_blocks_it(alive: Speak
     held = (await alive.get(child)).object()
     held["metadata"]["finalizers"] = ["example.com/hold"]
     (await alive.put(child, held)).object()
+    await _seen(alive)
     answer = (await alive.delete(owner, {"propagationPolicy": "Foreground"})).object()
     assert answer["metadata"]["finalizers"] == ["foregroundDeletion"]
     async with asyncio.timeout(LIMIT_S):
@@ -93,7 +103,7 @@ async def test_in_the_foreground_the_owner_waits_for_what_blocks_it(alive: Speak
 
 async def test_orphans_stay_without_their_owner(alive: Speaker) -> None:
     owner, child = await _family(alive)
-    await asyncio.sleep(0.5)  # the collector of a real server must have seen them, or it knows of no child
+    await _seen(alive)
     (await alive.delete(owner, {"propagationPolicy": "Orphan"})).object()
     await _until(alive, owner, 404)
     assert "ownerReferences" not in (await alive.get(child)).object()["metadata"]
