@@ -7,6 +7,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "federator"
+FLOORS = ("federator", "tests", "simulations")
+"""Where Python lies that is ours."""
 
 
 @dataclass(frozen=True)
@@ -53,3 +55,9 @@ def all_sources() -> tuple[Source, ...]:
         text = path.read_text(encoding="utf-8")
         found.append(Source(path, text, ast.parse(text)))
     return tuple(found)
+
+
+@cache
+def all_files() -> tuple[Path, ...]:
+    """Every Python file of ours, the tests' too."""
+    return tuple(path for floor in FLOORS for path in sorted((ROOT / floor).rglob("*.py")))

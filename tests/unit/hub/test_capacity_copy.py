@@ -12,7 +12,7 @@ from federator.model.fleet import Capacity, NodeRow
 from federator.model.resources import Resources
 from federator.model.steps import ObjectRef
 from federator.model.taints import Taint
-from tests.unit.hub.test_scenarios import taint_all
+from tests.unit.hub.taints import taint_all
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"

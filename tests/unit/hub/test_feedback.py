@@ -7,7 +7,7 @@ import pytest
 from federator.embedded.federation import Federation
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
-from tests.unit.hub.test_scenarios import taint_all, throw_out
+from tests.unit.hub.taints import taint_all, throw_out
 from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet
 
 PSVC = "PinterestService"

@@ -21,6 +21,10 @@ EPOCH_S = 1_790_000_000.0
 NAMESPACE = "federator-system"
 LEASE = ObjectRef("coordination.k8s.io/v1", "leases", NAMESPACE, "hub", "Lease")
 LEDGER = ObjectRef("v1", "configmaps", "default", "ledger", "ConfigMap")
+FIRST_S = 10.5
+"""Where no Lease is, a candidate waits a renew deadline: somebody may lead whose Lease was deleted."""
+LONGEST_S = 17.0
+"""A lease runs out, and a candidate looks at it once more in each retry period: then somebody leads."""
 TROUBLES = ("reset", "hang", "html", "busy", "lost", "late", "slow")
 
 

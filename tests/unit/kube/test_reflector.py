@@ -1,21 +1,16 @@
 """The reflector's promises, FAULTS.md section B: the store ends up equal to the server, and never lies in between."""
 
 import asyncio
-import random
 from typing import Any
 
 import pytest
 
 from federator.kube import errors
-from federator.kube.client import Client
-from federator.kube.clock import Clock
-from federator.kube.reflector import Reflector
-from federator.kube.store import Store
+from tests.unit.kube.reflecting import World, quiet
 from tests.unit.kube.scripted import (
     FOREVER,
     Answer,
     Script,
-    bookmark,
     line,
     listing,
     on_virtual_time,
@@ -23,46 +18,6 @@ from tests.unit.kube.scripted import (
     stream,
     thing,
 )
-
-
-class World:
-    """A reflector on a script, its store, and every change it told about."""
-
-    def __init__(self, script: Script, **options: Any) -> None:
-        self.script = script
-        self.store: Store[Any] = Store("things")
-        self.changes: list[tuple[str, Any, Any]] = []
-        options.setdefault("project", lambda obj: obj["value"] or 0)
-        self.reflector: Reflector[Any] = Reflector(
-            Client(script, "m1", rng=random.Random(1)),
-            "v1",
-            "things",
-            self.store,
-            on_change=options.pop("on_change", lambda key, old, new: self.changes.append((key[1], old, new))),
-            clock=Clock(0.0),
-            rng=random.Random(2),
-            **options,
-        )
-
-    async def runs(self, seconds: float) -> None:
-        task = asyncio.create_task(self.reflector.run())
-        await asyncio.sleep(seconds)
-        broken = task.done()
-        task.cancel()
-        await asyncio.wait([task])
-        assert not broken
-
-    @property
-    def rows(self) -> dict[str, Any]:
-        return {key[1]: row for key, row in self.store.items().items()}
-
-    @property
-    def lists(self) -> int:
-        return sum(("watch", "true") not in request.query for request in self.script.requests)
-
-
-def quiet() -> Answer:
-    return stream(FOREVER)
 
 
 @on_virtual_time
@@ -159,25 +114,6 @@ async def test_relists_after_gone_are_spread_in_time() -> None:
 
 
 @on_virtual_time
-async def test_a_broken_stream_is_resumed_from_the_last_version_without_a_list() -> None:
-    """F14: half a line is dropped, nothing is lost. A list of one object shows that the server's history goes on."""
-    half = line("ADDED", thing("c", 7, value=3))
-    world = World(
-        Script(
-            listing(5, thing("a", 3)),
-            stream(30, line("ADDED", thing("b", 6, value=2)) + half[:20], errors.Unreachable("reset")),
-            stream(half, 30),
-            listing(7, thing("a", 3), token="more"),
-            quiet(),
-        )
-    )
-    await world.runs(100)
-    assert world.rows == {"a": 0, "b": 2, "c": 3}
-    assert world.script.query(3) == {"limit": "1"}
-    assert [world.script.query(i)["resourceVersion"] for i in (1, 2, 4)] == ["5", "6", "7"]
-
-
-@on_virtual_time
 async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_watched_from_the_future() -> None:
     """A restored API server takes a watch from a version that it has not reached, and tells nothing until it has."""
     world = World(
@@ -199,72 +135,6 @@ async def test_a_server_that_comes_back_from_the_past_is_listed_anew_and_not_wat
 
 
 @on_virtual_time
-async def test_a_server_that_was_away_and_has_overtaken_our_version_is_seen_to_have_gone_back() -> None:
-    """It was restored and has counted on since: only an object that is older than we knew it gives it away."""
-    told: list[int] = []
-    world = World(
-        Script(
-            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
-            stream(30, errors.Unreachable("reset")),
-            errors.Unreachable("refused"),
-            listing(60, thing("a", 20, value=2), thing("c", 55, value=3)),
-            quiet(),
-        ),
-        on_rewind=lambda: told.append(1),
-    )
-    await world.runs(120)
-    assert world.rows == {"a": 2, "c": 3}
-    assert (world.store.rewinds, told) == (1, [1])
-    assert world.store.resource_version == "60"
-
-
-@on_virtual_time
-async def test_a_restored_server_whose_objects_were_brought_up_to_date_is_seen_to_have_gone_back() -> None:
-    """Nothing in its list is older than we knew it. But it was older a moment ago, and what was written since cannot be
-    of versions that we had seen everything of."""
-    told: list[int] = []
-    world = World(
-        Script(
-            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
-            status(410, "Gone"),
-            listing(30, thing("a", 20, value=2)),
-            listing(60, thing("a", 48, value=4), thing("b", 55, value=5)),
-            quiet(),
-        ),
-        on_rewind=lambda: told.append(1),
-    )
-    await world.runs(60)
-    assert (world.store.rewinds, told) == (1, [1])
-    assert world.store.resource_version == "60"
-
-
-@on_virtual_time
-async def test_a_server_that_was_away_is_listed_and_nothing_that_is_as_before_is_news() -> None:
-    world = World(
-        Script(
-            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
-            stream(30, errors.Unreachable("reset")),
-            errors.Unreachable("refused"),
-            listing(60, thing("a", 40, value=4), thing("b", 58, value=6)),
-            quiet(),
-        ),
-    )
-    await world.runs(120)
-    assert world.changes == [("a", None, 4), ("b", None, 5), ("b", 5, 6)]
-    assert world.store.rewinds == 0
-
-
-@on_virtual_time
-async def test_lines_may_be_cut_anywhere() -> None:
-    text = b"".join(line("ADDED", thing(f"t{i}", 10 + i, value=i + 1)) for i in range(5))
-    for size in (1, 7, 64, len(text)):
-        parts = [text[i : i + size] for i in range(0, len(text), size)]
-        world = World(Script(listing(5), stream(*parts, FOREVER)))
-        await world.runs(1)
-        assert world.rows == {f"t{i}": i + 1 for i in range(5)}
-
-
-@on_virtual_time
 async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resumed() -> None:
     """F15. Bytes that never become an event are silence too."""
     drip = [b"{", 100.0] * 50
@@ -277,33 +147,6 @@ async def test_a_silent_watch_is_dropped_after_three_bookmark_periods_and_resume
     ]
     assert begun == pytest.approx([0, 180, 360, 540], abs=3)
     assert world.reflector.troubles["unreachable"] == 3
-
-
-@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
-@on_virtual_time
-async def test_who_waits_after_failures_tries_at_once_when_told_that_the_server_answers(told: bool) -> None:
-    refused = status(503, "ServiceUnavailable")
-    world = World(Script(after=lambda r: refused))
-    task = asyncio.create_task(world.reflector.run())
-    await asyncio.sleep(200)
-    last = world.script.times[-1]
-    refused = listing(5, thing("a", 3))
-    if told:
-        world.reflector.hurry()
-    await asyncio.sleep(0.01)
-    assert world.store.synced == told
-    assert (world.script.times[-1] > last) == told
-    task.cancel()
-    await asyncio.wait([task])
-
-
-@on_virtual_time
-async def test_bookmarks_keep_a_watch_alive_and_move_heard_at_and_the_version() -> None:
-    world = World(Script(listing(5), stream(*[100.0, bookmark(9)] * 3, FOREVER)))
-    await world.runs(350)
-    assert len(world.script.requests) == 2
-    assert world.store.heard_at == pytest.approx(300)
-    assert world.store.resource_version == "9"
 
 
 @on_virtual_time
@@ -339,70 +182,6 @@ async def test_a_deletion_of_an_earlier_incarnation_does_not_remove_the_new_obje
     )
     await world.runs(1)
     assert world.rows == {"a": 2}
-
-
-@on_virtual_time
-async def test_a_list_that_goes_back_in_time_is_not_believed() -> None:
-    """F11: the object that the stale list lacks was made after it."""
-    world = World(
-        Script(
-            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
-            status(410, "Gone"),
-            listing(30, thing("a", 20, value=2)),
-            listing(60, thing("a", 40, value=4), thing("b", 45, value=5)),
-            quiet(),
-        )
-    )
-    await world.runs(60)
-    assert world.changes == [("a", None, 4), ("b", None, 5)]
-    assert world.store.rewinds == 0
-    assert world.reflector.troubles["went back in time"] == 1
-
-
-@on_virtual_time
-async def test_a_server_that_stays_in_the_past_is_believed_at_last_and_the_store_says_so() -> None:
-    """F51: a restored backup; whoever deletes looks at `rewinds` first."""
-    world = World(
-        Script(
-            listing(50, thing("a", 40, value=4), thing("b", 45, value=5)),
-            status(410, "Gone"),
-            *[listing(30, thing("a", 20, value=2)) for _ in range(4)],
-            quiet(),
-        )
-    )
-    await world.runs(120)
-    assert world.rows == {"a": 2}
-    assert world.store.rewinds == 1
-    assert world.store.resource_version == "30"
-
-
-@on_virtual_time
-async def test_watches_that_close_at_once_are_begun_again_ever_more_slowly_and_flagged() -> None:
-    """F19."""
-    world = World(Script(listing(5), after=lambda r: stream() if ("watch", "true") in r.query else listing(5)))
-    await world.runs(600)
-    assert world.reflector.watch_failing
-    assert len(world.script.requests) < 100
-    assert world.lists > 2  # some servers close instead of answering 410
-    early = world.script.times[2] - world.script.times[1]
-    assert early < 0.3
-
-
-@on_virtual_time
-async def test_a_watch_that_lives_clears_the_flag_and_the_back_off() -> None:
-    world = World(Script(listing(5), stream(), stream(), stream(), listing(5), quiet()))
-    await world.runs(60)
-    assert not world.reflector.watch_failing
-    assert world.reflector.trouble is None
-    assert world.reflector._waits.failures == 0
-
-
-@on_virtual_time
-async def test_a_watch_that_ends_in_good_time_is_resumed_at_once() -> None:
-    world = World(Script(listing(5), stream(300), stream(300), quiet()), silence_s=1000)
-    await world.runs(700)
-    assert world.script.times[2:4] == [300, 600]
-    assert not world.reflector.watch_failing
 
 
 @pytest.mark.parametrize(
@@ -484,28 +263,10 @@ async def test_an_unreachable_server_is_asked_ever_more_slowly_and_the_store_is_
 
 
 @on_virtual_time
-async def test_a_collection_that_nobody_wants_watched_is_well_again_once_it_is_listed() -> None:
-    refused = status(403, "Forbidden")
-    world = World(Script(refused, refused, listing(5, thing("a", 3))), wanted=asyncio.Event())
-    await world.runs(60)
-    assert world.rows == {"a": 0}
-    assert (world.reflector.watch_failing, world.reflector.trouble) == (False, None)
-
-
-@on_virtual_time
 async def test_retry_after_is_obeyed() -> None:
     world = World(Script(listing(5), status(429, "TooManyRequests", retry_after="40"), quiet(), listing(5)))
     await world.runs(100)
     assert 40 <= world.script.times[2] <= 50.001
-
-
-@on_virtual_time
-async def test_a_kind_that_is_not_served_yet_is_picked_up_when_it_is() -> None:
-    missing = status(404, "NotFound")
-    world = World(Script(missing, missing, missing, listing(5, thing("a", 3)), quiet()))
-    await world.runs(60)
-    assert world.rows == {"a": 0}
-    assert world.script.times[1] >= 2
 
 
 @on_virtual_time
@@ -528,54 +289,6 @@ async def test_a_gate_bounds_how_many_lists_run_at_once() -> None:
     await asyncio.gather(*(world.runs(30) for world in worlds))
     assert most == 3
     assert all(world.store.synced for world in worlds)
-
-
-@on_virtual_time
-async def test_lists_of_one_server_wait_for_each_other_without_holding_a_place_among_all() -> None:
-    """A server that lists slowly has two places; its third list leaves the last one to somebody else."""
-    every, own = asyncio.Semaphore(3), asyncio.Semaphore(2)
-    slow = [World(Script(after=stream(FOREVER)), bounds=(own, every)) for _ in range(5)]
-    other = World(Script(listing(5), quiet()), bounds=(asyncio.Semaphore(2), every))
-    running = [asyncio.create_task(world.runs(10)) for world in (*slow, other)]
-    await asyncio.sleep(1)
-    assert other.store.synced
-    await asyncio.gather(*running)
-    assert (own._value, every._value) == (2, 3)
-
-
-@on_virtual_time
-async def test_hung_servers_do_not_keep_others_from_listing() -> None:
-    gate = asyncio.Semaphore(2)
-    hung = [World(Script(after=stream(FOREVER)), bounds=(gate,)) for _ in range(6)]
-    healthy = World(Script(listing(5), quiet()), bounds=(gate,))
-    running = [asyncio.create_task(world.runs(40)) for world in (*hung, healthy)]
-    await asyncio.sleep(20)
-    assert healthy.store.synced
-    await asyncio.gather(*running)
-    assert gate._value <= 2
-
-
-@on_virtual_time
-async def test_ten_thousand_events_in_one_chunk_let_others_run_in_between() -> None:
-    """F20."""
-    chunk = b"".join(line("MODIFIED", thing("a", 10 + i, value=i)) for i in range(10_000))
-    since_turn = most = 0
-
-    def turn() -> None:
-        nonlocal since_turn
-        since_turn = 0
-
-    def changed(*_args: Any) -> None:
-        nonlocal since_turn, most
-        if since_turn == 0:
-            asyncio.get_running_loop().call_soon(turn)
-        since_turn += 1
-        most = max(most, since_turn)
-
-    world = World(Script(listing(5), stream(1, chunk, FOREVER)), on_change=changed)
-    await world.runs(2)
-    assert world.rows == {"a": 9999}
-    assert most <= 128
 
 
 @on_virtual_time
