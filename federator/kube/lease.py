@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from federator.model import names
 from federator.model.steps import ObjectRef
 
 API_VERSION = "coordination.k8s.io/v1"
@@ -17,6 +18,9 @@ TRANSITIONS_MAX = 2**30
 """A higher count was written by a hand, not by elections: it would leave no room in `seq`, and is taken as 0."""
 RELEASED_S = 1
 """What a released lease asks for; an API server takes no less."""
+RELEASED = f"{names.FEDERATION}/released-term"
+"""Annotation of a Lease: the term that its leader gave up. An empty holder does not say so by itself: a hand that
+empties a Lease writes the same, and its leader has not heard of it (F7)."""
 PATIENCE_MAX = 4
 """A holder may ask for at most so many times our own lease duration: a mistyped one must not keep everybody out."""
 
@@ -119,6 +123,8 @@ class Seen:
     asked_s: float
     """The duration that its holder asked for; 0 where it says nothing usable."""
     since_s: float
+    released: bool
+    """Whoever led last has given it up."""
 
 
 def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> Seen:
@@ -134,6 +140,7 @@ def notice(before: Seen | None, obj: Mapping[str, Any] | None, now_s: float) -> 
         acquired=str(spec.get("acquireTime", "")),
         asked_s=float(_count(spec.get("leaseDurationSeconds"))),
         since_s=now_s,
+        released=_released(obj),
     )
 
 
@@ -144,7 +151,7 @@ def unheld(seen: Seen) -> bool:
     may have been made anew by another and deleted again. With our name on it, unchanged for a renew deadline, nobody
     can have renewed it for so long, and whoever led before us has found out.
     """
-    return not seen.holder and not _released(seen)
+    return not seen.holder and not seen.released
 
 
 def free_at(seen: Seen, identity: str, claimed: str | None, options: LeaseOptions) -> float:
@@ -152,7 +159,7 @@ def free_at(seen: Seen, identity: str, claimed: str | None, options: LeaseOption
     the last claim that it sent, None before the first. A release frees it at once."""
     if unheld(seen):
         return math.inf
-    if _released(seen):
+    if seen.released:
         return seen.since_s
     if seen.holder == identity:
         # Either it was taken although we never heard so, or it is ours only since whoever led was not looking.
@@ -161,8 +168,10 @@ def free_at(seen: Seen, identity: str, claimed: str | None, options: LeaseOption
     return seen.since_s + max(options.duration_s, asked_s)
 
 
-def _released(seen: Seen) -> bool:
-    return bool(seen.version) and not seen.holder and seen.asked_s == RELEASED_S
+def _released(obj: Mapping[str, Any] | None) -> bool:
+    """Whether nobody holds it, and the last term is the one that was given up."""
+    term = _count(_spec(obj).get("leaseTransitions"))
+    return not holder_of(obj) and term > 0 and notes_of(obj).get(RELEASED) == str(term)
 
 
 def holder_of(obj: Mapping[str, Any] | None) -> str:
@@ -209,10 +218,7 @@ def renewal(
     that the leader leaves to the next one."""
     duration = math.ceil(options.duration_s)
     held = _with(obj, {"leaseDurationSeconds": duration, "renewTime": stamp, "leaseTransitions": term})
-    if notes:
-        metadata = held["metadata"]
-        held["metadata"] = {**metadata, "annotations": {**notes_of(held), **notes}}
-    return held
+    return _noted(held, notes) if notes else held
 
 
 def notes_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
@@ -223,9 +229,8 @@ def notes_of(obj: Mapping[str, Any] | None) -> dict[str, str]:
 
 def release(obj: Mapping[str, Any], *, term: int, stamp: str) -> dict[str, Any]:
     """The Lease given up, so that the next one need not wait."""
-    return _with(
-        obj, {"holderIdentity": "", "leaseDurationSeconds": RELEASED_S, "renewTime": stamp, "leaseTransitions": term}
-    )
+    given_up = {"holderIdentity": "", "leaseDurationSeconds": RELEASED_S, "renewTime": stamp, "leaseTransitions": term}
+    return _noted(_with(obj, given_up), {RELEASED: str(term)})
 
 
 def _or_new(obj: Mapping[str, Any] | None, ref: ObjectRef) -> Mapping[str, Any]:
@@ -239,6 +244,10 @@ def _with(obj: Mapping[str, Any], spec: Mapping[str, Any]) -> dict[str, Any]:
     of the write."""
     whole = {**_spec(obj), **spec}
     return {**obj, "spec": {field: value for field, value in whole.items() if value is not None}}
+
+
+def _noted(obj: Mapping[str, Any], notes: Mapping[str, str]) -> dict[str, Any]:
+    return {**obj, "metadata": {**obj["metadata"], "annotations": {**notes_of(obj), **notes}}}
 
 
 def _spec(obj: Mapping[str, Any] | None) -> Mapping[str, Any]:

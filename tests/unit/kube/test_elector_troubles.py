@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federator.embedded import virtualtime
-from federator.kube import errors
+from federator.kube import errors, lease
 from federator.kube.elector import LeaseLost
 from federator.kube.lease import LeaseOptions
 from federator.model.steps import ObjectRef
@@ -23,13 +23,17 @@ async def _meddle(world: LeaseWorld, how: str) -> None:
             await world.edit(holderIdentity="bogus")
         case "emptied":
             await world.edit(holderIdentity="")
+        case "emptied like a released one":
+            await world.edit(holderIdentity="", leaseDurationSeconds=lease.RELEASED_S)
         case "given to the standby":
             await world.edit(holderIdentity="b")
         case "stripped":
             await world.client.patch(LEASE, {"spec": None})
 
 
-@pytest.mark.parametrize("how", ["deleted", "another's", "emptied", "given to the standby", "stripped"])
+@pytest.mark.parametrize(
+    "how", ["deleted", "another's", "emptied", "emptied like a released one", "given to the standby", "stripped"]
+)
 @on_virtual_time
 async def test_a_hand_on_the_lease_ends_the_leader_before_another_acts(how: str) -> None:
     world = LeaseWorld()

@@ -15,6 +15,12 @@ def leased(version: int = 1, uid: str = "u", **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "hub", "uid": uid, "resourceVersion": str(version)}, "spec": spec}
 
 
+def given_up(term: int, **spec: Any) -> dict[str, Any]:
+    """What the leader of that term leaves, and a hand has changed."""
+    found = lease.release(leased(holderIdentity="b"), term=term, stamp="then")
+    return {**found, "spec": {**found["spec"], **spec}}
+
+
 @pytest.mark.parametrize("standing", list(Standing))
 @pytest.mark.parametrize("sign", list(Sign))
 def test_only_a_win_makes_a_leader_and_nothing_brings_a_lost_lease_back(standing: Standing, sign: Sign) -> None:
@@ -48,7 +54,12 @@ def test_a_rivals_lease_runs_out_by_our_clock_since_we_saw_it_change() -> None:
     ("obj", "after_s"),
     [
         (None, math.inf),
-        (leased(holderIdentity="", leaseDurationSeconds=1), 0.0),
+        (given_up(7), 0.0),
+        (given_up(7, leaseDurationSeconds=15), 0.0),
+        (given_up(7, leaseTransitions=8), math.inf),
+        (given_up(7, leaseTransitions=None), math.inf),
+        (given_up(7, holderIdentity="b"), 15.0),
+        (leased(holderIdentity="", leaseDurationSeconds=1, leaseTransitions=7), math.inf),
         (leased(holderIdentity="", leaseDurationSeconds=15), math.inf),
         (leased(), math.inf),
         ({"metadata": {"resourceVersion": "1"}, "spec": None}, math.inf),
@@ -80,13 +91,13 @@ def test_each_reign_has_a_term_of_its_own_whatever_the_count_was(before: int | s
 
 def test_what_others_wrote_into_the_lease_stays() -> None:
     live = leased(4, holderIdentity="us", strategy="OldestEmulationVersion") | {"kind": "Lease"}
-    live["metadata"]["labels"] = {"team": "sre"}
+    live["metadata"] |= {"labels": {"team": "sre"}, "annotations": {"example.com/note": "theirs"}}
 
-    for body in (
-        lease.renewal(live, term=3, stamp="now", options=LeaseOptions(), notes={}),
-        lease.release(live, term=3, stamp="now"),
+    for body, notes in (
+        (lease.renewal(live, term=3, stamp="now", options=LeaseOptions(), notes={}), {}),
+        (lease.release(live, term=3, stamp="now"), {lease.RELEASED: "3"}),
     ):
-        assert body["metadata"] == live["metadata"]
+        assert body["metadata"] == {**live["metadata"], "annotations": {"example.com/note": "theirs", **notes}}
         assert body["spec"]["strategy"] == "OldestEmulationVersion"
         assert body["spec"]["leaseTransitions"] == 3
         assert body["spec"]["leaseDurationSeconds"] >= 1
