@@ -13,6 +13,9 @@ from federator.embedded.faults import table
 REQUEST_FAULTS_MOST = 7
 """Kinds of faults of single requests in one world: few, so that each has time to bite."""
 EPISODES_MOST = 4
+ROOMS_PER_MILLE = 250
+"""Of all worlds, so many lose room in a member. Drawn from a generator of its own: the others are what they would be
+without."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +109,22 @@ def draw(seed: int, only: Collection[str] = ()) -> Parameters:
         member={name: rng.randint(0, rows[name].member_per_mille) for name in chosen},
         hubs=rng.choice((1, 2)),
         shuffled=True,
-        turns=tuple(_turns(rng, only, within_s=steps * pause_s / 2 + 5.0)),
+        turns=tuple(_turns(seed, rng, only, within_s=steps * pause_s / 2 + 5.0)),
         patient=rng.random() < 0.5,
     )
 
 
-def _turns(rng: random.Random, only: Collection[str], *, within_s: float) -> list[Turn]:
-    names = sorted(name for name in table.EPISODES if name in only or not only)
+def _turns(seed: int, rng: random.Random, only: Collection[str], *, within_s: float) -> list[Turn]:
+    names = sorted(name for name in table.EPISODES if (name in only if only else name not in table.ROOMS))
     count = min(len(names), rng.choice((1, 2) if only else (0, 1, 1, 2, 2, 3, EPISODES_MOST)))
-    found = []
-    for name in rng.sample(names, count):
-        shortest, longest = table.EPISODES[name].lasts_s
-        start_s = rng.uniform(0.0, within_s)
-        found.append(Turn(name, round(start_s, 2), round(rng.uniform(shortest, longest), 2)))
+    found = [_turn(rng, name, within_s) for name in rng.sample(names, count)]
+    apart = generator(seed, "rooms")
+    if not only and apart.randrange(1000) < ROOMS_PER_MILLE:
+        found.append(_turn(apart, apart.choice(sorted(table.ROOMS)), within_s))
     return sorted(found, key=lambda turn: (turn.start_s, turn.fault))
+
+
+def _turn(rng: random.Random, name: str, within_s: float) -> Turn:
+    shortest, longest = table.EPISODES[name].lasts_s
+    start_s = rng.uniform(0.0, within_s)
+    return Turn(name, round(start_s, 2), round(rng.uniform(shortest, longest), 2))

@@ -27,7 +27,7 @@ from federator.model.fleet import Holding
 from federator.model.quantity import vector
 from federator.model.taints import Effect
 from federator.placement.policies import Rule
-from tests.simulation import bounds, hearing, setting
+from tests.simulation import bounds, hearing, machines
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.world import World
 
@@ -66,7 +66,7 @@ class Feasibility:
         self._world = world
         self._stored: dict[tuple[str, int], list[Obj]] = {}
         self._known: dict[tuple[str, str], Knowledge] = {}
-        self._machine = vector(setting.MACHINE)
+        self._machine = vector(machines.MACHINE)
         self._machines = world.parameters.nodes
         """In each member."""
 

@@ -83,7 +83,6 @@ ELSEWHERE: Mapping[str, str] = {
     "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
     "anywhere: NotAllowed": "No quota of these worlds keeps a namespace out.",
     "anywhere: PriorityExceedsMax": "No quota of these worlds bounds priorities.",
-    "anywhere: Unschedulable": "The room that the hub gives away is there: nobody else starts pods in members.",
     "anywhere: PendingEvaluation": "Told in conditions that have it as their own.",
     "anywhere: Suspended": "Told in conditions that have it as their own, and by decisions of what was never placed.",
     **{f"anywhere: {one}": _KUBELET for one in ("ContainerConfigError", "ContainerStartFailed")},

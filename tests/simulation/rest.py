@@ -4,11 +4,14 @@ Also the end state in a form that two runs of one script can be compared by: wit
 (uids, versions, times, seq) and without the choice between clusters, which rightly depends on the order of events.
 """
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from federator.api import federatedquota, kinds
 from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.embedded.controllers.fit import node_matches
+from federator.embedded.controllers.nodes import Node
 from federator.embedded.server import EmbeddedCluster
 from federator.expand import jobsets
 from federator.hub import policying, workloads
@@ -27,6 +30,7 @@ Uid = str
 JOBS = "Jobs of"
 _MEASURED = ("cpu", "memory")
 FULL = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA})
+NO_ROOM = frozenset({Reason.INSUFFICIENT_CAPACITY, Reason.UNSCHEDULABLE})
 
 
 def host_workloads(world: World) -> dict[Uid, tuple[str, Obj]]:
@@ -149,11 +153,12 @@ def nothing_withheld(world: World) -> Iterator[str]:
 
 
 def room_is_used(world: World) -> Iterator[str]:
-    """Who is told that clusters have no room could not have one copy more in any that is open to it."""
+    """Who is told that clusters, or their schedulers, have no room could not have one copy more in any that is open to
+    it."""
     host, alive = world.federation.host, host_workloads(world)
     for facts in decisions(world):
         terms = facts.terms
-        if terms.reason is not Reason.INSUFFICIENT_CAPACITY or terms.shape is None or facts.workload_uid not in alive:
+        if terms.reason not in NO_ROOM or terms.shape is None or facts.workload_uid not in alive:
             continue
         policy = _policy(world, facts, alive[facts.workload_uid][1])
         for cluster in all_of(host, "MemberCluster"):
@@ -172,10 +177,11 @@ def _policy(world: World, facts: DecisionFacts, obj: Obj) -> Policy:
 
 
 def _fits(member: EmbeddedCluster, shape: PodShape) -> bool:
-    """Whether any machine has the cpu and memory of one more pod free."""
+    """Whether any machine that such a pod may go to has the cpu and memory of one more free."""
     free = {
         node.obj["metadata"]["name"]: vector({name: node.obj["status"]["allocatable"][name] for name in _MEASURED})
         for node in member.store.items(member.registry.get("", "nodes"))
+        if _may_go(shape, node.obj)
     }
     for pod in member.store.items(member.registry.get("", "pods")):
         node = pod.obj["spec"].get("nodeName", "")
@@ -184,6 +190,18 @@ def _fits(member: EmbeddedCluster, shape: PodShape) -> bool:
                 requests = (container.get("resources") or {}).get("requests") or {}
                 free[node] = free[node] - vector({name: requests[name] for name in _MEASURED if name in requests})
     return any(all(left[name] >= shape.requests[name] for name in _MEASURED) for left in free.values())
+
+
+def _may_go(shape: PodShape, node: Obj) -> bool:
+    """Whether the stand-in scheduler would let it go there, by labels."""
+    asked = json.loads(shape.node_selector or "{}")
+    spec: dict[str, Any] = {"nodeSelector": asked.get("nodeSelector")}
+    if terms := asked.get("nodeAffinity"):
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}}
+        spec["affinity"] = {"nodeAffinity": required}
+    machine = Node(node["metadata"]["name"])
+    machine.describe(dict(node))
+    return node_matches(spec, machine)
 
 
 def shards_have_jobs(world: World) -> Iterator[str]:

@@ -14,7 +14,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
-from tests.simulation import oddities, rulings
+from tests.simulation import machines, oddities, rulings
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -114,6 +114,7 @@ class _Author:
         self.profiled = False
         self.odd = oddities.Oddities(generator(parameters.seed, "oddities"))
         self.rulings = rulings.Rulings(generator(parameters.seed, "rulings"), self.clusters)
+        self.choosy = machines.Choosy(generator(parameters.seed, "machines"))
         self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         self.choices += [self.delete, self.recreate, self.suspend]
         self.choices += [self.policy, self.policy] if self.rulings.any else []
@@ -180,7 +181,8 @@ class _Author:
             return None
         self.image += 1
         container = _container(f"app:{self.image}")
-        spec = {"template": {"spec": {"containers": [container]}}}
+        changes = self.choosy.rolled() if found[0] == SERVICE else {}
+        spec = {"template": {"spec": {"containers": [container], **changes}}}
         return Action(self._pause(), "patch", *found, {"spec": spec})
 
     def suspend(self, kind: str = SERVICE) -> Action | None:
@@ -254,6 +256,7 @@ class _Author:
             labels = {"app": "page"}
             template["metadata"] = {"labels": labels}
             return {"spec": {**spec, "selector": {"matchLabels": labels}}}
+        self.choosy.made(template)
         if self.rng.random() < 0.5:
             spec["service"] = {"ports": [{"port": 80}]}
         if self.rng.random() < 0.3:
@@ -265,14 +268,13 @@ class _Author:
 
     def _jobset(self, container: dict[str, Any]) -> dict[str, Any]:
         shards = self.rng.randint(2, 10)
-        return {
-            "shards": shards,
-            "parallelism": self.rng.randint(1, shards),
-            "template": {
-                "metadata": {"annotations": {"embedded.federator/run-seconds": str(self.rng.randint(1, 5))}},
-                "spec": {"restartPolicy": "Never", "containers": [container]},
-            },
+        slots = self.rng.randint(1, shards)
+        template = {
+            "metadata": {"annotations": {"embedded.federator/run-seconds": str(self.rng.randint(1, 5))}},
+            "spec": {"restartPolicy": "Never", "containers": [container]},
         }
+        self.choosy.made(template)
+        return {"shards": shards, "parallelism": slots, "template": template}
 
 
 def _container(image: str) -> dict[str, Any]:

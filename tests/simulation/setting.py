@@ -11,14 +11,25 @@ from federator.api import crds, kinds
 from federator.embedded import builtins
 from federator.embedded import crds as served
 from federator.embedded.defaults import fill
-from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
+from federator.embedded.fleetfile import FleetSpec, MemberSpec
 from federator.embedded.pruning import copy_json
 from federator.embedded.server import EmbeddedCluster
+from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
+from federator.member.options import MemberOptions
+from tests.simulation import machines
 from tests.simulation.drawing import Parameters
 
-MACHINE = {"cpu": "8", "memory": "32Gi"}
-"""What each machine of a member has."""
+FUTILE_PAUSE_S = 30.0
+"""What does not keep what is written is left alone for so long instead of five minutes: worlds live for few more."""
+UNSCHEDULABLE_AFTER_S, UNSCHEDULABLE_DECAY_S = 15.0, 45.0
+"""Likewise instead of a minute and ten: when copies that no machine takes are given elsewhere, and for how long."""
+HUB_OPTIONS = HubOptions(
+    futile_pause_s=FUTILE_PAUSE_S,
+    unschedulable_after_s=UNSCHEDULABLE_AFTER_S,
+    unschedulable_decay_s=UNSCHEDULABLE_DECAY_S,
+)
+MEMBER_OPTIONS = MemberOptions(futile_pause_s=FUTILE_PAUSE_S)
 
 
 def fleet(parameters: Parameters) -> FleetSpec:
@@ -27,7 +38,7 @@ def fleet(parameters: Parameters) -> FleetSpec:
             MemberSpec(
                 name=name,
                 labels={"zone": f"z-{1 + index % 2}"},
-                nodes=[Pool(count=parameters.nodes, cpu=MACHINE["cpu"], memory=MACHINE["memory"])],
+                nodes=machines.pools(parameters),
             )
             for index, name in enumerate(string.ascii_lowercase[: parameters.members])
         ]

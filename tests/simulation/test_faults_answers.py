@@ -18,7 +18,8 @@ from tests.simulation import script, solo
 from tests.simulation.drawing import generator
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import JOBSET, SERVICE
-from tests.simulation.world import FUTILE_PAUSE_S, World
+from tests.simulation.setting import FUTILE_PAUSE_S
+from tests.simulation.world import World
 
 REFUSED_401, REFUSED_403 = 0, 1
 """Draws of credentials-refused."""

@@ -23,12 +23,10 @@ from federator.embedded.faults.schedules import Schedule, Seeded
 from federator.embedded.faults.transport import FaultTransport
 from federator.embedded.federation import Federation, ensure
 from federator.embedded.server import EmbeddedCluster
-from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.transport import Request, Response, Transport
-from federator.member.options import MemberOptions
 from tests.simulation import foreign, setting
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.patience import Hearing, Patience
@@ -36,8 +34,6 @@ from tests.simulation.reach import Reach
 from tests.simulation.story import Said, Sent, Story, Strike, short
 
 EPOCH_S = 1_790_000_000.0
-FUTILE_PAUSE_S = 30.0
-"""What does not keep what is written is left alone for so long instead of five minutes: worlds live for few more."""
 MEMBER = "member"
 WRITER: contextvars.ContextVar[Life | None] = contextvars.ContextVar("writer", default=None)
 """Whose request an API server is handling; None for the user and the clusters' own controllers."""
@@ -176,8 +172,8 @@ class World:
             rng=generator(parameters.seed, "federation"),
             wrap=self._wrap,
             hubs=parameters.hubs,
-            hub_options=HubOptions(futile_pause_s=FUTILE_PAUSE_S),
-            member_options=MemberOptions(futile_pause_s=FUTILE_PAUSE_S),
+            hub_options=setting.HUB_OPTIONS,
+            member_options=setting.MEMBER_OPTIONS,
             clock_of=self.clock,
             ended=self._ended,
         )

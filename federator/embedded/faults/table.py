@@ -14,6 +14,7 @@ from federator.embedded.faults import (
     partitions,
     processes,
     requests,
+    rooms,
     timing,
     watches,
 )
@@ -38,6 +39,7 @@ _ROWS: tuple[Fault, ...] = (
     *answers.ROWS,
     *admission.ROWS,
     *floods.ROWS,
+    *rooms.ROWS,
 )
 
 FAULTS: Mapping[str, Fault] = {row.name: row for row in sorted(_ROWS, key=_number)}
@@ -45,3 +47,5 @@ REQUEST_FAULTS: Mapping[str, RequestFault] = {
     name: row for name, row in FAULTS.items() if isinstance(row, RequestFault)
 }
 EPISODES: Mapping[str, Episode] = {name: row for name, row in FAULTS.items() if isinstance(row, Episode)}
+ROOMS: frozenset[str] = frozenset(row.name for row in rooms.ROWS)
+"""Episodes after which a member's scheduler cannot bind what it was given."""
