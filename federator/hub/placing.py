@@ -166,6 +166,8 @@ class Placing:
             self.waiting.pop(key, None)
             if workload is not None:
                 self.state.signals.fold(key)
+            else:
+                self.feedback.drop(key)
             return None
         if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
             return None
@@ -205,11 +207,8 @@ class Placing:
         )
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
-        now = self.clock.monotonic()
-        return any(
-            (cap := self.state.caps.get((key, share.cluster))) is not None and cap[1] > now and cap[0] < share.slots
-            for share in record.shares
-        )
+        capped = self.feedback.capped(key)
+        return any(share.slots > capped.get(share.cluster, share.slots) for share in record.shares)
 
     def policy_of(self, workload: Workload) -> Policy:
         """The policy in force for one workload."""
@@ -233,6 +232,7 @@ class Placing:
             snapshot,
             ledger,
             seq=seq,
+            capped=self.feedback.capped(item.ask.key),
             previous_hash=before,
             finished=item.workload.progress().done,
         )
@@ -243,10 +243,8 @@ class Placing:
     def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
         """What the workload has, by its decision and what its members say."""
         seen = self.state.slices_of(workload.key)
-        now = self.clock.monotonic()
         held: list[Holding] = []
         for share in restored.shares(self.state, workload, record):
-            cap = self.state.caps.get((workload.key, share.cluster))
             slice_seen = seen.get(share.cluster)
             held.append(
                 Holding(
@@ -256,13 +254,12 @@ class Placing:
                     seq=share.seq,
                     ranges=share.ranges,
                     ready=slice_seen.observation.ready if slice_seen is not None else 0,
-                    unschedulable_cap=cap[0] if cap is not None and cap[1] > now else None,
                 )
             )
         return tuple(held)
 
     def _note_waiting(self, ask: Ask, decision: Decision) -> None:
-        waiting = waking.waits(ask, decision)
+        waiting = waking.waits(ask, decision, self.feedback.capped(ask.key))
         key = decision.key
         if waiting is None:
             self.waiting.pop(key, None)
@@ -357,12 +354,14 @@ class Placing:
             return ("created",)
         if record.facts.inputs_hash != item.inputs:
             cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
-        elif record.terms.shortfall:
-            cause = "room or quota changed"
-        elif vacated := self.vacated(record):
+            if self._capped(item.workload.key, record):
+                cause += ", and a cluster could not schedule its share"
+        elif self._capped(item.workload.key, record):
+            cause = "a cluster could not schedule its share"
+        elif not record.terms.shortfall and (vacated := self.vacated(record)):
             cause = f"nothing is left in {', '.join(vacated[:3])}"
         else:
-            cause = "a cluster could not schedule its share"
+            cause = "room or quota changed"
         return (*record.terms.causes, cause)
 
 

@@ -122,8 +122,6 @@ class HubState:
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     shapes: "OrderedDict[str, PodShape]" = field(default_factory=OrderedDict)
     """Shapes that members are asked about, least recently used first."""
-    caps: dict[tuple[WorkloadKey, str], tuple[int, float]] = field(default_factory=dict)
-    """What a cluster could really schedule of a workload, and (monotonic seconds) until when that counts."""
     tombs: Tombs = field(default_factory=Tombs)
     """Workloads that are proven to be deleted."""
     in_use: dict[str, asyncio.Event] = field(default_factory=dict)

@@ -97,8 +97,6 @@ class Holding:
     seq: int
     ranges: tuple[tuple[int, int], ...] = ()
     ready: int = 0
-    unschedulable_cap: int | None = None
-    """The member could schedule no more than this; decays."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ read for each ask.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Final
 
 from federator.model import names
@@ -18,6 +19,7 @@ from federator.placement.filters import Refusal
 from federator.placement.ledger import PENDING, Ledger
 from federator.placement.spread import UNLABELLED
 
+NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 _MIX: Final = 0x9E3779B97F4A7C15
 _MASK: Final = (1 << 64) - 1
 
@@ -50,6 +52,9 @@ class Candidate:
     weight: int
     order: int
     pending: bool = False
+    stays: int = 0
+    """Copies that may stay although its scheduler could not bind them all, when nobody else can take them; 0 where it
+    is not capped for that."""
     terms: tuple[tuple[str, int], ...] = ()
 
     @property
@@ -103,9 +108,16 @@ def domains_of(policy: Policy, view: ClusterView) -> tuple[str, ...]:
 
 
 def candidates(
-    ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], ledger: Ledger, *, by_name: bool
+    ask: Ask,
+    held: Mapping[str, Holding],
+    eligible: Mapping[str, Place],
+    ledger: Ledger,
+    *,
+    capped: Mapping[str, int] = NOBODY,
+    by_name: bool,
 ) -> list[Candidate]:
-    """All clusters that may keep or take copies, by name. `by_name` breaks ties by name instead of by a stable hash."""
+    """All clusters that may keep or take copies, by name. `capped` says how many copies the schedulers of some could
+    bind lately; `by_name` breaks ties by name instead of by a stable hash."""
     found: list[Candidate] = []
     mine = names.stable_order(ask.uid)
     weigh = DIVIDERS[ask.policy.division.strategy].weigh
@@ -120,23 +132,24 @@ def candidates(
             room, pending = max(room, 0), room == PENDING
             if ask.shape.one_per_node:
                 room = max(room - copies, 0)
-        cap, limit = _cap(ask.policy, place, holding, copies, room)
+        cap, limit = _cap(ask.policy, place, capped.get(name), copies, room)
         weight = weigh(ask.policy, place.view, copies, room)
         order = 0 if by_name else (place.mark ^ mine) * _MIX & _MASK
-        found.append(Candidate(place, copies, room, cap, limit, weight, order, pending))
+        stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
+        found.append(Candidate(place, copies, room, cap, limit, weight, order, pending, stays))
     _add_scores(ask, found)
     return found
 
 
-def _cap(policy: Policy, place: Place, holding: Holding | None, copies: int, room: int) -> tuple[int, Reason]:
+def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int) -> tuple[int, Reason]:
     cap, limit = copies + room, Reason.INSUFFICIENT_CAPACITY
     unlabelled = any(
         rule.hard and domain == UNLABELLED for rule, domain in zip(policy.spread, place.domains, strict=True)
     )
     if unlabelled and cap > copies:
         cap, limit = copies, Reason.SPREAD_UNSATISFIABLE
-    if holding is not None and holding.unschedulable_cap is not None and cap > holding.unschedulable_cap:
-        cap, limit = max(holding.unschedulable_cap, 0), Reason.UNSCHEDULABLE
+    if bound is not None and cap > bound:
+        cap, limit = max(bound, 0), Reason.UNSCHEDULABLE
     most = policy.division.max_per_cluster
     if most is not None and cap > most:
         cap, limit = max(most, 0), Reason.AT_MAXIMUM

@@ -47,6 +47,7 @@ def decide(
     ledger: Ledger,
     *,
     seq: int,
+    capped: Mapping[str, int] = candidates.NOBODY,
     previous_hash: str = "",
     finished: Ranges = (),
     by_name: bool = False,
@@ -54,14 +55,16 @@ def decide(
     """Decides, and charges the ledger with the result.
 
     `held` is what the workload's last decision gave it (clusters that no longer exist included), `finished` the shards
-    that are done. Shares that do not change keep their seq, the others get `seq`. With mode Fresh what is held counts
+    that are done. Shares that do not change keep their seq, the others get `seq`. `capped`: how many copies the
+    schedulers of some clusters could bind lately, whatever room they report; what they hold beyond that goes elsewhere,
+    and stays where it waits when nobody else can take it. With mode Fresh what is held counts
     for nothing, unless `previous_hash` equals the hash of the present inputs: a plan is not made anew without a cause.
     `by_name` breaks the last ties by cluster name instead of by a stable hash.
     """
     eligible = candidates.places(ask, snapshot, ledger)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     mine = {holding.cluster: _unfinished(holding, finished) for holding in held}
-    found = candidates.candidates(ask, mine, eligible, ledger, by_name=by_name)
+    found = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
     if ask.unit is Unit.SHARDS:
@@ -132,6 +135,7 @@ def _cap_by_shards(found: Sequence[Candidate], held: Mapping[str, Holding], unfi
     loose = max(unfinished - sum(own.values()), 0)
     for one in found:
         most = own[one.name] + loose
+        one.stays = min(one.stays, most)
         if one.cap > most:
             one.cap, one.limit = most, Reason.NOT_NEEDED
 
@@ -188,6 +192,7 @@ def _divide(
                 one.cap, one.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
     parties, before, missing, left_out = _seated(ask, found, total, fresh=fresh)
+    missing = _stay(found, parties, missing)
     placed = total - missing
     outcome = _Outcome({}, wanted, placed, admission, left_out)
     outcome.violated = missing > 0 and any(party.seats < party.cap and party.weight > 0 for party in parties)
@@ -203,6 +208,18 @@ def _divide(
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
     outcome.violations = spread.violations(parties, ask.policy.spread) if outcome.placed else ()
     return outcome
+
+
+def _stay(found: Sequence[Candidate], parties: Sequence[Party], missing: int) -> int:
+    """Copies that a cluster could not schedule and nobody else can take stay where they wait, since taken away they
+    would run nowhere, and a cluster that grows for pods that wait would never see them. Returns how many are missing
+    still."""
+    stays = {one.name: one.stays for one in found}
+    for party in sorted(parties, key=lambda one: (one.level, one.order, one.name)):
+        kept = min(max(stays[party.name] - party.seats, 0), missing)
+        party.seats += kept
+        missing -= kept
+    return missing
 
 
 def _seated(

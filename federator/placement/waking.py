@@ -4,7 +4,7 @@ A workload waits when its decision lacks something (`waits`). The hub hands in w
 the change could help. Time is an argument in seconds; nothing here keeps any.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -12,6 +12,7 @@ from typing import Final
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
+from federator.placement.candidates import NOBODY
 from federator.placement.division import DIVIDERS
 
 FIRST_RETRY_S: Final = 5.0
@@ -61,9 +62,12 @@ def for_all(ask: Ask) -> bool:
     return DIVIDERS[ask.policy.division.strategy].everywhere
 
 
-def waits(ask: Ask, decision: Decision) -> Waiting | None:
-    """What the decided workload waits for, or None when it lacks nothing or nothing from outside can help."""
+def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> Waiting | None:
+    """What the decided workload waits for, or None when it lacks nothing or nothing from outside can help. Copies that
+    stay where the scheduler could not bind them (`capped`, as in `engine.decide`) wait for room anywhere."""
     if decision.reason is Reason.CHOSEN:
+        if any(share.slots > capped.get(share.cluster, share.slots) for share in decision.shares):
+            return Waiting(decision.key, ask.project, Reason.UNSCHEDULABLE)
         return Waiting(decision.key, ask.project, decision.reason, frozenset()) if for_all(ask) else None
     if decision.reason in _NEVER:
         return None

@@ -68,6 +68,9 @@ def _terms(operator: str, *values: str) -> Body:
     return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}}
 
 
+ANYWHERE: Body = {"spec": {"template": {"spec": {"nodeSelector": None, "affinity": None}}}}
+"""The patch with which a script ends for its services: pods that ask for what contradicts itself, or whose roll-out
+finds no machine of their kind for one more, would wait for ever."""
 _WAYS: tuple[Body, ...] = (
     {"nodeSelector": {LABEL: "ssd"}},
     {"nodeSelector": {LABEL: "hdd"}},

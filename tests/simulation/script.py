@@ -142,6 +142,9 @@ class _Author:
         for kind, namespace, name in sorted(self.alive):
             if kind != DEPLOYMENT:
                 yield Action(0.0, "patch", kind, namespace, name, {"spec": {"suspend": False}})
+        for found in sorted(self.alive) if self.choosy.any else ():
+            if found[0] == SERVICE:
+                yield Action(0.0, "patch", *found, machines.ANYWHERE)
         for found, cure in self.odd.cures(self.alive):
             yield Action(0.0, "patch", *found, cure)
 

@@ -17,7 +17,7 @@ def _ready(world: World) -> int:
     return int((solo.one_of(world, SERVICE, "web").get("status") or {}).get("ready", 0))
 
 
-def test_copies_that_were_sent_where_others_took_the_room_run_elsewhere() -> None:
+def test_who_takes_the_room_of_one_cluster_keeps_nobody_from_running_in_another() -> None:
     async def story(world: World) -> None:
         async with solo.happening(world, "room-taken"):
             await world.host.patch(WEB, {"spec": {"replicas": 24}})

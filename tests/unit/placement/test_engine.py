@@ -246,9 +246,37 @@ def test_fresh_forgets_what_is_held_once_and_then_rests() -> None:
 
 
 def test_a_cluster_that_could_not_schedule_is_capped_and_the_rest_moves() -> None:
-    stuck = (Holding("a", 8, 8, 1, unschedulable_cap=5),)
-    decision = decide(service(8), fleet(cluster("a", 10), cluster("b", 10)), stuck)
+    decision = decide(service(8), fleet(cluster("a", 10), cluster("b", 10)), held(a=8), capped={"a": 5})
     assert counts(decision) == {"a": 5, "b": 3}
+
+
+def test_a_cluster_that_could_not_schedule_gets_nothing_new_although_it_holds_nothing() -> None:
+    decision = decide(service(8), fleet(cluster("a", 10), cluster("b", 10)), held(b=4), capped={"a": 0})
+    assert counts(decision) == {"b": 8}
+
+
+@pytest.mark.parametrize(
+    ("capped", "after"),
+    [
+        ({"a": 2}, {"a": 5, "b": 3}),  # b has room for one more: two of the three stay
+        ({"a": 2, "b": 0}, {"a": 6, "b": 2}),
+        ({"a": 0, "b": 0}, {"a": 6, "b": 2}),
+        ({"a": 0, "b": 2}, {"a": 6, "b": 2}),
+    ],
+)
+def test_copies_that_could_not_be_scheduled_and_that_nobody_else_can_take_stay_where_they_wait(
+    capped: dict[str, int], after: dict[str, int]
+) -> None:
+    decision = decide(service(8), fleet(cluster("a", 10), cluster("b", 3)), held(a=6, b=2), capped=capped)
+    assert counts(decision) == after
+    assert decision.shortfall == 0
+
+
+def test_who_stays_where_nobody_could_schedule_it_keeps_to_what_the_policy_allows_there() -> None:
+    few = policy(max_per_cluster=4)
+    decision = decide(service(8, policy=few), fleet(cluster("a", 10), cluster("b", 3)), held(a=6, b=2), capped={"a": 1})
+    assert counts(decision) == {"a": 4, "b": 3}
+    assert decision.shortfall == 1
 
 
 @pytest.mark.parametrize(("count", "suspended"), [(0, False), (-4, False), (5, True)])

@@ -1,6 +1,7 @@
 """The invariants that any decision must keep, on random fleets; and Webster's method against exact fractions."""
 
 import dataclasses
+from collections.abc import Mapping
 from fractions import Fraction
 
 from hypothesis import assume, given
@@ -13,6 +14,7 @@ from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
 from federator.placement import division, engine, invariants
 from federator.placement.books import Books, Commitment, copies_of
+from federator.placement.candidates import NOBODY
 from federator.placement.division import Party
 from federator.placement.invariants import Case
 from tests.unit.placement import worlds
@@ -25,11 +27,17 @@ def booked(ask: Ask, held: tuple[Holding, ...]) -> Books:
     return books
 
 
-def decided(ask: Ask, held: tuple[Holding, ...], snapshot: FleetSnapshot, finished: Ranges = ()) -> Case:
+def decided(
+    ask: Ask,
+    held: tuple[Holding, ...],
+    snapshot: FleetSnapshot,
+    finished: Ranges = (),
+    capped: Mapping[str, int] = NOBODY,
+) -> Case:
     books = booked(ask, held)
     before = books.open(snapshot)
     room = {name: before.room(name, ask.shape) for name in snapshot.clusters}
-    decision = engine.decide(ask, held, snapshot, books.open(snapshot), seq=50, finished=finished)
+    decision = engine.decide(ask, held, snapshot, books.open(snapshot), seq=50, capped=capped, finished=finished)
     return Case(ask, held, snapshot, decision, room, finished)
 
 
@@ -40,20 +48,20 @@ def cases(draw: st.DrawFn, *, plain: bool = False) -> tuple[Ask, tuple[Holding, 
     return ask, draw(worlds.holdings(ask)), draw(worlds.snapshots()), done
 
 
-@given(cases())
+@given(cases(), worlds.capped)
 def test_every_invariant_holds_of_every_decision(
-    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges],
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges], capped: Mapping[str, int]
 ) -> None:
     ask, held, snapshot, done = given_
-    case = decided(ask, held, snapshot, done)
+    case = decided(ask, held, snapshot, done, capped)
     assert invariants.check(case) == []
     assert all(verdict.message for verdict in case.decision.verdicts)
     assert len(case.decision.verdicts) == len(snapshot.clusters)
 
 
-@given(cases(), st.randoms(use_true_random=False))
+@given(cases(), worlds.capped)
 def test_the_order_of_the_input_does_not_matter(
-    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges], random: object
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges], capped: Mapping[str, int]
 ) -> None:
     ask, held, snapshot, done = given_
     turned = FleetSnapshot(
@@ -61,33 +69,33 @@ def test_the_order_of_the_input_does_not_matter(
         {name: snapshot.clusters[name] for name in reversed(list(snapshot.clusters))},
         tuple(reversed(snapshot.quotas)),
     )
-    assert decided(ask, held, snapshot, done).decision == decided(ask, held[::-1], turned, done).decision
+    other_way = decided(ask, held[::-1], turned, done, dict(list(capped.items())[::-1]))
+    assert decided(ask, held, snapshot, done, capped).decision == other_way.decision
 
 
-def replayed(case: Case) -> Decision:
+def replayed(case: Case, capped: Mapping[str, int] = NOBODY) -> Decision:
     held = tuple(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in case.decision.shares)
-    caps = {one.cluster: one.unschedulable_cap for one in case.held}
-    held = tuple(dataclasses.replace(one, unschedulable_cap=caps.get(one.cluster)) for one in held)
     return engine.decide(
         case.ask,
         held,
         case.snapshot,
         booked(case.ask, held).open(case.snapshot),
         seq=60,
+        capped=capped,
         previous_hash=case.decision.inputs_hash,
         finished=case.finished,
     )
 
 
-@given(cases())
+@given(cases(), worlds.capped)
 def test_asking_again_with_unchanged_inputs_moves_nothing(
-    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges],
+    given_: tuple[Ask, tuple[Holding, ...], FleetSnapshot, Ranges], capped: Mapping[str, int]
 ) -> None:
     """More may be placed (a gang's first members, say), but nobody who has something loses it."""
     ask, held, snapshot, done = given_
     assume(not ask.suspended)
-    case = decided(ask, held, snapshot, done)
-    again = replayed(case)
+    case = decided(ask, held, snapshot, done, capped)
+    again = replayed(case, capped)
     for share in case.decision.shares:
         now = again.share_of(share.cluster)
         assert now is not None

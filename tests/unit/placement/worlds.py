@@ -145,18 +145,19 @@ def holdings(draw: st.DrawFn, ask: Ask) -> tuple[Holding, ...]:
     start = 0
     for name in sorted(names):
         seq = draw(st.integers(1, 6))
-        cap = draw(st.sampled_from((None, None, None, 0, 3)))
         if ask.unit is Unit.REPLICAS:
             count = draw(st.integers(1, 12))
-            held.append(Holding(name, count, count, seq, unschedulable_cap=cap))
+            held.append(Holding(name, count, count, seq))
             continue
         size = draw(st.integers(1, 12))
         ranges: Ranges = ((start, start + size - 1),)
         start += size + draw(st.integers(0, 2))
-        held.append(Holding(name, size, draw(st.integers(0, 5)), seq, ranges, unschedulable_cap=cap))
+        held.append(Holding(name, size, draw(st.integers(0, 5)), seq, ranges))
     return tuple(held)
 
 
+capped = st.dictionaries(st.sampled_from(NAMES), st.sampled_from((0, 3)), max_size=2)
+"""What the schedulers of some clusters could bind lately."""
 finished = st.lists(st.integers(0, 45), unique=True, max_size=12).map(
     lambda indexes: tuple((index, index) for index in sorted(indexes))
 )
