@@ -1,10 +1,13 @@
 """How long copies have waited for a node is measured by the hub, whatever the members' clocks say."""
 
 import asyncio
+import contextlib
+from typing import Any
 
 import pytest
 
 from federator.embedded.federation import Federation
+from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
 from tests.unit.hub.taints import taint_all, throw_out
@@ -82,3 +85,107 @@ def test_nothing_is_remembered_of_copies_that_found_a_node_or_are_gone() -> None
         assert not feedback._waiting
 
     play(scenario, fleet=small_fleet(2, nodes=8))
+
+
+FRIEND = {"app": "friend"}
+"""Labels of a pod that some pods want beside them: no capacity report knows of that."""
+
+
+def choosy(replicas: int) -> dict[str, Any]:
+    """A service whose pods start only beside a friend."""
+    body = service(replicas, cpu="100m")
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": FRIEND}}
+    body["template"]["spec"]["affinity"] = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return body
+
+
+async def befriend(world: World, cluster: str) -> None:
+    space = ObjectRef("v1", "namespaces", "", "feed", "Namespace")
+    with contextlib.suppress(errors.AlreadyExists):
+        await world.member(cluster).create(
+            space, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
+        )
+    ref = ObjectRef("v1", "pods", "feed", "friend", "Pod")
+    meta = {"name": ref.name, "namespace": ref.namespace, "labels": FRIEND}
+    spec = {"containers": [{"name": "app", "image": "friend:1"}]}
+    await world.member(cluster).create(ref, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec})
+
+
+async def beside_a_friend(world: World) -> None:
+    """Four copies that only b can bind have left a."""
+    await world.create(PSVC, "feed", "web", choosy(4))
+    await asyncio.sleep(20)
+    assert await world.shares("feed", "web") == {"a": 2, "b": 2}
+    await befriend(world, "b")
+    await asyncio.sleep(70)
+    assert await world.shares("feed", "web") == {"b": 4}
+
+
+def test_copies_that_no_scheduler_can_bind_stay_where_they_are() -> None:
+    """They went to and fro between the clusters once a minute (found after simulation seed 831)."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", choosy(3))
+        await asyncio.sleep(20)
+        before = await world.decisions()
+        await asyncio.sleep(1800)
+        assert await world.decisions() == before
+
+    play(scenario, fleet=small_fleet(2))
+
+
+def test_one_cluster_that_cannot_bind_its_copies_keeps_them() -> None:
+    """Nobody else can take them, and what makes nodes for pods that wait has to see them."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", choosy(3))
+        await asyncio.sleep(200)
+        assert await world.shares("feed", "web") == {"a": 3}
+        await befriend(world, "a")
+        await asyncio.sleep(20)
+        found = await world.get(PSVC, "feed", "web")
+        assert found is not None
+        assert found["status"]["ready"] == 3
+
+    play(scenario, fleet=small_fleet(1))
+
+
+def test_a_cluster_that_was_left_gets_nothing_new_until_it_is_tried_again() -> None:
+    async def scenario(world: World) -> None:
+        await beside_a_friend(world)
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 6}})
+        await asyncio.sleep(20)
+        assert await world.shares("feed", "web") == {"b": 6}
+        await asyncio.sleep(600)
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 8}})
+        await asyncio.sleep(20)
+        assert await world.shares("feed", "web") == {"a": 2, "b": 6}
+        await asyncio.sleep(70)
+        assert await world.shares("feed", "web") == {"b": 8}
+
+    play(scenario, fleet=small_fleet(2))
+
+
+def test_pods_of_another_template_are_tried_everywhere_at_once() -> None:
+    async def scenario(world: World) -> None:
+        await beside_a_friend(world)
+        spec = {"replicas": 8, "template": {"spec": {"affinity": None}}}
+        await world.patch(PSVC, "feed", "web", {"spec": spec})
+        await asyncio.sleep(20)
+        assert await world.shares("feed", "web") == {"a": 4, "b": 4}
+
+    play(scenario, fleet=small_fleet(2))
+
+
+def test_copies_that_stayed_go_where_a_cluster_opens() -> None:
+    async def scenario(world: World) -> None:
+        await world.patch("MemberCluster", "", "b", {"spec": {"cordoned": True}})
+        await world.create(PSVC, "feed", "web", choosy(3))
+        await befriend(world, "b")
+        await asyncio.sleep(200)
+        assert await world.shares("feed", "web") == {"a": 3}
+        await world.patch("MemberCluster", "", "b", {"spec": {"cordoned": False}})
+        await asyncio.sleep(10)
+        assert await world.shares("feed", "web") == {"b": 3}
+
+    play(scenario, fleet=small_fleet(2))
