@@ -16,6 +16,8 @@ EPISODES_MOST = 4
 ROOMS_PER_MILLE = 250
 """Of all worlds, so many lose room in a member. Drawn from a generator of its own: the others are what they would be
 without."""
+TWO_KINDS_PER_MILLE = 250
+"""Of all worlds, so many have machines of two kinds. Drawn in the same way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Parameters:
     """Whether ready tasks take their steps in a seeded order instead of the order in which they became ready."""
     turns: tuple[Turn, ...] = ()
     """What the nemesis does."""
+    two_kinds: bool = False
+    """Whether machines differ, and some pods ask for one kind of them (`machines`)."""
     patient: bool = False
     """Whether every episode runs its course after the script; otherwise all are healed at its end."""
 
@@ -71,7 +75,8 @@ class Parameters:
         faults = " ".join(f"{name}={self.hub[name]}/{self.member.get(name, 0)}" for name in self.hub)
         turns = " ".join(turn.text() for turn in self.turns)
         return (
-            f"seed {self.seed}: {self.hubs} hubs, {self.members} members of {self.nodes} nodes, {self.steps} actions"
+            f"seed {self.seed}: {self.hubs} hubs, {self.members} members of {self.nodes} nodes"
+            f"{' of two kinds' if self.two_kinds else ''}, {self.steps} actions"
             f" with pauses up to {self.pause_s:g} s, restarts within {self.restart_s:g} s, quota of {self.quota_cpu}"
             f" cpus (0: none), faults per mille of hub/members: {faults or 'none'}, episodes at + for seconds:"
             f" {turns or 'none'}{', each to its end' if self.patient else ''}"
@@ -110,8 +115,14 @@ def draw(seed: int, only: Collection[str] = ()) -> Parameters:
         hubs=rng.choice((1, 2)),
         shuffled=True,
         turns=tuple(_turns(seed, rng, only, within_s=steps * pause_s / 2 + 5.0)),
+        two_kinds=two_kinds(generator(seed, "machines")),
         patient=rng.random() < 0.5,
     )
+
+
+def two_kinds(rng: random.Random) -> bool:
+    """Whether the machines of a world differ: the first draw of its generator for machines."""
+    return rng.randrange(1000) < TWO_KINDS_PER_MILLE
 
 
 def _turns(seed: int, rng: random.Random, only: Collection[str], *, within_s: float) -> list[Turn]:

@@ -5,15 +5,12 @@ Drawn from a generator of its own and only in some seeds: the worlds and scripts
 without.
 """
 
-import random
 from typing import Any
 
 from federator.embedded.fleetfile import Pool
-from tests.simulation.drawing import Parameters, generator
+from tests.simulation.drawing import Parameters, generator, two_kinds
 
 Body = dict[str, Any]
-PER_MILLE = 250
-"""Of all seeds, so many have machines of two kinds."""
 ASKS_PER_MILLE = 500
 """Of the workloads made in such a seed, so many ask for one kind."""
 CHANGES_PER_MILLE = 300
@@ -23,19 +20,10 @@ MACHINE = {"cpu": "8", "memory": "32Gi"}
 """What each machine of a member has."""
 
 
-def two_kinds(parameters: Parameters) -> bool:
-    """Whether the machines of this world differ."""
-    return _drawn(generator(parameters.seed, "machines"))
-
-
-def _drawn(rng: random.Random) -> bool:
-    return rng.randrange(1000) < PER_MILLE
-
-
 def pools(parameters: Parameters) -> list[Pool]:
     """The machines of one member."""
     cpu, memory = MACHINE["cpu"], MACHINE["memory"]
-    if not two_kinds(parameters):
+    if not parameters.two_kinds:
         return [Pool(count=parameters.nodes, cpu=cpu, memory=memory)]
     kinds = {"ssd": 1, "hdd": parameters.nodes - 1}
     return [Pool(count=count, cpu=cpu, memory=memory, labels={LABEL: kind}) for kind, count in kinds.items() if count]
@@ -44,10 +32,11 @@ def pools(parameters: Parameters) -> list[Pool]:
 class Choosy:
     """Draws which pods ask for which machines."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.any = _drawn(rng)
-        """Whether this seed has any."""
-        self._rng = rng
+    def __init__(self, parameters: Parameters) -> None:
+        self.any = parameters.two_kinds
+        """Whether this world has machines to ask for."""
+        self._rng = generator(parameters.seed, "machines")
+        two_kinds(self._rng)  # its first draw has said so
 
     def made(self, template: Body) -> None:
         """A workload is made with this template."""

@@ -18,7 +18,7 @@ from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
-from tests.simulation import guard, invariants, machines, rest, rulings, script
+from tests.simulation import guard, invariants, rest, rulings, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges
 from tests.simulation.nemesis import Nemesis
@@ -179,7 +179,7 @@ class Run:
         )
 
     def _contended(self) -> bool:
-        limited = bool(self.parameters.quota_cpu) or machines.two_kinds(self.parameters)
+        limited = bool(self.parameters.quota_cpu) or self.parameters.two_kinds
         return limited or rulings.bind([action.body for action in self.script])
 
     def _profiled(self) -> bool:

@@ -114,7 +114,7 @@ class _Author:
         self.profiled = False
         self.odd = oddities.Oddities(generator(parameters.seed, "oddities"))
         self.rulings = rulings.Rulings(generator(parameters.seed, "rulings"), self.clusters)
-        self.choosy = machines.Choosy(generator(parameters.seed, "machines"))
+        self.choosy = machines.Choosy(parameters)
         self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         self.choices += [self.delete, self.recreate, self.suspend]
         self.choices += [self.policy, self.policy] if self.rulings.any else []
