@@ -35,6 +35,18 @@ class Livelock(RuntimeError):
     """Callbacks keep each other busy without time ever moving."""
 
 
+class _Task(asyncio.Task[Any]):
+    """A task that sets find under its number, not under its address. A task group keeps its tasks in a set and cancels
+    them as it walks through it: by address, what came out would depend on what ran in the process before."""
+
+    def __init__(self, coro: Coroutine[Any, Any, Any], number: int, **options: Any) -> None:
+        self._number = number
+        super().__init__(coro, **options)
+
+    def __hash__(self) -> int:
+        return self._number
+
+
 class VirtualTimeLoop(asyncio.BaseEventLoop):
     """One thread of callbacks in the order they were scheduled; timers of one microsecond run first set, first run.
 
@@ -58,6 +70,8 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._timers_cancelled = 0
         self._steps_here = 0
         self._end_us: int | None = None
+        self._tasks_made = itertools.count()
+        self.set_task_factory(lambda loop, coro, **options: _Task(coro, next(self._tasks_made), loop=loop, **options))
         self.steps = 0
         """Callbacks run since the loop was made: a cheap measure of work that does not depend on the machine."""
 
