@@ -352,12 +352,12 @@ class Placing:
             return (*(record.terms.causes if record is not None else ()), "members hold slices of later decisions")
         if record is None:
             return ("created",)
+        unbound = "a cluster could not schedule its share" if self._capped(item.workload.key, record) else ""
         if record.facts.inputs_hash != item.inputs:
             cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
-            if self._capped(item.workload.key, record):
-                cause += ", and a cluster could not schedule its share"
-        elif self._capped(item.workload.key, record):
-            cause = "a cluster could not schedule its share"
+            cause += f", and {unbound}" if unbound else ""
+        elif unbound:
+            cause = unbound
         elif not record.terms.shortfall and (vacated := self.vacated(record)):
             cause = f"nothing is left in {', '.join(vacated[:3])}"
         else:

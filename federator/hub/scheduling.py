@@ -46,9 +46,10 @@ class Feedback:
 
     def capped(self, key: WorkloadKey) -> Mapping[str, int]:
         """cluster -> how many copies of a workload its scheduler could bind lately."""
-        workload, now = self.state.workloads.get(key), self.clock.monotonic()
+        workload = self.state.workloads.get(key)
         if workload is None or key not in self._caps:
             return {}
+        now = self.clock.monotonic()
         return {name: cap.most for name, cap in self._of(workload).by_cluster.items() if cap.until_s > now}
 
     def note(self, key: WorkloadKey, seen: SliceSeen | None, cluster: str) -> float | None:
@@ -59,11 +60,11 @@ class Feedback:
             self.drop(key)
             return None
         if seen is None or not seen.serves(self.state.options.fleet, workload.uid):
-            self._found_a_node(key, cluster)
+            self._waits_no_more(key, cluster)
             return None
         observed = seen.observation
         if not observed.unschedulable:
-            self._found_a_node(key, cluster)
+            self._waits_no_more(key, cluster)
             return None
         if observed.observed_generation < observed.generation:
             return None  # what was said of a larger share counts once, and not against the smaller one too
@@ -89,8 +90,7 @@ class Feedback:
             known = waits[cluster] = (told_s, now_s)
         return known[1]
 
-    def _found_a_node(self, key: WorkloadKey, cluster: str) -> None:
-        """Or is not there any more."""
+    def _waits_no_more(self, key: WorkloadKey, cluster: str) -> None:
         waits = self._waiting.get(key)
         if waits is not None and waits.pop(cluster, None) is not None and not waits:
             del self._waiting[key]
@@ -118,4 +118,4 @@ class Feedback:
         for caps in self._caps.values():
             caps.by_cluster.pop(cluster, None)
         for key in list(self._waiting):
-            self._found_a_node(key, cluster)
+            self._waits_no_more(key, cluster)

@@ -20,6 +20,7 @@ from federator.placement.ledger import PENDING, Ledger
 from federator.placement.spread import UNLABELLED
 
 NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
+"""Every scheduler could bind what it was given: no cluster is capped."""
 _MIX: Final = 0x9E3779B97F4A7C15
 _MASK: Final = (1 << 64) - 1
 

@@ -57,9 +57,9 @@ def decide(
     `held` is what the workload's last decision gave it (clusters that no longer exist included), `finished` the shards
     that are done. Shares that do not change keep their seq, the others get `seq`. `capped`: how many copies the
     schedulers of some clusters could bind lately, whatever room they report; what they hold beyond that goes elsewhere,
-    and stays where it waits when nobody else can take it. With mode Fresh what is held counts
-    for nothing, unless `previous_hash` equals the hash of the present inputs: a plan is not made anew without a cause.
-    `by_name` breaks the last ties by cluster name instead of by a stable hash.
+    and stays where it waits when nobody else can take it. With mode Fresh what is held counts for nothing, unless
+    `previous_hash` equals the hash of the present inputs: a plan is not made anew without a cause. `by_name` breaks the
+    last ties by cluster name instead of by a stable hash.
     """
     eligible = candidates.places(ask, snapshot, ledger)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)

@@ -37,7 +37,7 @@ def test_what_a_drained_machine_held_finds_another_one_and_nobody_leaves_the_clu
     solo.tell(story)
 
 
-def test_what_a_cluster_without_an_open_machine_held_is_given_elsewhere_and_told() -> None:
+def test_what_a_cluster_without_an_open_machine_held_is_given_elsewhere() -> None:
     async def story(world: World) -> None:
         (node,) = rooms.nodes(world, "a")
         assert solo.shares(world)["web"]["a"] == 2

@@ -6,10 +6,11 @@ copies that cannot be bound for a while are given elsewhere, and what runs stays
 
 import contextlib
 import random
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from typing import Any
 
 from federator.embedded.faults import guests
+from federator.embedded.faults.guests import Obj
 from federator.embedded.faults.rows import Episode, Stage
 from federator.kube import errors
 from federator.model.steps import ObjectRef
@@ -18,7 +19,6 @@ NAMESPACE = "default"
 POD_CPU = "1"
 BOUND_S = 10.0
 """How long an episode waits for the first of its pods to find a machine, in virtual seconds."""
-Obj = Mapping[str, Any]
 
 
 @contextlib.asynccontextmanager

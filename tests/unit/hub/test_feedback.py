@@ -1,13 +1,11 @@
 """How long copies have waited for a node is measured by the hub, whatever the members' clocks say."""
 
 import asyncio
-import contextlib
 from typing import Any
 
 import pytest
 
-from federator.embedded.federation import Federation
-from federator.kube import errors
+from federator.embedded.federation import Federation, ensure
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
 from tests.unit.hub.taints import taint_all, throw_out
@@ -100,11 +98,8 @@ def choosy(replicas: int) -> dict[str, Any]:
 
 
 async def befriend(world: World, cluster: str) -> None:
-    space = ObjectRef("v1", "namespaces", "", "feed", "Namespace")
-    with contextlib.suppress(errors.AlreadyExists):
-        await world.member(cluster).create(
-            space, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
-        )
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
+    await ensure(world.member(cluster), space, "namespaces")
     ref = ObjectRef("v1", "pods", "feed", "friend", "Pod")
     meta = {"name": ref.name, "namespace": ref.namespace, "labels": FRIEND}
     spec = {"containers": [{"name": "app", "image": "friend:1"}]}
