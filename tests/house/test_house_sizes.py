@@ -1,10 +1,10 @@
-"""Rooms a reader can take in: files of at most 400 lines, functions of at most 60, each saying what it is for."""
+"""Rooms a reader can take in: files of at most 600 lines, functions of at most 60, each saying what it is for."""
 
 import ast
 
 from tests.house import sources
 
-FILE_MAX = 400
+FILE_MAX = 600
 FUNCTION_MAX = 60
 LINE_MAX = 120
 
