@@ -4,20 +4,15 @@ On stderr: what each workload was made from, what to know about it, and every ob
 reason. Exit 0 when every object is accounted for, 1 on bad input, with nothing on stdout.
 """
 
-import os
-import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from federator.cli import common
+from federator.cli import common, manifests
 
 if TYPE_CHECKING:
     from federator.expand.convert import Conversion
-
-SUFFIXES = (".yaml", ".yml", ".json")
 
 
 @click.command()
@@ -30,7 +25,8 @@ def convert(files: tuple[str, ...], output: str, recursive: bool) -> None:
     from federator.expand import convert as conversions
     from federator.expand.convertbook import BadInput
 
-    given = [(name, obj) for name in named(files, recursive=recursive) for obj in objects(name)]
+    read = manifests.read(files, recursive=recursive, command="federator convert -")
+    given = [(one.origin, one.obj) for one in read]
     if not given:
         common.fail("the files hold no object")
     try:
@@ -41,32 +37,6 @@ def convert(files: tuple[str, ...], output: str, recursive: bool) -> None:
         click.echo(rendered(done.objects, output))
     for line in told(done, several=len({origin for origin, _ in given}) > 1):
         click.echo(line, err=True)
-
-
-def named(files: Sequence[str], *, recursive: bool) -> list[str]:
-    """The files meant, those of directories in the order of their names. Ends the command for one that is not there."""
-    found: list[str] = []
-    for name in files:
-        path = Path(name)
-        if name != "-" and os.path.isdir(path):
-            inside = path.rglob("*") if recursive else path.glob("*")
-            found += [str(one) for one in sorted(inside) if one.suffix in SUFFIXES and one.is_file()]
-        elif name == "-" or os.path.exists(path):
-            found.append(name)  # a pipe too: convert <(kubectl get deploy -o yaml)
-        else:
-            common.fail(f"{name}: there is no such file or directory")
-    return found
-
-
-def objects(name: str) -> list[dict[str, Any]]:
-    """The objects of one file. Ends the command when it cannot be read."""
-    from federator.api import read
-
-    try:
-        text = sys.stdin.read() if name == "-" else Path(name).read_text(encoding="utf-8")
-        return read.load_yaml(text)
-    except (OSError, UnicodeDecodeError, read.InvalidObject) as bad:
-        common.fail(f"{name}: {bad}")
 
 
 def rendered(objs: Sequence[Mapping[str, Any]], output: str) -> str:

@@ -1,23 +1,33 @@
 """`federator place -f FILE...`: the engine offline. Reads a fleet, policies, quotas and workloads, prints decisions.
 
-Exit 0: everything is placed; 3: something is short; 1: bad input, with nothing printed on stdout.
+Exit 0: everything is placed; 3: something is short, slots of a job set included; 1: bad input, with nothing printed on
+stdout. The same input prints the same output, whenever it is run.
 """
 
 import sys
-import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from federator.api import raw
-from federator.cli import common
+from federator.cli import common, manifests
+
+if TYPE_CHECKING:
+    from federator.hub.offline import Situation
 
 SHORTFALL_EXIT = 3
 
 
 @click.command()
-@click.option("-f", "--filename", "files", multiple=True, required=True, help="YAML or JSON file, or - for stdin.")
+@click.option(
+    "-f",
+    "--filename",
+    "files",
+    multiple=True,
+    required=True,
+    help="File, directory (with all below it) or kustomization, or - for stdin.",
+)
 @click.option("-n", "--namespace", default="default", help="Of objects that name none, as for kubectl apply.")
 @click.option("-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format.")
 def place(files: tuple[str, ...], namespace: str, output: str) -> None:
@@ -25,7 +35,7 @@ def place(files: tuple[str, ...], namespace: str, output: str) -> None:
     from federator.hub import offline
 
     objs = load(files, namespace)
-    situation = offline.read(objs, as_of=time.time())
+    situation = offline.read(objs, as_of=picture_s(objs))
     if not situation.snapshot.clusters:
         common.fail("the files hold no MemberCluster, so there is nowhere to place anything")
     if not situation.workloads:
@@ -33,9 +43,59 @@ def place(files: tuple[str, ...], namespace: str, output: str) -> None:
     unreadable = [f"{key}: {found.problem}" for key, found in situation.workloads.items() if found.problem]
     if unreadable:
         common.fail("; ".join(unreadable))
+    for warning in warnings(situation):
+        click.echo(f"warning: {warning}", err=True)
     decided = situation.decide_all()
     click.echo(rendered(decided, output))
-    sys.exit(SHORTFALL_EXIT if any(decision.shortfall for _, decision in decided) else 0)
+    sys.exit(SHORTFALL_EXIT if any(_short(decision) for _, decision in decided) else 0)
+
+
+def picture_s(objs: Sequence[Mapping[str, Any]]) -> float:
+    """The time of the fleet's picture, in epoch seconds: that of the newest report or condition of a MemberCluster, 0
+    when none says. Not the present: the same files are to give the same decisions."""
+    stamps: list[str] = []
+    for obj in objs:
+        if obj.get("kind") == "MemberCluster":
+            stamps.append(raw.text(obj, "status", "capacity", "asOf"))
+            stamps += [raw.text(one, "lastTransitionTime") for one in raw.objects(obj, "status", "conditions")]
+    return max(map(raw.epoch_s, stamps), default=0.0)
+
+
+def warnings(situation: "Situation") -> Iterator[str]:
+    """What is probably not meant: policies in force for nothing, and names that no cluster has."""
+    from federator.placement import mentions
+
+    asks = [ask for one in situation.workloads.values() if (ask := situation.ask_of(one)) is not None]
+    in_force = {(ask.policy.namespace, ask.policy.name) for ask in asks if ask.policy.origin in ("policyRef", "match")}
+    clusters = situation.snapshot.clusters
+    for rule in situation.rules:
+        named = policy_title(rule.policy.namespace, rule.policy.name)
+        if (rule.policy.namespace, rule.policy.name) not in in_force:
+            matched = [
+                f"{ask.key.kind}/{ask.key.name}"
+                for ask in asks
+                if rule.matches(ask.key.kind, ask.key.namespace, ask.labels, ask.project)
+            ]
+            follows = "its own placement, or a policy that goes first"
+            why = f"it matches {matched[0]}, which follows {follows}" if matched else "it matches no workload"
+            yield f"{named} is in force for nothing: {why}"
+        for one in mentions.unknown(rule.policy, clusters):
+            yield f"{named}: spec.{one.field} {one.sentence}"
+    for ask in asks:
+        if ask.policy.origin == "inline":
+            for one in mentions.unknown(ask.policy, clusters):
+                yield f"{ask.key.kind}/{ask.key.name}: spec.placement.{one.field} {one.sentence}"
+
+
+def policy_title(namespace: str, name: str) -> str:
+    return f"PlacementPolicy {namespace}/{name}" if namespace else f"ClusterPlacementPolicy {name}"
+
+
+def _short(decision: Any) -> bool:
+    """Whether copies or shards have no cluster, or shards that may run at once have no slot."""
+    from federator.model.decision import Reason
+
+    return bool(decision.shortfall) or decision.reason is not Reason.CHOSEN
 
 
 def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
@@ -46,29 +106,24 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
 
     objs: list[dict[str, Any]] = []
     seen: dict[tuple[str, str, str], str] = {}
-    for name in files:
+    for given in manifests.read(files, recursive=True, command="federator place -f -"):
+        obj, where = given.obj, given.where
+        title = f"{obj.get('kind') or 'an object without kind'}/{raw.text(obj, 'metadata', 'name')}"
         try:
-            found = read.load_yaml(sys.stdin.read() if name == "-" else _text(name))
-        except (OSError, UnicodeDecodeError, read.InvalidObject) as bad:
-            common.fail(f"{name}: {bad}")
-        for index, obj in enumerate(found):
-            where = f"{name}, document {index + 1}"
-            title = f"{obj.get('kind')}/{raw.text(obj, 'metadata', 'name')}"
-            try:
-                if not _is_read(obj):
-                    click.echo(f"ignored {title} ({where}): placing does not read this kind", err=True)
-                    continue
-                _settle(obj, namespace)
-                read.check(obj)
-            except read.InvalidObject as bad:
-                common.fail(f"{where}: {bad}")
-            key = (str(obj["kind"]), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
-            if not key[2]:
-                common.fail(f"{where}: metadata.name: is required here, where no server makes names")
-            if key in seen:
-                common.fail(f"{where}: metadata.name: {title} was given before, in {seen[key]}")
-            seen[key] = where
-            objs.append(obj)
+            if not _is_read(obj):
+                click.echo(f"ignored {title} ({where}): placing does not read this kind", err=True)
+                continue
+            _settle(obj, namespace)
+            read.check(obj)
+        except read.InvalidObject as bad:
+            common.fail(f"{where}: {bad}")
+        key = (str(obj["kind"]), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
+        if not key[2]:
+            common.fail(f"{where}: metadata.name: is required here, where no server makes names")
+        if key in seen:
+            common.fail(f"{where}: metadata.name: {title} was given before, in {seen[key]}")
+        seen[key] = where
+        objs.append(obj)
     return objs
 
 
@@ -86,11 +141,6 @@ def _is_read(obj: Mapping[str, Any]) -> bool:
 
     known = kinds.KINDS.get(str(obj.get("kind")))
     return kinds.kind_of(obj) is not None or (known is not None and known.model is not None)
-
-
-def _text(name: str) -> str:
-    with open(name, encoding="utf-8") as file:
-        return file.read()
 
 
 def rendered(decided: Sequence[tuple[Any, Any]], output: str) -> str:
@@ -125,11 +175,12 @@ def table(decided: Sequence[tuple[Any, Any]]) -> str:
         name = f"{ask.key.kind}/{ask.key.name}"
         for share in decision.shares:
             given = shards.text(share.ranges) if share.ranges else str(share.count)
+            if share.ranges and share.slots < share.count:
+                given += f" ({share.slots} at once)"
             rows.append([ask.key.namespace, name, share.cluster, given, ""])
-        if decision.shortfall:
-            rows.append(
-                [ask.key.namespace, name, "-", f"short {decision.shortfall}", f"{decision.reason}: {decision.message}"]
-            )
+        if _short(decision):
+            what = f"short {decision.shortfall}" if decision.shortfall else "short of slots"
+            rows.append([ask.key.namespace, name, "-", what, f"{decision.reason}: {decision.message}"])
         elif not decision.shares:
             rows.append([ask.key.namespace, name, "-", "0", decision.message])
     return common.table(["NAMESPACE", "WORKLOAD", "CLUSTER", "SHARE", "REASON"], rows)

@@ -195,3 +195,68 @@ def test_a_time_of_creation_that_is_none_hurts_nobody(tmp_path: Path) -> None:
     service["metadata"]["creationTimestamp"] = "bad"
 
     assert run("place", "-f", write(tmp_path, "all.yaml", member("a"), service)).exit_code == 0
+
+
+def test_a_job_set_that_lacks_slots_is_short_although_every_shard_has_a_cluster(tmp_path: Path) -> None:
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a", 1, cpu="3"), pjs(shards=400)))
+
+    assert done.exit_code == 3
+    lines = [line.split(maxsplit=3) for line in done.stdout.splitlines()[1:]]
+    assert lines[0] == ["feed", "PinterestJobSet/batch", "a", "0-399 (3 at once)"]
+    assert " ".join(lines[1][3].split()).startswith(
+        "short of slots InsufficientCapacity: 3 of 400 slots are placed, 397 are missing"
+    )
+
+
+@pytest.mark.parametrize("output", ["json", "yaml", "table"])
+def test_the_same_files_print_the_same_whenever_they_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    silent = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    away = member("b")
+    away["status"]["conditions"] = [silent]
+    name = write(tmp_path, "all.yaml", member("a"), away, psvc())
+    printed = []
+    for now in (1_790_000_000.0, 1_799_999_999.0):
+        monkeypatch.setattr("time.time", lambda now=now: now)
+        printed.append(run("place", "-f", name, "-o", output).stdout)
+
+    assert printed[0] == printed[1]
+    if output == "json":
+        assert items(printed[0])[0]["spec"]["asOf"] == "2026-01-01T00:00:00.000000Z"
+
+
+def test_a_policy_in_force_for_nothing_is_warned_of(tmp_path: Path) -> None:
+    rules = [policy("first", priority=2), policy("second"), policy("elsewhere", workloads={"projects": ["ads"]})]
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), *rules))
+
+    assert done.exit_code == 0
+    assert done.stderr.splitlines() == [
+        "warning: PlacementPolicy feed/second is in force for nothing: it matches PinterestService/web, which follows "
+        "its own placement, or a policy that goes first",
+        "warning: PlacementPolicy feed/elsewhere is in force for nothing: it matches no workload",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("spec", "field"),
+    [
+        ({"clusters": {"names": ["us-east", "us-esat"]}}, "clusters.names"),
+        ({"clusters": {"exclude": ["us-esat"]}}, "clusters.exclude"),
+        (
+            {"division": {"strategy": "Weighted", "weights": [{"weight": 1, "names": ["us-east", "us-esat"]}]}},
+            "division.weights[0].names",
+        ),
+        (
+            {"division": {"groups": [{"name": "g", "names": ["us-east"]}, {"name": "h", "names": ["us-esat"]}]}},
+            "division.groups[1].names",
+        ),
+    ],
+)
+def test_names_that_no_cluster_has_are_warned_of(tmp_path: Path, spec: dict[str, Any], field: str) -> None:
+    shared = run("place", "-f", write(tmp_path, "1.yaml", member("us-east"), psvc(), policy(**spec)))
+    inline = run("place", "-f", write(tmp_path, "2.yaml", member("us-east"), psvc(placement=spec)))
+
+    told = f"{field} names us-esat, which no cluster is called; us-east is"
+    assert shared.stderr == f"warning: PlacementPolicy feed/rules: spec.{told}\n"
+    assert inline.stderr == f"warning: PinterestService/web: spec.placement.{told}\n"

@@ -1,0 +1,46 @@
+"""Names of clusters that a policy mentions and no cluster has: misspelt, or of a cluster that has left. Pure."""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from federator.model.ask import Policy
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """`field` is its place below the policy's spec, such as `division.weights[1].names`; `alike` the name of a cluster
+    that was probably meant, "" for none."""
+
+    field: str
+    name: str
+    alike: str
+
+    @property
+    def sentence(self) -> str:
+        return f"names {self.name}, which no cluster is called{f'; {self.alike} is' if self.alike else ''}"
+
+
+def unknown(policy: Policy, clusters: Collection[str]) -> tuple[Unknown, ...]:
+    """In the order of the fields, then of the names there."""
+    known = set(clusters)
+    return tuple(
+        Unknown(field, name, next(iter(difflib.get_close_matches(name, sorted(known), n=1)), ""))
+        for field, names in mentioned(policy).items()
+        for name in names
+        if name not in known
+    )
+
+
+def mentioned(policy: Policy) -> Mapping[str, tuple[str, ...]]:
+    """Every field of a policy that names clusters, with the names."""
+    return dict(_mentioned(policy))
+
+
+def _mentioned(policy: Policy) -> Iterator[tuple[str, tuple[str, ...]]]:
+    yield "clusters.names", policy.names
+    yield "clusters.exclude", policy.exclude
+    for index, weight in enumerate(policy.division.weights):
+        yield f"division.weights[{index}].names", weight.names
+    for index, group in enumerate(policy.division.groups):
+        yield f"division.groups[{index}].names", group.names
