@@ -71,7 +71,7 @@ def decide(
         _cap_by_shards(found, mine, unfinished)
     running = sum(books.copies_of(one) for one in mine.values())
     admission = ledger.admission(ask, wanted * _times(ask, found), running)
-    fresh = ask.policy.division.fresh and previous_hash != hashed
+    fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
     problem = contradiction(ask)
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)

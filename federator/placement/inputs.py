@@ -1,34 +1,50 @@
 """The hash under which a decision is valid: of everything it depends on except free room and quota use.
 
-The same in every process. Room, health, cordons and quotas are left out on purpose: when they change, what runs stays
-where it is; a workload that lacks something is asked again when a change can help it (`waking`).
+The same in every process, and for a policy whose lists without an order are written in another one. Room, health,
+cordons and quotas are left out on purpose: when they change, what runs stays where it is; a workload that lacks
+something is asked again when a change can help it (`waking`).
 """
 
 from collections.abc import MutableMapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from federator.model import names, selectors
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Ask, Group, Policy, Weight
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.selectors import LabelSelector
 from federator.placement import filters
 from federator.placement.candidates import domains_of
 from federator.placement.division import by_static_weight
 
+_Names = TypeVar("_Names", Weight, Group)
 
-def inputs_hash(ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None) -> str:
+
+def inputs_hash(
+    ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None, *, as_written: bool = False
+) -> str:
     """Sixteen hexadecimal digits over the ask, its policy's content, and the clusters that the policy admits with the
     facts it reads of them (group, domains, weight). `memo` (one per snapshot) keeps the fleet's part for equal
-    policies."""
+    policies. `as_written` leaves lists in the order in which they are written (see `unchanged`)."""
+    text = ask_text(ask, as_written=as_written)
     if memo is None:
-        return names.short_hash(ask_text(ask), fleet_text(ask, snapshot), length=16)
+        return names.short_hash(text, fleet_text(ask, snapshot), length=16)
     key = ("fleet", ask.policy)
     if key not in memo:
         memo[key] = fleet_text(ask, snapshot)
-    return names.short_hash(ask_text(ask), memo[key], length=16)
+    return names.short_hash(text, memo[key], length=16)
 
 
-def ask_text(ask: Ask) -> str:
+def unchanged(previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> bool:
+    """Whether a decision with hash `previous` was made for what hashes to `present` now.
+
+    A decision may have been recorded when the order of a policy's lists still was part of the hash. It was made for the
+    same inputs none the less, and must not be made anew because of an upgrade.
+    """
+    return previous == present or (previous != "" and previous == inputs_hash(ask, snapshot, memo, as_written=True))
+
+
+def ask_text(ask: Ask, *, as_written: bool = False) -> str:
     """What of the ask a decision depends on; its generation is not part of it (an image may change without a move)."""
     wants = (
         ask.uid,
@@ -42,7 +58,27 @@ def ask_text(ask: Ask) -> str:
         ask.whole,
         ask.suspended,
     )
-    return repr((wants, _policy(ask.policy)))
+    return repr((wants, _policy(ask.policy if as_written else normal(ask.policy))))
+
+
+def normal(policy: Policy) -> Policy:
+    """The policy with all lists sorted but those whose order means something: spread rules and groups."""
+    division = policy.division
+    return replace(
+        policy,
+        names=tuple(sorted(policy.names)),
+        exclude=tuple(sorted(policy.exclude)),
+        tolerations=tuple(sorted(policy.tolerations)),
+        division=replace(
+            division,
+            weights=tuple(sorted((_named(one) for one in division.weights), key=repr)),
+            groups=tuple(_named(one) for one in division.groups),
+        ),
+    )
+
+
+def _named(given: _Names) -> _Names:
+    return replace(given, names=tuple(sorted(given.names)))
 
 
 def fleet_text(ask: Ask, snapshot: FleetSnapshot) -> str:

@@ -6,17 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model.ask import Ask, Division, Policy, SpreadRule, Strategy, Tier
+from federator.model.ask import Ask, Division, Group, Policy, SpreadRule, Strategy, Tier, Weight
 from federator.model.decision import Reason
 from federator.model.errors import FieldError
 from federator.model.fleet import FleetSnapshot
-from federator.model.taints import Taint
+from federator.model.taints import Taint, Toleration
 from federator.placement import inputs, ordering, policies, waking
 from federator.placement.books import Books
 from federator.placement.policies import Rule
 from federator.placement.waking import Change, News
 from tests.unit.placement import worlds
-from tests.unit.placement.fleets import cluster, commitment, decide, fleet, held, service
+from tests.unit.placement.fleets import cluster, commitment, counts, decide, fleet, held, service
 
 
 def names(asks: list[Ask]) -> list[str]:
@@ -162,3 +162,38 @@ def test_the_hash_is_the_same_with_and_without_a_memo() -> None:
     memo: dict[object, object] = {}
     assert inputs.inputs_hash(service(3), SNAPSHOT, memo) == inputs.inputs_hash(service(3), SNAPSHOT)
     assert decide(service(3), SNAPSHOT).inputs_hash == inputs.inputs_hash(service(3), SNAPSHOT)
+
+
+def test_the_order_of_lists_that_have_none_is_not_hashed() -> None:
+    taints = (Toleration("a", "Exists"), Toleration("b", "Exists"))
+    weights = (Weight(1, ("a", "b")), Weight(2, ("c",)))
+    groups = (Group("g", ("a", "b")), Group("h", ("c",)))
+    first = Policy(
+        names=("a", "b"), exclude=("x", "y"), tolerations=taints, division=Division(weights=weights, groups=groups)
+    )
+    turned = (Weight(2, ("c",)), Weight(1, ("b", "a")))
+    for other in (
+        dataclasses.replace(first, names=("b", "a")),
+        dataclasses.replace(first, exclude=("y", "x")),
+        dataclasses.replace(first, tolerations=taints[::-1]),
+        dataclasses.replace(first, division=Division(weights=turned, groups=groups)),
+        dataclasses.replace(first, division=Division(weights=weights, groups=(Group("g", ("b", "a")), groups[1]))),
+    ):
+        assert hashed(service(3, policy=other), *SNAPSHOT.clusters.values()) == hashed(
+            service(3, policy=first), *SNAPSHOT.clusters.values()
+        )
+    ordered = dataclasses.replace(first, division=Division(weights=weights, groups=groups[::-1]))
+    assert hashed(service(3, policy=ordered), *SNAPSHOT.clusters.values()) != hashed(
+        service(3, policy=first), *SNAPSHOT.clusters.values()
+    )
+
+
+def test_a_decision_hashed_as_its_lists_were_written_is_not_made_anew() -> None:
+    """As the version before left it: with mode Fresh an upgrade must move nobody."""
+    policy = Policy(names=("b", "a"), division=Division(fresh=True))
+    ask = service(4, policy=policy)
+    before = inputs.inputs_hash(ask, SNAPSHOT, as_written=True)
+    assert before != inputs.inputs_hash(ask, SNAPSHOT)
+    held_ = held(a=1, b=3)
+    assert counts(decide(ask, SNAPSHOT, held_, previous_hash=before)) == {"a": 1, "b": 3}
+    assert counts(decide(ask, SNAPSHOT, held_, previous_hash="another")) == {"a": 2, "b": 2}
