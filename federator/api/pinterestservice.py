@@ -47,17 +47,57 @@ class ServicePort(Model):
     """Protocol."""
     app_protocol: Annotated[str, Field(max_length=317)] | None = None
     """Hint on the protocol spoken, such as http or kubernetes.io/h2c."""
+    node_port: Port | None = None
+    """Port on every node, for the types NodePort and LoadBalancer; each cluster draws one when left out."""
+
+
+HEADLESS_RULE = (
+    "!has(self.headless) || !self.headless || !has(self.type) || self.type == 'ClusterIP'",
+    "a headless service has type ClusterIP",
+)
+NODE_PORT_RULE = (
+    "(has(self.type) && self.type != 'ClusterIP') || self.ports.all(p, !has(p.nodePort))",
+    "a nodePort needs type NodePort or LoadBalancer",
+)
 
 
 class ServiceFields(Model):
-    """The Service in front of the pods."""
+    """The Service in front of the pods, the same in every cluster."""
 
+    model_config = ConfigDict(json_schema_extra=rules(HEADLESS_RULE, NODE_PORT_RULE))
+
+    annotations: Annotated[dict[str, Annotated[str, Field(max_length=8192)]], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
+    """Annotations of the Service that each cluster gets."""
     ports: Annotated[
         list[ServicePort], Field(min_length=1, max_length=64, json_schema_extra=list_map("port", "protocol"))
     ]
     """Its ports."""
     headless: bool | None = None
     """True for a Service without an address of its own: names resolve to pods."""
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] | None = None
+    """ClusterIP when left out. With NodePort and LoadBalancer each cluster opens it to the outside in its own way."""
+    session_affinity: Literal["None", "ClientIP"] | None = None
+    """ClientIP keeps a client on one pod of the cluster that it reaches."""
+    publish_not_ready_addresses: bool | None = None
+    """True when pods are found by name before they are ready."""
+
+    @model_validator(mode="after")
+    def _kept(self) -> "ServiceFields":
+        outside = self.type in ("NodePort", "LoadBalancer")
+        if self.headless and outside:
+            raise PydanticCustomError("headless", HEADLESS_RULE[1])
+        if not outside and any(port.node_port is not None for port in self.ports):
+            raise PydanticCustomError("nodePort", NODE_PORT_RULE[1])
+        return self
+
+
+class NamedService(ServiceFields):
+    """A further Service over the same pods, under a name of its own."""
+
+    name: Annotated[str, Field(max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+    """Its name in every cluster; not that of the workload."""
 
 
 HOST_PATTERN: Final = r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
@@ -90,6 +130,10 @@ class UpdateStrategy(Model):
     """Without progress for so long, the roll-out counts as failed; 600 when left out."""
 
 
+OTHER_NAMES_RULE = (
+    "!has(self.spec.additionalServices) || self.spec.additionalServices.all(s, s.name != self.metadata.name)",
+    "an additional service has another name than the workload",
+)
 RESTART_RULE = (
     "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
     " || self.template.spec.restartPolicy == 'Always'",
@@ -110,7 +154,11 @@ class Spec(WorkloadSpec):
     replicas: Count = 1
     """Copies over all clusters; on a slice, those of this cluster."""
     service: ServiceFields | None = None
-    """The Service in front of the pods; none when left out."""
+    """The Service in front of the pods, under the workload's name; none when left out."""
+    additional_services: Annotated[list[NamedService], Field(max_length=8, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    """Further Services over the same pods: other names or ports that clients know them by."""
     load_balancers: Annotated[
         list[LoadBalancer], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"})
     ] = Field(default_factory=list)
@@ -159,7 +207,7 @@ class Status(WorkloadStatus):
 class PinterestService(Model):
     """A service of interchangeable replicas, with its Service, Ingress and ConfigMap."""
 
-    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE))
+    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE, OTHER_NAMES_RULE))
 
     api_version: Literal["pinterest.com/v1beta1"]
     """pinterest.com/v1beta1."""
@@ -171,6 +219,12 @@ class PinterestService(Model):
     """What is asked for."""
     status: Status | None = None
     """What is reported."""
+
+    @model_validator(mode="after")
+    def _other_names(self) -> "PinterestService":
+        if any(service.name == self.metadata.name for service in self.spec.additional_services):
+            raise PydanticCustomError("name", OTHER_NAMES_RULE[1])
+        return self
 
 
 def count(obj: Obj) -> int:
@@ -186,12 +240,18 @@ def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
     spec = workloads.slice_spec(obj, mark, DEFAULTS)
     spec["replicas"] = share.count
     if raw.items(spec, "service", "ports"):
-        ports = [{"protocol": "TCP", **port} for port in raw.objects(spec, "service", "ports")]
-        spec["service"] = {**spec["service"], "ports": ports}
+        spec["service"] = _with_protocols(spec["service"])
+    if raw.items(spec, "additionalServices"):
+        spec["additionalServices"] = [_with_protocols(one) for one in raw.objects(spec, "additionalServices")]
     if raw.items(spec, "loadBalancers"):
         doors = raw.objects(spec, "loadBalancers")
         spec["loadBalancers"] = [{"protocol": "http", "path": "/", **door} for door in doors]
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
+
+
+def _with_protocols(service: Obj) -> dict[str, Any]:
+    """As an API server stores it: with the default that a list of ports is keyed by."""
+    return {**service, "ports": [{"protocol": "TCP", **port} for port in raw.objects(service, "ports")]}
 
 
 def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:

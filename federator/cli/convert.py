@@ -52,17 +52,19 @@ def told(done: "Conversion", *, several: bool) -> list[str]:
     lines: list[str] = []
     sources: dict[str, list[str]] = {}
     for account in done.accounts:
-        for title in account.into:
+        for title in account.into if account.fate is not Fate.KEPT else ():
             sources.setdefault(title, []).append(account.title)
     lines += [f"converted {title}: from {', '.join(parts)}" for title, parts in sources.items()]
+    lines += [f"kept      {account.title}" for account in done.accounts if account.fate is Fate.KEPT]
     lines += [f"note      {note.title}: {note.text}" for note in done.notes]
     for account in done.accounts:
         if account.fate is Fate.LEFT:
             where = f" ({account.origin})" if several else ""
             lines.append(f"left      {account.title}{where}: {account.reason}")
     count = {fate: sum(account.fate is fate for account in done.accounts) for fate in Fate}
+    kept = f"{count[Fate.KEPT]} kept as they are, " if count[Fate.KEPT] else ""
     lines.append(
-        f"{len(done.accounts)} objects: {count[Fate.CONVERTED]} converted, {count[Fate.ABSORBED]} absorbed, "
+        f"{len(done.accounts)} objects: {count[Fate.CONVERTED]} converted, {count[Fate.ABSORBED]} absorbed, {kept}"
         f"{count[Fate.LEFT]} left alone"
     )
     return lines

@@ -39,7 +39,6 @@ _OTHER_KINDS: Final[Mapping[str, str]] = {
     "CronJob": "a PinterestJobSet runs once; convert its job template when it is to run",
     "Pod": "a pod alone is restarted by nobody; write a Deployment or Job",
     "Secret": "secrets are kept in each cluster; apply it in the members",
-    "Namespace": "members get namespaces as they need them; apply it to the host as it is",
     "PersistentVolumeClaim": "storage belongs to one cluster; apply it there",
     "HorizontalPodAutoscaler": "autoscalers are not converted; one on the host may scale the PinterestService",
     "PodDisruptionBudget": "apply it in the members: the pods there keep their labels",
@@ -49,7 +48,7 @@ _OTHER_KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """The workloads, what became of every object, and what people should know."""
+    """What goes to the host, what became of every object, and what people should know."""
 
     objects: tuple[dict[str, Any], ...]
     accounts: tuple[Account, ...]
@@ -61,6 +60,7 @@ def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
     server would take."""
     book = Book([item_of(obj, origin) for origin, obj in objs])
     _leave_repeated(book)
+    _keep(book)
     _draft_all(book)
     convertservices.absorb(book)
     convertingresses.absorb(book)
@@ -72,7 +72,8 @@ def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
         book.leave(item, _why_not(item))
     for draft in book.drafts:
         _check(draft)
-    return Conversion(tuple(_ordered(draft.obj) for draft in book.drafts), book.accounts(), book.notes())
+    made = (*(item.obj for item in book.kept), *(_ordered(draft.obj) for draft in book.drafts))
+    return Conversion(made, book.accounts(), book.notes())
 
 
 def _leave_repeated(book: Book) -> None:
@@ -80,15 +81,29 @@ def _leave_repeated(book: Book) -> None:
     seen: dict[tuple[str, str, str], Item] = {}
     for item in book.items:
         key = (item.kind, item.namespace, item.name)
-        if not item.name or (item.api_version, item.kind) not in (*DRAFTERS, *_PARTS):
+        read_here = (item.api_version, item.kind) in (*DRAFTERS, *_PARTS) or _as_it_is(item)
+        if not item.name or not read_here:
             continue
         if key in seen:
             book.leave_repeated(item, seen[key])
         seen.setdefault(key, item)
 
 
+def _as_it_is(item: Item) -> bool:
+    """Whether the host takes the object as it is: a namespace, or a kind of the federation itself."""
+    return item.is_a("v1", "Namespace") or (kinds.kind_of(item.obj) is not None and item.kind != "Deployment")
+
+
+def _keep(book: Book) -> None:
+    for item in book.undecided():
+        if _as_it_is(item):
+            if item.live and item.kind == "Namespace":
+                item.obj.pop("spec", None)  # its finalizer is the API server's own
+            book.keep(item)
+
+
 def _draft_all(book: Book) -> None:
-    taken: dict[tuple[str, str, str], Item] = {}
+    taken = {(item.kind, item.namespace, item.name): item for item in book.kept}
     for item in book.undecided():
         drafter = DRAFTERS.get((item.api_version, item.kind))
         if drafter is None:
@@ -104,14 +119,13 @@ def _draft_all(book: Book) -> None:
         if problem:
             book.drop(draft, f"metadata.name: {problem}")
         elif draft.name and key in taken:
-            book.drop(draft, f"metadata.name: {taken[key].title} becomes {draft.title} already")
+            becomes = "is given" if taken[key].title == draft.title else f"becomes {draft.title}"
+            book.drop(draft, f"metadata.name: {taken[key].title} {becomes} already")
         else:
             taken[key] = item
 
 
 def _why_not(item: Item) -> str:
-    if kinds.kind_of(item.obj) is not None:
-        return "is an object of the federation already; apply it to the host as it is"
     for version, kind in (*DRAFTERS, *_PARTS):
         if item.kind == kind and item.api_version != version:
             return f"apiVersion {item.api_version} is not read here, only {version}"

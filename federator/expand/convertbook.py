@@ -36,6 +36,8 @@ class Fate(StrEnum):
 
     CONVERTED = "converted"
     ABSORBED = "absorbed"
+    KEPT = "kept"
+    """Goes to the host as it is."""
     LEFT = "left"
 
 
@@ -149,6 +151,7 @@ class Book:
         self._reasons: dict[int, str] = {}
         self._into: dict[int, list[Draft]] = {}
         self._repeated: set[int] = set()
+        self._kept: dict[int, Item] = {}
 
     @property
     def distinct(self) -> Iterator[Item]:
@@ -169,6 +172,15 @@ class Book:
         self.drafts.remove(draft)
         self._notes = [one for one in self._notes if one[0] is not draft]
         self.leave(draft.item, reason)
+
+    def keep(self, item: Item) -> None:
+        """The host takes the object as it is."""
+        self._kept[id(item)] = item
+
+    @property
+    def kept(self) -> tuple[Item, ...]:
+        """What goes to the host as it is, namespaces before what may be in them."""
+        return tuple(sorted(self._kept.values(), key=lambda item: item.kind != "Namespace"))
 
     def leave(self, item: Item, reason: str) -> None:
         self._reasons[id(item)] = reason
@@ -194,7 +206,7 @@ class Book:
         return [
             item
             for item in self.items
-            if id(item) not in made and id(item) not in self._into and id(item) not in self._reasons
+            if not any(id(item) in known for known in (made, self._into, self._reasons, self._kept))
         ]
 
     def accounts(self) -> tuple[Account, ...]:
@@ -207,6 +219,8 @@ class Book:
             elif id(item) in self._into:
                 into = tuple(draft.title for draft in self._into[id(item)])
                 rows.append(Account(item.origin, item.title, Fate.ABSORBED, into))
+            elif id(item) in self._kept:
+                rows.append(Account(item.origin, item.title, Fate.KEPT, (item.title,)))
             else:
                 rows.append(Account(item.origin, item.title, Fate.LEFT, reason=self._reasons[id(item)]))
         return tuple(rows)

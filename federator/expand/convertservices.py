@@ -13,20 +13,34 @@ from federator.expand.convertbook import BadInput, Book, Draft, Item, LeftAlone,
 from federator.model import selectors
 from federator.model.errors import FieldError
 
+MAX_FURTHER: Final = 8
+"""Entries of `spec.additionalServices` that the schema allows."""
 HELP: Final = "apply it in the members: the pods there keep the labels that it selects"
-_KNOWN: Final = frozenset({"ports", "selector", "type", "clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy"})
+_KNOWN: Final = frozenset(
+    {
+        "ports",
+        "selector",
+        "type",
+        "clusterIP",
+        "clusterIPs",
+        "ipFamilies",
+        "ipFamilyPolicy",
+        "sessionAffinity",
+        "publishNotReadyAddresses",
+    }
+)
 _DEFAULTS: Final[Mapping[str, Any]] = {
     "sessionAffinity": "None",
+    "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}},
     "internalTrafficPolicy": "Cluster",
     "externalTrafficPolicy": "Cluster",
     "allocateLoadBalancerNodePorts": True,
     "publishNotReadyAddresses": False,
 }
 _REASONS: Final[Mapping[str, str]] = {
-    "sessionAffinity": "a PinterestService has no session affinity",
+    "sessionAffinityConfig": "a PinterestService keeps clients on their pod for three hours",
     "externalTrafficPolicy": "a PinterestService does not keep clients' addresses",
     "internalTrafficPolicy": "a PinterestService does not keep traffic on the node",
-    "publishNotReadyAddresses": "a PinterestService publishes ready pods only",
     "externalIPs": "addresses of one cluster",
     "loadBalancerIP": "an address of one cluster",
     "loadBalancerClass": "loadBalancers become an Ingress, which has no such class",
@@ -93,31 +107,27 @@ def _selects(wanted: Obj, labels: Mapping[str, str]) -> bool:
 
 def _in_front(draft: Draft, items: Sequence[Item], book: Book) -> None:
     """The first that can be expressed takes the workload's place, one of its name before others; the rest become doors
-    or stay."""
+    or further Services."""
     rest: list[Item] = []
     for item in sorted(items, key=lambda one: (_is_outer(one), one.name != draft.name)):
         if draft.service is not None:
             rest.append(item)
             continue
         try:
-            ports = _ports(item, draft)
-            doors = _doors(item, ports)
+            fields, doors = _fields(item, draft)
             _take_name(item, draft, book)
         except LeftAlone as why:
             book.leave(item, str(why))
             continue
-        draft.spec["service"] = {"ports": ports}
-        if raw.text(item.obj, "spec", "clusterIP") == "None":
-            draft.spec["service"]["headless"] = True
+        draft.spec["service"] = fields
         draft.doors += doors
         draft.service = item
         book.absorb(item, draft)
         _take_labels(item, draft, book)
-        if doors:
-            book.note(draft, _door_note(item, doors))
+        _tell(item, fields, doors, draft, book)
     for item in rest:
         try:
-            _as_doors(item, draft, book)
+            _further(item, draft, book)
         except LeftAlone as why:
             book.leave(item, str(why))
 
@@ -126,15 +136,34 @@ def _is_outer(item: Item) -> bool:
     return raw.text(item.obj, "spec", "type", default="ClusterIP") != "ClusterIP"
 
 
+def _fields(item: Item, draft: Draft) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """`spec.service`, and what the Service opens to the outside as `spec.loadBalancers`. Raises LeftAlone for what
+    would be lost."""
+    spec = raw.mapping(item.obj, "spec")
+    ports = _ports(item, draft)
+    fields: dict[str, Any] = {"ports": ports}
+    if raw.text(spec, "clusterIP") == "None":
+        fields["headless"] = True
+    annotations = raw.text_map(item.obj, "metadata", "annotations")
+    if annotations:
+        fields["annotations"] = annotations
+    for name in ("sessionAffinity", "publishNotReadyAddresses"):
+        if name in spec and spec[name] != _DEFAULTS[name]:
+            fields[name] = spec[name]
+    kind = raw.text(spec, "type")
+    # Annotations of a balancer are meant for the balancer that a cloud makes, not for an Ingress.
+    if kind == "LoadBalancer" and not annotations and all(map(_is_http, ports)):
+        for port in ports:
+            port.pop("nodePort", None)
+        return fields, [{"port": port["port"]} for port in ports]
+    if kind in ("NodePort", "LoadBalancer"):
+        fields["type"] = kind
+    return fields, []
+
+
 def _ports(item: Item, draft: Draft) -> list[dict[str, Any]]:
     """`spec.service.ports`. Raises LeftAlone for what would be lost."""
     spec = raw.mapping(item.obj, "spec")
-    annotations = sorted(raw.mapping(item.obj, "metadata", "annotations"))
-    if annotations:
-        raise LeftAlone(
-            f"metadata.annotations: {listed(annotations)} would not be on the Service that a PinterestService makes; "
-            f"{HELP}"
-        )
     given = {
         name: value
         for name, value in spec.items()
@@ -147,8 +176,6 @@ def _ports(item: Item, draft: Draft) -> list[dict[str, Any]]:
     for name in ("ipFamilies", "ipFamilyPolicy"):
         if name in given and raw.text(spec, "ipFamilyPolicy") != "SingleStack":
             raise LeftAlone(f"spec.{name}: a PinterestService leaves address families to each cluster")
-    if raw.text(spec, "type") == "NodePort":
-        raise LeftAlone(f"spec.type: NodePort opens a port on every node, which loadBalancers do not; {HELP}")
     ports = [_port(port, index, item, draft) for index, port in enumerate(raw.objects(spec, "ports"))]
     if not ports:
         raise LeftAlone("spec.ports: it has no port, and the Service of a PinterestService has at least one")
@@ -159,34 +186,17 @@ def _port(port: Obj, index: int, item: Item, draft: Draft) -> dict[str, Any]:
     if not raw.integer(port, "port"):
         problem = FieldError(f"spec.ports[{index}].port", "must be an integer from 1 to 65535")
         raise BadInput(item.origin, item.title, [problem])
-    known = frozenset({"name", "port", "targetPort", "protocol", "appProtocol"})
-    assigned = {"nodePort"} if item.live or (_is_outer(item) and "nodePort" not in port) else set()
-    only_fields(
-        {name: value for name, value in port.items() if name not in assigned},
-        known,
-        {"nodePort": "a PinterestService opens no fixed port on nodes"},
-        f"spec.ports[{index}]",
-    )
-    out = {name: port[name] for name in ("name", "port", "targetPort", "protocol", "appProtocol") if name in port}
+    names = ["name", "port", "targetPort", "protocol", "appProtocol", "nodePort"]
+    only_fields(port, frozenset(names), {}, f"spec.ports[{index}]")
+    if item.live and raw.text(item.obj, "spec", "type") == "LoadBalancer":
+        names.remove("nodePort")  # drawn by its API server; clients use the balancer's port
+    out = {name: port[name] for name in names if name in port}
     target = out.get("targetPort")
     if isinstance(target, str) and target in draft.port_names:
         out["targetPort"] = draft.port_names[target]
     if out.get("protocol") == "TCP":
         del out["protocol"]
     return out
-
-
-def _doors(item: Item, ports: Sequence[Obj]) -> list[dict[str, Any]]:
-    """What a Service of type LoadBalancer opens to the outside, if it is http; nothing for others."""
-    if raw.text(item.obj, "spec", "type") != "LoadBalancer":
-        return []
-    for index, port in enumerate(ports):
-        if not _is_http(port):
-            raise LeftAlone(
-                f"spec.ports[{index}]: {port.get('port')} is not known to be http (by its name or appProtocol), and "
-                f"loadBalancers offer http only; {HELP}"
-            )
-    return [{"port": port["port"]} for port in ports]
 
 
 def _is_http(port: Obj) -> bool:
@@ -227,34 +237,45 @@ def _take_labels(item: Item, draft: Draft, book: Book) -> None:
             book.note(draft, f"label {key}={value} of {item.title} gives way to {key}={labels[key]}")
 
 
-def _as_doors(item: Item, draft: Draft, book: Book) -> None:
-    """A further Service over the same pods: a way in from outside if it is one. Raises LeftAlone."""
-    ports = _ports(item, draft)
-    doors = _doors(item, ports)
-    if not doors:
-        raise LeftAlone(
-            f"{draft.title} has one Service, made from {draft.service.title if draft.service else ''}; this is a "
-            f"second name for the same pods; {HELP}"
-        )
+def _further(item: Item, draft: Draft, book: Book) -> None:
+    """Another Service over the same pods: a way in from outside where it only opens ports that the first one has, else
+    a Service under its own name. Raises LeftAlone."""
+    fields, doors = _fields(item, draft)
     offered = {port["port"]: _leads_to(port) for port in draft.spec["service"]["ports"]}
-    for index, port in enumerate(ports):
-        if offered.get(port["port"]) != _leads_to(port):
-            raise LeftAlone(
-                f"spec.ports[{index}]: {port['port']} does not lead where port {port['port']} of {draft.title} does; "
-                f"{HELP}"
-            )
-    draft.doors += [door for door in doors if door not in draft.doors]
+    if doors and all(offered.get(port["port"]) == _leads_to(port) for port in fields["ports"]):
+        draft.doors += [door for door in doors if door not in draft.doors]
+        book.absorb(item, draft)
+        _tell(item, fields, doors, draft, book)
+        return
+    if doors:
+        fields["type"] = "LoadBalancer"
+    further = draft.spec.setdefault("additionalServices", [])
+    if len(further) >= MAX_FURTHER:
+        raise LeftAlone(f"{draft.title} has {MAX_FURTHER} additionalServices already, no more are allowed; {HELP}")
+    problem = selectors.dns1035_label(item.name)
+    if problem or item.name == draft.name:
+        raise LeftAlone(f"metadata.name: {problem or f'the Service of {draft.title} has this name already'}; {HELP}")
+    further.append({"name": item.name, **fields})
     book.absorb(item, draft)
-    book.note(draft, _door_note(item, doors))
+    _tell(item, fields, [], draft, book)
 
 
 def _leads_to(port: Obj) -> Any:
     return port.get("targetPort", port.get("port"))
 
 
-def _door_note(item: Item, doors: Sequence[Obj]) -> str:
-    ports = ", ".join(str(door["port"]) for door in doors)
-    return (
-        f"{item.title} of type LoadBalancer becomes spec.loadBalancers (port {ports}): requests from outside come in "
-        f"through an Ingress of each member, and an address of its own is gone"
-    )
+def _tell(item: Item, fields: Obj, doors: Sequence[Obj], draft: Draft, book: Book) -> None:
+    """What becomes of a way in from outside."""
+    if doors:
+        ports = ", ".join(str(door["port"]) for door in doors)
+        book.note(
+            draft,
+            f"{item.title} of type LoadBalancer becomes spec.loadBalancers (port {ports}): requests from outside come "
+            "in through an Ingress of each member, and an address of its own is gone",
+        )
+    elif "type" in fields:
+        book.note(
+            draft,
+            f"{item.title} of type {fields['type']} is made in every member that has copies: each has its own "
+            "addresses, and traffic from outside must be told of all of them",
+        )

@@ -8,6 +8,8 @@ from federator.expand import parts
 
 COMPONENT: Final = "service"
 REVISIONS_KEPT: Final = 3
+_CARRIED: Final = ("sessionAffinity", "publishNotReadyAddresses")
+"""Fields of `spec.service` that a Service has under the same name."""
 
 
 def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
@@ -17,7 +19,7 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
         *parts.service_account(obj, mark, COMPONENT),
         *parts.config_map(obj, mark, COMPONENT),
         _deployment(obj, mark, profile),
-        *_service(obj, mark),
+        *_services(obj, mark),
         *_ingress(obj, mark, profile),
     )
 
@@ -55,18 +57,30 @@ def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> 
     return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _metadata(obj, mark), "spec": spec}
 
 
-def _service(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
-    ports = raw.objects(obj, "spec", "service", "ports")
-    if not ports:
-        return []
+def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
+    """The Service of the workload's name, and the further ones over the same pods."""
+    asked = [
+        (parts.name_of(obj), raw.mapping(obj, "spec", "service")),
+        *((raw.text(one, "name"), one) for one in raw.objects(obj, "spec", "additionalServices")),
+    ]
+    return [_service(obj, mark, name, fields) for name, fields in asked if raw.items(fields, "ports")]
+
+
+def _service(obj: Obj, mark: verbs.SliceMark | None, name: str, asked: Obj) -> dict[str, Any]:
+    ports = raw.objects(asked, "ports")
     spec: dict[str, Any] = {
-        "type": "ClusterIP",
+        "type": raw.text(asked, "type", default="ClusterIP"),
         "selector": _selector(obj),
         "ports": [_port(port, alone=len(ports) == 1) for port in ports],
     }
-    if raw.flag(obj, "spec", "service", "headless"):
+    if raw.flag(asked, "headless"):
         spec["clusterIP"] = "None"
-    return [{"apiVersion": "v1", "kind": "Service", "metadata": _metadata(obj, mark), "spec": spec}]
+    spec |= {field: asked[field] for field in _CARRIED if field in asked}
+    meta = {**_metadata(obj, mark), "name": name}
+    annotations = raw.text_map(asked, "annotations")
+    if annotations:
+        meta["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
 
 
 def _port(port: Obj, *, alone: bool) -> dict[str, Any]:
@@ -74,6 +88,8 @@ def _port(port: Obj, *, alone: bool) -> dict[str, Any]:
     number, protocol = raw.integer(port, "port"), raw.text(port, "protocol", default="TCP")
     out: dict[str, Any] = {"port": number, "protocol": protocol, "targetPort": port.get("targetPort", number)}
     name = raw.text(port, "name") or ("" if alone else f"{protocol.lower()}-{number}")
+    if "nodePort" in port:
+        out["nodePort"] = raw.integer(port, "nodePort")
     return out | raw.present({"name": name, "appProtocol": raw.text(port, "appProtocol")})
 
 

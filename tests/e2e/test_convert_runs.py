@@ -99,3 +99,56 @@ def test_a_converted_job_runs_all_its_shards_over_the_members() -> None:
 
     found = virtualtime.run(ran(converted(path), jobs))
     assert (found["shards"], found["done"], found["completedIndexes"]) == (100, 100, "0-99")
+
+
+SHOP = """
+apiVersion: v1
+kind: Namespace
+metadata: {name: default}
+---
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cart}
+spec:
+  replicas: 3
+  selector: {matchLabels: {app: cart}}
+  template:
+    metadata: {labels: {app: cart}}
+    spec: {containers: [{name: main, image: "cart:1", resources: {requests: {cpu: 100m}}}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: cart, annotations: {prometheus.io/scrape: "true"}}
+spec: {selector: {app: cart}, ports: [{port: 80}]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: cart-outside}
+spec: {type: NodePort, selector: {app: cart}, ports: [{port: 80, nodePort: 30001}]}
+"""
+
+
+async def before_and_after(federation: Federation, host: Client) -> list[dict[str, Any]]:
+    """Services of all members by name, with all that the shop asks for and without its second Service."""
+    seen: list[dict[str, Any]] = []
+    for patch in ({}, {"spec": {"additionalServices": None}}):
+        await host.patch(kinds.KINDS["PinterestService"].ref("default", "cart"), patch)
+        await federation.until_settled(WITHIN_S)
+        found: dict[str, Any] = {}
+        for name in federation.members:
+            for obj in (await federation.client(name).list("v1", "services", "default")).items:
+                found[obj["metadata"]["name"]] = obj
+        seen.append(found)
+    return seen
+
+
+def test_no_service_of_an_application_is_lost_and_one_that_is_taken_out_goes(tmp_path: Path) -> None:
+    path = tmp_path / "shop.yaml"
+    path.write_text(SHOP, encoding="utf-8")
+    objs = [obj for obj in converted(path) if obj["kind"] != "Namespace"]
+
+    before, after = virtualtime.run(ran(objs, before_and_after))
+    assert before["cart"]["metadata"]["annotations"] == {"prometheus.io/scrape": "true"}
+    assert before["cart-outside"]["spec"]["type"] == "NodePort"
+    assert before["cart-outside"]["spec"]["ports"][0]["nodePort"] == 30001
+    assert after.keys() == before.keys() - {"cart-outside"}

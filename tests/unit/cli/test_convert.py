@@ -136,11 +136,13 @@ def test_what_is_converted_can_be_placed(tmp_path: Path) -> None:
     assert run("place", "-f", write(tmp_path, "fleet.yaml", member), "-f", "-", stdin=done.stdout).exit_code == 0
 
 
-def test_what_is_converted_already_is_left(tmp_path: Path) -> None:
-    done = run("convert", write(tmp_path, "app.yaml", psvc()))
+def test_namespaces_and_what_is_converted_already_come_along_as_they_are(tmp_path: Path) -> None:
+    space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}
+    done = run("convert", write(tmp_path, "app.yaml", psvc(), space))
 
-    assert done.stdout == ""
-    assert "PinterestService/web: is an object of the federation already" in done.stderr
+    assert read.load_yaml(done.stdout) == [space, psvc()]
+    assert "kept      PinterestService/web" in done.stderr
+    assert done.stderr.splitlines()[-1] == "2 objects: 0 converted, 0 absorbed, 2 kept as they are, 0 left alone"
 
 
 GOLDEN = {

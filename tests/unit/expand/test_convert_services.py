@@ -187,14 +187,10 @@ def test_namespaces_are_apart() -> None:
         ({"selector": {}}, "it selects no pods"),
         ({"selector": {"app": "nobody"}}, "selects the pods of no workload"),
         ({"type": "ExternalName", "externalName": "a.b"}, "ExternalName is a DNS alias"),
-        ({"type": "NodePort"}, "NodePort opens a port"),
-        ({"sessionAffinity": "ClientIP"}, "no session affinity"),
-        ({"publishNotReadyAddresses": True}, "publishes ready pods only"),
         ({"clusterIP": "10.0.0.7"}, "an address of one cluster"),
         ({"externalIPs": ["192.0.2.1"]}, "addresses of one cluster"),
+        ({"sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}}}, "for three hours"),
         ({"unheardOf": 1}, "it is not known here"),
-        ({"metadata": {"annotations": {"cloud/lb": "x"}}}, "annotations: cloud/lb"),
-        ({"type": "LoadBalancer", "port": {"name": "postgres", "port": 5432}}, "not known to be http"),
     ],
 )
 def test_a_service_that_cannot_be_expressed_stays_as_it_is(spec: dict[str, Any], reason: str) -> None:
@@ -235,16 +231,90 @@ def test_a_second_service_of_type_load_balancer_becomes_doors() -> None:
     assert "Service/web-external of type LoadBalancer becomes spec.loadBalancers" in notes(done)
 
 
-def test_a_second_name_for_the_same_pods_is_left() -> None:
-    done = converted(deployment(), service(), service("alias"))
+@pytest.mark.parametrize(
+    ("given", "fields"),
+    [
+        (
+            {"metadata": {"annotations": {"prometheus.io/scrape": "true"}}},
+            {"annotations": {"prometheus.io/scrape": "true"}},
+        ),
+        ({"sessionAffinity": "ClientIP"}, {"sessionAffinity": "ClientIP"}),
+        ({"publishNotReadyAddresses": True}, {"publishNotReadyAddresses": True}),
+        ({"type": "LoadBalancer", "port": {"name": "postgres", "port": 5432}}, {"type": "LoadBalancer"}),
+        (
+            {"type": "LoadBalancer", "metadata": {"annotations": {"cloud/balancer": "internal"}}},
+            {"type": "LoadBalancer", "annotations": {"cloud/balancer": "internal"}},
+        ),
+        ({"type": "NodePort", "port": {"port": 80, "nodePort": 30001}}, {"type": "NodePort"}),
+    ],
+)
+def test_what_a_service_says_beside_its_ports_is_carried(given: dict[str, Any], fields: dict[str, Any]) -> None:
+    source = service(**given)
+    done = converted(deployment(), source)
 
-    assert "a second name for the same pods" in left(done)["Service/alias"]
+    made = only(done)["spec"]["service"]
+    assert made == {"ports": source["spec"]["ports"], **fields}
+    assert left(done) == {}
 
 
-def test_a_second_load_balancer_that_leads_elsewhere_is_left() -> None:
+def test_ports_of_nodes_that_an_api_server_drew_for_a_balancer_are_not_wishes() -> None:
+    live = {"uid": "u", "annotations": {"a": "b"}}
+    port = {"name": "sql", "port": 5432, "nodePort": 31234}
+    done = converted(deployment(), service(type="LoadBalancer", port=port, metadata=live))
+
+    assert only(done)["spec"]["service"]["ports"] == [{"name": "sql", "port": 5432}]
+
+
+def test_a_second_name_for_the_same_pods_is_a_further_service() -> None:
+    done = converted(deployment(), service(), service("alias", clusterIP="None", metadata={"annotations": {"a": "b"}}))
+
+    spec = only(done)["spec"]
+    assert spec["service"] == {"ports": service()["spec"]["ports"]}
+    further = {"name": "alias", "ports": service()["spec"]["ports"], "headless": True, "annotations": {"a": "b"}}
+    assert spec["additionalServices"] == [further]
+    assert left(done) == {}
+
+
+def test_a_second_load_balancer_that_leads_elsewhere_is_a_balancer_of_its_own() -> None:
     outer = service("outer", type="LoadBalancer", port={"name": "http", "port": 80, "targetPort": 9999})
+    spec = only(converted(deployment(), service(), outer))["spec"]
 
-    assert "does not lead where port 80" in left(converted(deployment(), service(), outer))["Service/outer"]
+    assert spec["additionalServices"] == [{"name": "outer", "type": "LoadBalancer", "ports": outer["spec"]["ports"]}]
+    assert "loadBalancers" not in spec
+
+
+def test_no_more_services_than_the_schema_allows_are_taken_along() -> None:
+    done = converted(deployment(), service(), *(service(f"alias{number}") for number in range(9)))
+
+    assert len(only(done)["spec"]["additionalServices"]) == 8
+    assert "no more are allowed" in left(done)["Service/alias8"]
+
+
+def test_namespaces_and_objects_of_the_federation_come_along_before_the_workloads() -> None:
+    space = native("Namespace", "shop", metadata={"uid": "u", "labels": {"team": "a"}}, spec={"finalizers": ["x"]})
+    policy = {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "ClusterPlacementPolicy",
+        "metadata": {"name": "all"},
+        "spec": {},
+    }
+    done = converted(deployment(metadata={"namespace": "shop"}), policy, space)
+
+    assert [obj["kind"] for obj in done.objects] == ["Namespace", "ClusterPlacementPolicy", "PinterestService"]
+    assert done.objects[0] == {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {"name": "shop", "labels": {"team": "a"}},
+    }
+    assert [account.fate for account in done.accounts] == [Fate.CONVERTED, Fate.KEPT, Fate.KEPT]
+
+
+def test_a_workload_that_is_given_already_is_not_made_a_second_time() -> None:
+    ours = only(converted(deployment()))
+    done = converted(ours, deployment())
+
+    assert done.objects == (ours,)
+    assert "PinterestService/web is given already" in left(done)["Deployment/web"]
 
 
 def test_an_ingress_becomes_doors_with_host_and_path() -> None:
@@ -304,15 +374,9 @@ def test_an_ingress_that_is_left_must_not_have_the_name_of_the_one_that_is_made(
     assert "members make an Ingress web from spec.loadBalancers: rename Ingress/web" in notes(done)
 
 
-@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "Secret", "Namespace", "Pod", "Widget"])
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "Secret", "Pod", "Widget"])
 def test_other_kinds_are_left_and_named(kind: str) -> None:
     assert f"kind {kind} (v1) is not converted" in left(converted(native(kind, "x")))[f"{kind}/x"]
-
-
-def test_objects_of_the_federation_are_left() -> None:
-    done = converted(*converted(deployment()).objects)
-
-    assert "an object of the federation already" in left(done)["PinterestService/web"]
 
 
 def test_of_two_objects_of_one_name_the_first_counts() -> None:

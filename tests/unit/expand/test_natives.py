@@ -248,3 +248,25 @@ def test_each_tier_has_a_priority_class_that_pods_name_unless_they_name_their_ow
     assert pods["service"]["priorityClassName"] == "federator-reserved"
     assert pods["jobset"]["priorityClassName"] == "federator-preemptible"
     assert pods["service-plain"]["priorityClassName"] == "own"
+
+
+def test_services_carry_what_the_workload_says_of_them() -> None:
+    obj = read.load_yaml(PLAIN_SERVICE)[0]
+    obj["spec"]["service"] = {
+        "ports": [{"port": 80, "nodePort": 30001}],
+        "type": "NodePort",
+        "annotations": {"prometheus.io/scrape": "true"},
+        "sessionAffinity": "ClientIP",
+    }
+    obj["spec"]["additionalServices"] = [
+        {"name": "alias", "ports": [{"port": 90}], "headless": True, "publishNotReadyAddresses": True}
+    ]
+    first, second = (made for made in expand(obj, None) if made["kind"] == "Service")
+
+    assert first["metadata"]["annotations"] == {"prometheus.io/scrape": "true"}
+    assert (first["spec"]["type"], first["spec"]["sessionAffinity"]) == ("NodePort", "ClientIP")
+    assert first["spec"]["ports"] == [{"port": 80, "protocol": "TCP", "targetPort": 80, "nodePort": 30001}]
+    assert (first["metadata"]["name"], second["metadata"]["name"]) == ("plain", "alias")
+    assert second["spec"]["selector"] == first["spec"]["selector"]
+    assert (second["spec"]["clusterIP"], second["spec"]["publishNotReadyAddresses"]) == ("None", True)
+    assert "annotations" not in second["metadata"]
