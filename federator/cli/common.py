@@ -116,15 +116,22 @@ def _yaml(path: str) -> object:
         return None
 
 
+def widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The width of each column."""
+    return [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+
+
+def aligned(cells: Sequence[str], columns: list[int]) -> str:
+    """One row, padded as kubectl pads: three blanks between, no rulers. Columns that are too narrow for it grow."""
+    columns[:] = [max(width, len(text)) for width, text in zip(columns or [0] * len(cells), cells, strict=True)]
+    return "   ".join(text.ljust(width) for text, width in zip(cells, columns, strict=True)).rstrip()
+
+
 def table(headers: Sequence[str], rows: Sequence[Sequence[str]], *, no_headers: bool = False) -> str:
-    """Columns padded as kubectl pads them: three blanks between, no rulers."""
+    """Columns as wide as what is in them; "" for no rows and no headers."""
     shown = list(rows) if no_headers else [headers, *rows]
-    if not shown:
-        return ""
-    widths = [max(len(row[column]) for row in shown) for column in range(len(shown[0]))]
-    return "\n".join(
-        "   ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip() for row in shown
-    )
+    columns = widths(shown)
+    return "\n".join(aligned(row, columns) for row in shown)
 
 
 def dump(value: Any, output: str) -> str:

@@ -16,6 +16,7 @@ import pytest_asyncio
 from federator.embedded import fleetfile
 from federator.embedded.federation import Federation
 from federator.kube.clock import RealClock
+from tests.controlplane import build
 from tests.e2e import shells
 from tests.e2e.shells import DEADLINE_S, Shell, psvc
 
@@ -98,6 +99,75 @@ async def test_a_host_that_does_not_answer_is_a_sentence(shell: Shell, tmp_path:
 
     assert err.startswith("error: ")
     assert "Traceback" not in err
+
+
+async def test_several_kinds_are_tables_of_their_own_or_one_list(shell: Shell) -> None:
+    out, _ = await shell.run("get", "psvc,clusters", "-A")
+    listed = await shell.json("get", "psvc/web", "clusters/eu-west-1a")
+    _, err = await shell.run("get", "psvc/web", "eu-west-1a", code=1)
+
+    first, second = out.strip().split("\n\n")
+    assert "pinterestservice.pinterest.com/web " in first
+    assert second.splitlines()[1].startswith("membercluster.federation.pinterest.com/eu-west-1a ")
+    assert [obj["kind"] for obj in listed["items"]] == ["PinterestService", "MemberCluster"]
+    assert "not both" in err
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        "{.metadata.name}{'\\n'}",
+        '{.status.conditions[?(@.type=="Ready")].status}',
+        "{range .status.clusterStatuses[*]}{.cluster}={.replicas} {end}",
+        "{.metadata.labels}",
+        "{.status.conditions[*].type}",
+        "{..cluster}",
+        "{.nothing.here}",
+        "{.status.conditions[0:2].type}|{.status.clusterStatuses[-1:].ready}",
+        "{.status.clusterStatuses[?(@.replicas>0)].cluster}",
+    ],
+)
+async def test_jsonpath_prints_what_kubectl_prints(shell: Shell, template: str) -> None:
+    binary = build.kubectl()
+    if binary is None:
+        pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
+    wanted = await asyncio.create_subprocess_exec(
+        binary,
+        "get",
+        "psvc",
+        "web",
+        "-o",
+        f"jsonpath={template}",
+        "--kubeconfig",
+        str(shell.kubeconfig),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    printed, _ = await asyncio.wait_for(wanted.communicate(), DEADLINE_S)
+
+    assert (await shell.run("get", "psvc", "web", "-o", f"jsonpath={template}"))[0] == printed.decode()
+
+
+async def test_a_bad_output_format_is_told(shell: Shell) -> None:
+    assert "jsonpath=TEMPLATE" in (await shell.run("get", "psvc", "-o", "table", code=2))[1]
+    assert "-o jsonpath: " in (await shell.run("get", "psvc", "-o", "jsonpath={.a", code=1))[1]
+
+
+async def test_rows_that_are_watched_stand_under_their_headers(shell: Shell) -> None:
+    await shell.create(psvc("a-rather-long-name", 1, labels={"team": "aligned"}))
+    await shell.settle()
+    process = await shell.start("get", "psvc", "-w", "-l", "team=aligned")
+    assert process.stdout is not None
+    try:
+        header = (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode()
+        await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)
+        await shell.create(psvc("b", 1, labels={"team": "aligned"}))
+        row = (await asyncio.wait_for(process.stdout.readline(), DEADLINE_S)).decode()
+        assert row.startswith("b ")
+        assert row.index("1") == header.index("DESIRED")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
+        await process.communicate()
 
 
 async def test_watching_prints_changes_until_it_is_stopped(shell: Shell) -> None:
