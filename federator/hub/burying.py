@@ -236,7 +236,6 @@ class Burying:
         self._rechecks.pop(name, None)
         self._count_waiting(name, waits=False)
         self.state.drop_record(*name, record.uid)
-        self.state.books.forget(record.workload_uid)
         self.state.signals.place(record.key)
         self.state.signals.freed()
 

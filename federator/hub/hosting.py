@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import federatedquota, kinds, raw, runtimeprofile
-from federator.hub import policying, records, workloads
+from federator.hub import policying, progress, records, workloads
 from federator.hub.records import Record
 from federator.hub.state import HubState
 from federator.hub.workloads import Documents, Workload
@@ -22,9 +22,7 @@ from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store, Version, own_version, version_number
-from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
-from federator.placement import engine
 
 log = logging.getLogger(__name__)
 
@@ -200,16 +198,17 @@ class Hosting:
             return  # our own status write, which was answered already
         if new is None:
             self.documents.drop(key)
-            self.state.workloads.pop(key, None)
+            self.state.drop_workload(key)
             self.state.evaluated.pop(key, None)
             self.state.former.pop(key, None)
         else:
-            self.state.workloads[key] = new
+            self.state.note_workload(new)
             self.state.use_of(key.kind).set()
             if old is not None and old.content != new.content:
                 self.state.former[key] = old.content
             if old is not None and new.asks_like(old):
-                self._note_progress(old, new)
+                if progress.open_shards(self.state, new):
+                    self.state.signals.place(key)  # the host records less than it did: it was restored, or edited
                 self.state.signals.fold(key)
                 return
             self.state.evaluated.pop(key, None)
@@ -219,22 +218,11 @@ class Hosting:
             self.state.signals.bury(key.namespace, record.name)
         self.state.signals.fold(key)
 
-    def _note_progress(self, old: Workload, new: Workload) -> None:
-        """Shards that are recorded as done hold neither room nor quota any more."""
-        record = self.state.record_of(new)
-        if new.verbs.unit is not Unit.SHARDS or new.ask is None or record is None:
-            return
-        done = new.progress().done
-        if done != old.progress().done:
-            self.state.books.record(engine.commitment(new.ask, record.shares, done))
-            self.state.signals.freed()
-
     def _record_changed(self, key: tuple[str, str], old: Record | None, new: Record | None) -> None:
         namespace, name = key
         if new is None:
             assert old is not None
             if self.state.drop_record(namespace, name, old.uid) is not None:
-                self.state.books.forget(old.workload_uid)
                 self.state.signals.place(old.key)
                 self.state.signals.freed()
             return

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from federator.api import pinterestjobset, placementdecision
-from federator.hub import policying, records, refusing, restored, waves
+from federator.hub import policying, progress, records, refusing, restored, waves
 from federator.hub.events import Events
 from federator.hub.pledges import Pledges
 from federator.hub.records import Record
@@ -138,8 +138,7 @@ class Placing:
             batch.ended(item.workload.key, bug)
             return None
         before = self.state.books.commitment(item.workload.uid)
-        after = engine.commitment(item.ask, decision.shares, item.workload.progress().done)
-        self.state.books.decide(after)
+        after = self.state.books.decide(engine.commitment(item.ask, decision.shares))
         self._note_waiting(item.ask, decision)
         return Decided(item, decision, before, after)
 
@@ -187,7 +186,7 @@ class Placing:
             self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
-        settled = valid and complete and not self.overtaken(key)
+        settled = valid and complete and not self.overtaken(key) and not progress.open_shards(self.state, workload)
         if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None
         return Due(workload, ask, record, found)
@@ -234,7 +233,7 @@ class Placing:
             seq=seq,
             capped=self.feedback.capped(item.ask.key),
             previous_hash=before,
-            finished=item.workload.progress().done,
+            finished=progress.done(self.state, item.workload, item.record),
         )
         if overtaken:
             decision = restored.numbered(self.state, item.workload, decision, seq)

@@ -23,7 +23,7 @@ from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
 from federator.model import seq as seqs
 from federator.model import sharing
-from federator.model.ask import PodShape
+from federator.model.ask import PodShape, Unit
 from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.placement.books import Books
@@ -164,11 +164,37 @@ class HubState:
             and known.uid == uid
             and version_number(known.resource_version) < version_number(obj["metadata"].get("resourceVersion", ""))
         ):
-            self.workloads[key] = dataclasses.replace(
-                known,
-                status=packing.packed(obj.get("status") or {}),
-                resource_version=obj["metadata"]["resourceVersion"],
+            self.note_workload(
+                dataclasses.replace(
+                    known,
+                    status=packing.packed(obj.get("status") or {}),
+                    resource_version=obj["metadata"]["resourceVersion"],
+                )
             )
+
+    def note_workload(self, new: Workload) -> None:
+        """Files a workload as it is now. What its status records as done holds nothing from now on, whether we wrote
+        that ourselves, or heard of it by a list or by the watch."""
+        known = self.workloads.get(new.key)
+        self.workloads[new.key] = new
+        if known is not None and known.uid != new.uid:
+            self._forget_progress(known.uid, new.key)
+        if new.verbs.unit is Unit.SHARDS and self.books.progressed(new.uid, new.progress().done):
+            self.signals.freed()
+
+    def drop_workload(self, key: WorkloadKey) -> None:
+        """Forgets a workload that is gone from the host. Its decision may stay for a while: what it was done with
+        then holds nothing still."""
+        known = self.workloads.pop(key, None)
+        if known is not None:
+            self._forget_progress(known.uid, key)
+
+    def _forget_progress(self, uid: str, key: WorkloadKey) -> None:
+        """Nobody needs it any more once both the workload and its decision are gone."""
+        workload = self.workloads.get(key)
+        gone = workload is None or workload.uid != uid
+        if gone and all(record.workload_uid != uid for record in self.records_of(key)):
+            self.books.progressed(uid, ())
 
     def refuses_native(self, kind: str) -> bool:
         """Whether the host would run this kind itself, so that it must not be carried to members too."""
@@ -238,7 +264,7 @@ class HubState:
         return True
 
     def drop_record(self, namespace: str, name: str, uid: str) -> Record | None:
-        """Forgets a decision that is gone, if it is still the one with this uid."""
+        """Forgets a decision that is gone, if it is still the one with this uid, and what it held."""
         old = self.records.get((namespace, name))
         if old is None or old.uid != uid:
             return None
@@ -248,6 +274,8 @@ class HubState:
             self.by_workload[old.key] = names
         else:
             self.by_workload.pop(old.key, None)
+        self.books.forget(old.workload_uid)
+        self._forget_progress(old.workload_uid, old.key)
         return old
 
     def _list(self, key: WorkloadKey, name: tuple[str, str]) -> None:

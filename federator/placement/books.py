@@ -8,18 +8,22 @@ not include yet. Each batch opens a `Ledger` above it, which never changes the b
 import bisect
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
+from federator.model import shards
 from federator.model.ask import PodShape, Tier
 from federator.model.decision import Share
 from federator.model.fleet import Capacity, FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
+from federator.model.shards import Ranges
 from federator.placement.nodes import Nodes
 
 if TYPE_CHECKING:
     from federator.placement.ledger import Ledger
+
+_Given = TypeVar("_Given", bound="Holding | Share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,20 @@ class Commitment:
     @property
     def usage(self) -> Resources:
         return self.shape.requests * self.copies
+
+    def without(self, done: Ranges) -> "Commitment":
+        """The same where these shards are done, and no others: they take neither room nor quota."""
+        if not any(holding.ranges for holding in self.holdings):
+            return self
+        return replace(self, holdings=tuple(unfinished(holding, done) for holding in self.holdings))
+
+
+def unfinished(given: _Given, done: Ranges) -> _Given:
+    """The share or holding with all its ranges, counting only the shards that are not done."""
+    if not given.ranges:
+        return given
+    ranges = shards.normal(given.ranges)
+    return replace(given, ranges=ranges, count=shards.size(shards.minus(ranges, done)))
 
 
 def copies_of(holding: Holding | Share) -> int:
@@ -74,6 +92,8 @@ class Books:
 
     def __init__(self) -> None:
         self._commitments: dict[str, Commitment] = {}
+        self._done: dict[str, Ranges] = {}
+        """By uid: shards that are recorded as done, whether a commitment is known yet or not."""
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
         self._trails: dict[str, dict[str, _Trail]] = {}
@@ -98,7 +118,9 @@ class Books:
         return self._commitments.get(uid)
 
     def record(self, commitment: Commitment) -> None:
-        """Replaces what was known of this workload. Recording the same thing again changes nothing."""
+        """Replaces what was known of this workload; of its shards only those count that are not recorded as done.
+        Recording the same thing again changes nothing."""
+        commitment = commitment.without(self._done.get(commitment.uid, ()))
         before = self._commitments.get(commitment.uid)
         if before == commitment:
             return
@@ -123,14 +145,30 @@ class Books:
                 elif self._sent.get(holding.cluster, {}).get(commitment.uid, 0) > kept[holding.cluster]:
                     self._heard_of(holding.cluster, commitment.uid)  # a decision that was not taken after all
 
-    def decide(self, commitment: Commitment) -> None:
-        """Records what has just been decided: nothing that is new in it has set out yet."""
+    def progressed(self, uid: str, done: Ranges) -> bool:
+        """All shards of a workload that are recorded as done, however that was heard of; () also for one that is gone.
+        Tells whether it holds less than before."""
+        if done == self._done.get(uid, ()):
+            return False
+        if done:
+            self._done[uid] = done
+        else:
+            del self._done[uid]
+        before = self._commitments.get(uid)
+        if before is None:
+            return False
+        self.record(before)
+        return self._commitments[uid].copies < before.copies
+
+    def decide(self, commitment: Commitment) -> Commitment:
+        """Records what has just been decided: nothing that is new in it has set out yet. Returns it as it counts."""
         before = self._commitments.get(commitment.uid)
         known = {one.cluster: one.seq for one in before.holdings} if before is not None else {}
         self.record(commitment)
         for holding in commitment.holdings:
             if known.get(holding.cluster) != holding.seq:
                 self.sets_out(holding.cluster, commitment.uid, holding.seq)
+        return self._commitments[commitment.uid]
 
     def forget(self, uid: str) -> None:
         """The workload is gone from every member. Unknown uids are fine: a release counts once."""

@@ -6,8 +6,7 @@ it may; only growth needs room. Whatever a policy asks for, the answer is a deci
 
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from dataclasses import dataclass, field
 
 from federator.model import shards
 from federator.model.ask import Ask, Strategy, Unit
@@ -21,8 +20,6 @@ from federator.placement.candidates import Candidate, Place
 from federator.placement.division import DIVIDERS, Party
 from federator.placement.ledger import Ledger
 from federator.placement.quota import Admission
-
-_Given = TypeVar("_Given", Holding, Share)
 
 
 @dataclass(slots=True)
@@ -63,7 +60,7 @@ def decide(
     """
     eligible = candidates.places(ask, snapshot, ledger)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
-    mine = {holding.cluster: _unfinished(holding, finished) for holding in held}
+    mine = {holding.cluster: books.unfinished(holding, finished) for holding in held}
     found = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
@@ -89,15 +86,8 @@ def decide(
 
 def commitment(ask: Ask, shares: Sequence[Share], finished: Ranges = ()) -> Commitment:
     """What the workload holds by these shares, as the books record it: finished shards hold neither room nor quota."""
-    return Commitment(
-        ask.uid,
-        ask.key,
-        ask.project,
-        ask.key.namespace,
-        ask.tier,
-        ask.shape,
-        tuple(_unfinished(one, finished) for one in shares),
-    )
+    made = Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, tuple(shares))
+    return made.without(finished)
 
 
 def contradiction(ask: Ask) -> str:
@@ -119,14 +109,6 @@ def contradiction(ask: Ask) -> str:
     if plan.max_clusters is not None and plan.max_clusters < 1:
         return f"{named('division.maxClusters')} is {plan.max_clusters}, which allows no cluster"
     return ""
-
-
-def _unfinished(given: _Given, finished: Ranges) -> _Given:
-    """The share or holding without counting shards that are done."""
-    if not given.ranges:
-        return given
-    ranges = shards.normal(given.ranges)
-    return replace(given, ranges=ranges, count=shards.size(shards.minus(ranges, finished)))
 
 
 def _cap_by_shards(found: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:

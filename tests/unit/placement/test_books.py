@@ -3,11 +3,16 @@
 import dataclasses
 from collections.abc import Callable
 
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.model import shards
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding
 from federator.model.resources import Resources
+from federator.model.shards import Ranges
 from federator.placement.books import Books, copies_of
-from tests.unit.placement.fleets import POD, cluster, commitment, fleet, held, service
+from tests.unit.placement.fleets import POD, cluster, commitment, fleet, held, jobs, service
 
 
 def at(copies: int, includes_seq: int) -> FleetSnapshot:
@@ -209,3 +214,45 @@ def test_old_steps_are_dropped_but_what_a_summary_saw_is_remembered() -> None:
     for seq in range(1, 50):
         books.record(commitment(service(1), [holding(seq, seq)]))
         assert books.open(at(100, seq - 1)).room("a", POD) == 99
+
+
+SHARDS = 12
+
+
+def by_hand(given: dict[str, tuple[int, frozenset[int]]], done: frozenset[int]) -> int:
+    """Pods that such shares may run: slots, as far as there are shards that are not done."""
+    return sum(min(slots, len(mine - done)) for slots, mine in given.values())
+
+
+def ranges_of(indexes: frozenset[int]) -> Ranges:
+    return shards.normal((index, index) for index in indexes)
+
+
+_INDEXES = st.frozensets(st.integers(0, SHARDS - 1))
+_DECISION = st.tuples(st.integers(0, SHARDS), st.integers(0, 6), st.integers(0, 6))
+
+
+@given(st.lists(st.one_of(_INDEXES, _DECISION), max_size=12))
+def test_what_is_held_follows_from_the_decision_and_from_what_is_done_in_whatever_order_they_are_heard_of(
+    heard: list[frozenset[int] | tuple[int, int, int]],
+) -> None:
+    books, ask = Books(), jobs(SHARDS, SHARDS)
+    given_: dict[str, tuple[int, frozenset[int]]] = {}
+    done: frozenset[int] = frozenset()
+    for seq, news in enumerate(heard, 1):
+        if isinstance(news, frozenset):
+            had, done = by_hand(given_, done), news
+            assert books.progressed(ask.uid, ranges_of(done)) == (by_hand(given_, done) < had)
+        else:
+            cut, slots_a, slots_b = news
+            parts = {"a": (slots_a, frozenset(range(cut))), "b": (slots_b, frozenset(range(cut, SHARDS)))}
+            given_ = {name: part for name, part in parts.items() if part[1]}
+            shares = [Holding(n, len(mine), slots, seq, ranges_of(mine)) for n, (slots, mine) in given_.items()]
+            books.record(commitment(ask, shares))
+        copies = by_hand(given_, done)
+        assert books.usage("feed", ask.tier)["pods"] == copies
+        assert books.placed("feed") == bool(copies)
+        assert books.audit().get(("feed", ask.tier), Resources())["pods"] == copies
+    books.forget(ask.uid)
+    assert books.placed("feed") == 0
+    assert books.usage("feed", ask.tier) == Resources()

@@ -1,0 +1,44 @@
+"""Which shards of a job set are done, as far as that matters to who runs what.
+
+The host's status is the durable truth, and what is recorded there frees room and quota (`HubState.note_workload`). A
+member may have told more than the host could be given so far: that is not done again elsewhere, but it frees nothing
+before it is recorded. Reads memory; called by placing.
+"""
+
+from federator.hub.records import Record
+from federator.hub.state import HubState
+from federator.hub.workloads import Workload
+from federator.model import shards
+from federator.model.ask import Unit
+from federator.model.shards import Ranges
+
+
+def done(state: HubState, workload: Workload, record: Record | None) -> Ranges:
+    """Shards that nobody has to run any more: recorded on the host, or told by a member that was given them.
+
+    A member is untrusted: what it tells of shards that neither its slice nor its share names says nothing.
+    """
+    found = workload.progress().done
+    if workload.verbs.unit is not Unit.SHARDS:
+        return found
+    for seen in state.slices_with_uid(workload.key, workload.uid):
+        share = record.share_of(seen.cluster) if record is not None else None
+        marked = seen.mark.ranges if seen.mark is not None else ()
+        given = shards.union(marked, share.ranges if share is not None else ())
+        told = shards.union(seen.observation.completed, seen.observation.failed)
+        found = shards.union(found, shards.intersect(told, given))
+    return found
+
+
+def open_shards(state: HubState, workload: Workload) -> Ranges:
+    """Shards that no share of the decision in force names, and that nobody has done: what a member had told of them
+    was lost with it before it could be recorded."""
+    record = state.record_of(workload)
+    if record is None or workload.ask is None or workload.verbs.unit is not Unit.SHARDS:
+        return ()
+    count = workload.ask.count
+    assigned = shards.normal(one for share in record.shares for one in share.ranges)
+    if shards.size(assigned) >= count:
+        return ()
+    left = shards.minus(((0, count - 1),), assigned)
+    return shards.minus(left, done(state, workload, record))
