@@ -86,19 +86,22 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
         unschedulable = raw.figure(told, "unschedulable", "count")
         since_s = raw.epoch_s(raw.text(told, "unschedulable", "since"))
     actual = raw.figure(status, "replicas")
+    generation, observed = raw.integer(meta, "generation"), raw.integer(status, "observedGeneration")
+    late = raw.condition(obj, "Progressing").get("status") == "False"
     return SliceObservation(
         cluster=cluster,
         known=known,
         exists=bool(obj),
         uid=raw.text(meta, "uid"),
-        generation=raw.integer(meta, "generation"),
-        observed_generation=raw.integer(status, "observedGeneration"),
+        generation=generation,
+        observed_generation=observed,
         seq=mark.seq if mark else 0,
         origin_generation=mark.origin_generation if mark else 0,
         desired=count(obj) if obj else 0,
         ready=min(raw.figure(status, "readyReplicas"), actual),
-        updated=min(raw.figure(status, "updatedReplicas"), actual),
+        updated=min(raw.figure(status, "updatedReplicas"), actual) if observed >= generation else 0,
         actual=actual,
+        stalled=late and observed >= generation,
         reason=reason,
         message=message,
         unschedulable=unschedulable,

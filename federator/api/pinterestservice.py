@@ -260,7 +260,8 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
     actual = raw.figure(status, "replicas")
     # A member that claims more ready copies than it has would hide what others lack.
     seen["ready"] = min(seen["ready"], actual)
-    return SliceObservation(**seen, updated=min(raw.figure(status, "updatedReplicas"), actual), actual=actual)
+    updated = min(raw.figure(status, "updatedReplicas"), actual) if workloads.counts_present_template(obj) else 0
+    return SliceObservation(**seen, updated=updated, actual=actual)
 
 
 def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:

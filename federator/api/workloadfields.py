@@ -95,6 +95,8 @@ class WorkloadStatus(Model):
     """On a slice: the first useful reason why it is not ready, in CamelCase."""
     policy: ShortText = ""
     """The placement policy in force."""
+    template: ShortText = ""
+    """On a slice: digest of what the pods are made from that updatedReplicas counts."""
     healthy: bool | None = None
     """On a slice: whether its native objects are healthy."""
     unschedulable: Unschedulable | None = None

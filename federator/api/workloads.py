@@ -7,7 +7,7 @@ Used by the files of those kinds only. Like all verbs: pure, total, never changi
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from federator.api import raw, verbs
+from federator.api import podparts, raw, verbs
 from federator.api.raw import Obj
 from federator.api.verbs import FoldFacts, FoldRow, SliceMark
 from federator.model import shards
@@ -83,9 +83,22 @@ def observed(obj: Obj, cluster: str, known: bool, *, desired: int) -> dict[str, 
         "reason": raw.word(status, "reason"),
         "message": raw.sentence(status, "message"),
         "unschedulable": raw.figure(status, "unschedulable", "count"),
+        "template": raw.word(status, "template"),
+        "stalled": caught_up(obj) and raw.condition(obj, "Stalled").get("status") == "True",
         "unschedulable_since_s": raw.epoch_s(raw.text(status, "unschedulable", "since")),
         "deleting": raw.at(obj, "metadata", "deletionTimestamp") is not None,
     }
+
+
+def caught_up(obj: Obj) -> bool:
+    """Whether the status of a slice is about what it says now."""
+    return raw.integer(obj, "status", "observedGeneration") >= raw.integer(obj, "metadata", "generation")
+
+
+def counts_present_template(obj: Obj) -> bool:
+    """Whether `updatedReplicas` of a slice are of the template that it has now: a new share makes a new generation, and
+    says nothing of them."""
+    return caught_up(obj) or raw.word(obj, "status", "template") == podparts.digest(obj)
 
 
 def base_slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:
@@ -99,6 +112,8 @@ def base_slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict
         status["reason"] = seen.reason
     if seen.message:
         status["message"] = seen.message
+    if seen.template:
+        status["template"] = seen.template
     if seen.unschedulable:
         status["unschedulable"] = {
             "count": seen.unschedulable,

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds
+from federator.hub import stepping
 from federator.hub.dispatching import Dispatching
 from federator.hub.events import Events
 from federator.hub.records import Record
@@ -128,17 +129,19 @@ class Gathering:
             count=self._count(workload, record),
             suspended=suspended,
             deleting=workload.deleting,
+            max_unavailable=workload.max_unavailable,
             previous_observed_generation=_integer(status.get("observedGeneration")),
             previous_completed=progress.completed,
             previous_failed=progress.failed,
         )
-        observations, refusals, in_flight = self._gathered(workload, record)
+        observations, refusals, in_flight, waiting = self._gathered(workload, record)
         return fold(
             wanted,
             self._placing(workload, record),
             observations,
             refusals=refusals,
             in_flight=in_flight,
+            waiting_turns=waiting,
         )
 
     def _count(self, workload: Workload, record: Record | None) -> int:
@@ -168,10 +171,11 @@ class Gathering:
 
     def _gathered(
         self, workload: Workload, record: Record | None
-    ) -> tuple[list[SliceObservation], list[Refusal], dict[str, str]]:
+    ) -> tuple[list[SliceObservation], list[Refusal], dict[str, str], set[str]]:
         observations: list[SliceObservation] = []
         refusals: list[Refusal] = []
         in_flight: dict[str, str] = {}
+        waiting: set[str] = set()
         seen = self.state.slices_of(workload.key)
         clusters = set(seen) | (set(record.clusters) if record is not None else set())
         actions = self.dispatching.plan(workload, record) if record is not None else {}
@@ -199,7 +203,9 @@ class Gathering:
             action = actions.get(cluster)
             if action is not None and action.why and member.heard:
                 in_flight[cluster] = action.why
-        return observations, refusals, in_flight
+                if action.why == stepping.NOT_REACHED:
+                    waiting.add(cluster)
+        return observations, refusals, in_flight, waiting
 
     def _its_own(self, seen: SliceSeen, workload: Workload) -> bool:
         return seen.serves(self.state.options.fleet, workload.uid)
@@ -210,8 +216,9 @@ class Gathering:
         member = self.state.members[cluster]
         if seen is None or not self._its_own(seen, workload):
             return SliceObservation(cluster, known=member.knows(workload.key.kind))
-        mark = seen.mark
+        mark, profile = seen.mark, self.dispatching.writer.profile_of(workload)
         origin = mark.origin_generation if mark is not None else 0
+        outdated = mark is not None and (mark.profile_name, mark.profile_hash) != profile
         if self.dispatching.writer.standing(member, workload, None, seen).content:
             # What this slice says is what the present generation says: it needs no write to have caught up.
             origin = workload.generation
@@ -220,6 +227,7 @@ class Gathering:
             uid=seen.uid,
             seq=mark.seq if mark is not None else 0,
             origin_generation=origin,
+            outdated=outdated,
             known=member.heard,
             deleting=seen.deleting,
         )
@@ -300,7 +308,16 @@ def _native_conditions(workload: Workload, result: Fold) -> tuple[Condition, ...
         ready=result.ready_lo,
         max_unavailable=workload.max_unavailable,
         settled=result.settled,
+        failed=_given_up(result),
     )
+
+
+def _given_up(result: Fold) -> tuple[str, str] | None:
+    """Reason and message of a roll-out that does not go on by itself, in the words that `kubectl rollout` knows."""
+    stalled = next((found for found in result.conditions if found.type == "Stalled"), None)
+    if stalled is None or stalled.status != conditions.TRUE:
+        return None
+    return (verdict.DEADLINE_EXCEEDED if result.timed_out else stalled.reason), stalled.message
 
 
 def _policy_shown(record: Record | None) -> str:

@@ -42,7 +42,7 @@ def _sample() -> bytes:
     counters = {"replicas": 1, "updatedReplicas": 1, "readyReplicas": 1, "availableReplicas": 1}
     samples: tuple[dict[str, Any], ...] = (
         {**shards, "desired": 1, "unavailableReplicas": 1, "unknownReplicas": 1, "policy": "default"},
-        {**figures, "conditions": ours[:7], "clusterStatuses": [row, row]},
+        {**figures, "conditions": ours[:8], "clusterStatuses": [row, row]},
         {"observedGeneration": 1, **counters, "conditions": native},
     )
     return b"".join(map(msgspec.json.encode, samples))

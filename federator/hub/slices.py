@@ -310,6 +310,15 @@ def share_part(patch: Mapping[str, Any], want: Mapping[str, Any], neutral: Mappi
     return found
 
 
+def without_profile(part: Mapping[str, Any]) -> dict[str, Any]:
+    """The same patch of a share, leaving the pinned RuntimeProfile as it is."""
+    spec = dict(raw.mapping(part, "spec"))
+    if "slice" in spec:
+        spec["slice"] = {name: value for name, value in spec["slice"].items() if name != "profile"}
+    spec = {name: value for name, value in spec.items() if value != {}}
+    return {name: value for name, value in part.items() if name != "spec"} | ({"spec": spec} if spec else {})
+
+
 def fleet_selector(fleet: str) -> str:
     """Selects what this fleet wrote, for kinds of which members hold many others."""
     return f"{names.FLEET_LABEL}={fleet}"

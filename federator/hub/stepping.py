@@ -8,9 +8,12 @@ action says what, the dispatcher does it.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from federator.model.ask import Unit
 from federator.model.decision import Share
+
+NOT_REACHED: Final = "the rollout has not reached this cluster yet"
 
 
 class Do(StrEnum):
@@ -104,7 +107,7 @@ def _one(unit: Unit, cluster: str, share: Share | None, now: Held, *, may_roll: 
         return Action(cluster, Do.NOTHING, count=share.count)
     keep_template = not now.template_current and not may_roll
     if keep_template and now.count == share.count:
-        return Action(cluster, Do.HOLD, count=share.count, why="the rollout has not reached this cluster yet")
+        return Action(cluster, Do.HOLD, count=share.count, why=NOT_REACHED)
     count = share.count
     if unit is Unit.REPLICAS and count < now.ready:
         count = max(count, now.ready - max(allowance, 0))

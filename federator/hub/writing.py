@@ -152,6 +152,8 @@ class SliceWriter:
         kept = self._rendered(workload, obj, share, mark.origin_generation if mark is not None else None)
         found = slices.difference(live, kept, answered=answered)
         part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
+        if mark is not None and (mark.profile_name, mark.profile_hash) != self.profile_of(workload):
+            part = slices.without_profile(part)  # another version of it is a roll-out, which has its turn
         if slices.proves_itself(seen, workload):
             member.verified.forget(workload.key)
         else:

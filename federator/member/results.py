@@ -18,7 +18,7 @@ FAILED: Final = "ExpansionFailed"
 STUBBORN: Final = "CannotConverge"
 ENDING: Final = "NamespaceTerminating"
 
-OWNED: Final = ("Ready", "Expanded", CONFLICT, MISSING)
+OWNED: Final = ("Ready", "Expanded", CONFLICT, MISSING, "Stalled")
 """Condition types that a member process sets on a slice."""
 
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import deployment, kinds, raw
+from federator.api import deployment, kinds, podparts, raw
 from federator.kube import clock as clocks
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
@@ -32,6 +32,7 @@ from federator.status.reasons import Finding
 
 PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
 """What health says while things simply take their time: no reason for anybody to act."""
+DEADLINE = "ProgressDeadlineExceeded"
 PATIENCE_S = 30.0
 """How long a status that tells of nothing that matters may wait for slices that are being expanded, in seconds.
 Whatever gives it something to tell brings a turn."""
@@ -116,6 +117,8 @@ class RollUp:
         live = raw.mapping(newest.obj(), "status")
         seen = self.observe(row, result, live)
         found = [_ready(seen), *results.conditions_of(result)]
+        if seen.stalled:
+            found.append(Condition("Stalled", conditions.TRUE, DEADLINE, seen.message, seen.observed_generation))
         merged = conditions.merge(live.get("conditions"), found, self._clock.rfc3339(), results.OWNED)
         status = row.verbs.slice_status(seen, merged)
         patch = diffs.replacement_patch(live, status) if status is not None else {}
@@ -142,6 +145,7 @@ class RollUp:
         message = judgement.message or finding.message or native_message
         observed = result.observed and result.generation == row.generation and _acted_on(natives)
         before = raw.integer(live, "observedGeneration")
+        figures |= _rollout(row, natives, live, observed)
         return SliceObservation(
             cluster="",
             known=True,
@@ -222,6 +226,17 @@ def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:
         "actual": sum(raw.integer(status, "replicas") for status in own),
         "enough": ready >= desired and updated >= desired,
     }
+
+
+def _rollout(row: SliceRow, natives: list[NativeRow], live: Mapping[str, Any], observed: bool) -> dict[str, Any]:
+    """Which template `updated` counts, and whether its roll-out was given up. Until the present one has reached the
+    Deployment, and its controller, the figure still is of the one before."""
+    if row.verbs.unit is Unit.SHARDS:
+        return {}
+    late = any(health.deadline_exceeded(native.as_object()) for native in natives if native.key[0] == "Deployment")
+    if observed:
+        return {"template": podparts.digest(row.obj()), "stalled": late}
+    return {"template": raw.word(live, "template")}
 
 
 def _acted_on(natives: list[NativeRow]) -> bool:

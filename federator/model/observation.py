@@ -29,7 +29,7 @@ class SliceObservation:
     desired: int = 0
     ready: int = 0
     updated: int = 0
-    """Replicas of the current template (for rollouts)."""
+    """Replicas of the template that the slice has now, by a report that is about that one; else 0."""
     actual: int = 0
     """Copies that exist, ready or not."""
     active: int = 0
@@ -39,9 +39,21 @@ class SliceObservation:
     healthy: bool | None = None
     """The member's own word on its natives (load balancer, ...); None when it gave none."""
     finished: bool = False
+    template: str = ""
+    """Digest of what the pods are made from that `updated` counts (`api.podparts`); "" where nobody says."""
+    outdated: bool = False
+    """What it says is not what the present generation says, or it pins another version of its RuntimeProfile: set by
+    the hub, which knows both."""
+    stalled: bool = False
+    """Its roll-out has made no progress for the time that its deadline gives."""
     reason: str = ""
     """The first useful reason why something is not ready (CamelCase), with `message` as a sentence."""
     message: str = ""
     unschedulable: int = 0
     unschedulable_since_s: float = 0.0
     deleting: bool = False
+
+    @property
+    def updated_ready(self) -> int:
+        """Copies of the present template that are certainly ready: those that are ready less those that may be old."""
+        return max(0, min(self.ready, self.updated, self.ready + self.updated - self.actual))

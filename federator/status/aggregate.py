@@ -37,8 +37,11 @@ def deployment(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[
     return _sums(members, names)
 
 
-def deployment_conditions(*, wanted: int, ready: int, max_unavailable: int, settled: bool) -> tuple[Condition, ...]:
-    """The two conditions that tools wait for on a Deployment, over all clusters, in its controller's words."""
+def deployment_conditions(
+    *, wanted: int, ready: int, max_unavailable: int, settled: bool, failed: tuple[str, str] | None = None
+) -> tuple[Condition, ...]:
+    """The two conditions that tools wait for on a Deployment, over all clusters, in its controller's words. `failed`:
+    reason and message of a roll-out that does not go on by itself."""
     enough = ready >= wanted - max_unavailable
     available = Condition(
         "Available",
@@ -46,6 +49,8 @@ def deployment_conditions(*, wanted: int, ready: int, max_unavailable: int, sett
         "MinimumReplicasAvailable" if enough else "MinimumReplicasUnavailable",
         "Deployment has minimum availability." if enough else "Deployment does not have minimum availability.",
     )
+    if failed is not None:
+        return available, Condition("Progressing", conditions.FALSE, *failed)
     reason = "NewReplicaSetAvailable" if settled else "ReplicaSetUpdated"
     message = f"{ready} of {wanted} replicas are ready over all clusters."
     return available, Condition("Progressing", conditions.TRUE, reason, message)

@@ -24,6 +24,8 @@ class Wanted:
     suspended: bool = False
     """The federation leaves it as it is: nothing is placed, moved or changed."""
     deleting: bool = False
+    max_unavailable: int = 0
+    """Copies that may be missing of one that is Available."""
     previous_observed_generation: int = 0
     """What the host's status claims already; the claim never falls."""
     previous_completed: Ranges = ()
@@ -80,8 +82,11 @@ class Row:
     """Its slice carries this generation and this share."""
     caught_up: bool
     """It has also observed them."""
+    waits_its_turn: bool = False
+    """It has the template before the present one, because the roll-out has not reached it: told so, not behind."""
     ready: int = 0
     updated: int = 0
+    """Copies of the present generation's template."""
     actual: int = 0
     active: int = 0
     completed: int = 0
@@ -97,6 +102,12 @@ class Tally:
 
     ready_lo: int
     ready_hi: int
+    current_lo: int
+    """As `ready_lo`, of copies of the present template only. Shards keep the one that they began with, so for them it
+    is the same."""
+    current_hi: int
+    old: int
+    """Copies of an earlier template, in clusters that are heard."""
     unknown: int
     need: int
     """Ready (or busy, or finished) copies at which the workload is as it should be everywhere."""

@@ -6,7 +6,7 @@ not heard is neither ready nor gone: its copies widen the interval. Pure: equal 
 order of observations.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from federator.model import shards
@@ -51,6 +51,8 @@ class Fold:
     summary: str
     """One line for tables: "2990/3000 ready in 4 clusters"."""
     conditions: tuple[Condition, ...]
+    timed_out: bool = False
+    """A roll-out has made no progress for as long as it may."""
 
     @property
     def ready(self) -> int:
@@ -65,10 +67,11 @@ def fold(
     *,
     refusals: Sequence[Refusal] = (),
     in_flight: Mapping[str, str] | None = None,
+    waiting_turns: Collection[str] = (),
 ) -> Fold:
     """`placing` is None before the first decision. `observations` names every cluster that has a share or may hold
     a slice; a share without an observation counts as unknown. `in_flight` maps clusters to what is on its way there
-    or held back."""
+    or held back, `waiting_turns` names those that a roll-out has not reached yet, on purpose."""
     shares = {share.cluster: share for share in placing.shares} if placing else {}
     seen = {observation.cluster: observation for observation in observations}
     for cluster, share in shares.items():
@@ -76,7 +79,10 @@ def fold(
     held = [seen[cluster] for cluster in sorted(seen) if cluster in shares or seen[cluster].exists]
     tally = _shards(wanted, shares, held) if wanted.unit is Unit.SHARDS else _replicas(wanted, shares, held)
     refused = {refusal.cluster: refusal for refusal in reversed(refusals)}
-    rows = tuple(_row(wanted, shares.get(o.cluster), o, tally, refused.get(o.cluster)) for o in held)
+    rows = tuple(
+        _row(wanted, shares.get(o.cluster), o, tally, refused.get(o.cluster), waits_its_turn=o.cluster in waiting_turns)
+        for o in held
+    )
     placed = sum(share.count for share in shares.values())
     claimed = _claimed(wanted, placing, [row for row in rows if row.cluster in shares])
     observed = wanted.generation if claimed else min(wanted.previous_observed_generation, wanted.generation)
@@ -104,32 +110,45 @@ def fold(
         waiting_for=waiting_for,
         summary=verdict.summary(facts),
         conditions=verdict.conditions_of(facts, waiting_for),
+        timed_out=bool(verdict.timed_out(facts)),
     )
 
 
 def _claimed(wanted: Wanted, placing: Placing | None, rows: Sequence[Row]) -> bool:
-    """Whether this generation may be called observed. A suspended workload is seen, and on purpose left as it is."""
+    """Whether this generation may be called observed. A suspended workload is seen, and on purpose left as it is; so is
+    a cluster whose turn in a roll-out has not come: of one that fails before, people hear by this generation."""
     if wanted.suspended:
         return all(row.known for row in rows)
-    return placing is not None and placing.current and all(row.caught_up for row in rows)
+    seen = all(row.caught_up or (row.known and row.waits_its_turn) for row in rows)
+    reached = any(row.caught_up for row in rows) or not rows
+    return placing is not None and placing.current and seen and reached
 
 
 def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
     """Interchangeable copies: a cluster that is being left still serves, so it counts until it is gone."""
-    low = high = 0
+    low = high = current = maybe = old = 0
     exact = True
     for seen in held:
         share = shares[seen.cluster].count if seen.cluster in shares else 0
         if not seen.known:
             high += max(seen.ready, share)
+            maybe += max(seen.ready, share)
             exact = False
             continue
         low += seen.ready
         high += seen.ready
-        exact = exact and seen.ready == share and max(seen.actual, seen.ready) == share and seen.updated >= share
+        updated = _updated(wanted, seen)
+        current += seen.updated_ready if updated else 0
+        old += max(seen.actual - updated, 0)
+        # A suspended workload keeps what it has, whatever it says now: it is as it should be when that stands.
+        rolled = (seen.updated if wanted.suspended else updated) >= share
+        exact = exact and seen.ready == share and max(seen.actual, seen.ready) == share and rolled
     return Tally(
         ready_lo=low,
         ready_hi=high,
+        current_lo=current,
+        current_hi=current + maybe,
+        old=old,
         unknown=high - low,
         need=wanted.count,
         completed=(),
@@ -138,6 +157,12 @@ def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceO
         exact=exact,
         unhealthy=_unhealthy(held),
     )
+
+
+def _updated(wanted: Wanted, seen: SliceObservation) -> int:
+    """Copies of the present generation's template. A slice that says something else may call its copies updated: they
+    are of the template before."""
+    return 0 if seen.outdated or seen.origin_generation < wanted.generation else seen.updated
 
 
 def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
@@ -170,6 +195,9 @@ def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObs
     return Tally(
         ready_lo=low,
         ready_hi=high,
+        current_lo=low,
+        current_hi=high,
+        old=0,
         unknown=high - low,
         need=need,
         completed=completed,
@@ -185,7 +213,13 @@ def _unhealthy(held: Sequence[SliceObservation]) -> tuple[SliceObservation, ...]
 
 
 def _row(
-    wanted: Wanted, share: Share | None, seen: SliceObservation, tally: Tally, refusal: Refusal | None = None
+    wanted: Wanted,
+    share: Share | None,
+    seen: SliceObservation,
+    tally: Tally,
+    refusal: Refusal | None = None,
+    *,
+    waits_its_turn: bool = False,
 ) -> Row:
     """One cluster's line. A refusal is the more useful reason: what is there is not what was asked for."""
     ranges = share.ranges if share else ()
@@ -195,6 +229,7 @@ def _row(
         and not seen.deleting
         and seen.seq >= share.seq
         and seen.origin_generation >= wanted.generation
+        and not seen.outdated
     )
     reason, message = seen.reason, seen.message
     if not seen.known:
@@ -209,8 +244,9 @@ def _row(
         exists=seen.exists,
         applied=applied,
         caught_up=applied and seen.known and seen.observed_generation >= seen.generation,
+        waits_its_turn=waits_its_turn,
         ready=seen.ready,
-        updated=seen.updated,
+        updated=_updated(wanted, seen),
         actual=seen.actual,
         active=seen.active,
         completed=shards.size(shards.intersect(ranges, tally.completed)),

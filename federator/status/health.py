@@ -37,11 +37,32 @@ def deployment(obj: Obj) -> Health:
         return behind
     wanted = _number(_part(obj, "spec"), "replicas", 1)
     status = _part(obj, "status")
+    if failed := failed_deployment(obj):
+        return Health(False, *failed)
     if (updated := _number(status, "updatedReplicas")) < wanted:
         return Health(False, "RollingOut", f"{updated} of {wanted} replicas run the current template.")
     if (available := _number(status, "availableReplicas")) < updated:
         return Health(False, "NotAvailable", f"{available} of {updated} replicas are available.")
     return WELL
+
+
+def failed_deployment(obj: Obj) -> tuple[str, str] | None:
+    """Reason and message of a Deployment that its controller cannot make pods for, or that made no progress for as
+    long as its progressDeadlineSeconds say; None for any other."""
+    live = _part(obj, "status").get("conditions")
+    for kind, state in (("ReplicaFailure", conditions.TRUE), ("Progressing", conditions.FALSE)):
+        found = conditions.find(live if isinstance(live, list) else None, kind)
+        if found is not None and found.get("status") == state:
+            return str(found.get("reason") or kind), str(found.get("message") or "It does not say why.")
+    return None
+
+
+def deadline_exceeded(obj: Obj) -> bool:
+    """Whether a Deployment's controller gave a roll-out up, by its present generation."""
+    live = _part(obj, "status").get("conditions")
+    found = conditions.find(live if isinstance(live, list) else None, "Progressing")
+    late = found is not None and found.get("status") == conditions.FALSE
+    return late and _not_observed(obj) is None
 
 
 def service(obj: Obj) -> Health:

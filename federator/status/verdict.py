@@ -11,6 +11,7 @@ from typing import Final
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Reason
+from federator.model.observation import SliceObservation
 from federator.status import conditions
 from federator.status.conditions import Condition, truth
 from federator.status.facts import Facts, Placing, Row
@@ -33,8 +34,11 @@ themselves."""
 STALLING_IN_MEMBER: Final = frozenset({"Conflict", "CannotConverge", "ExpansionFailed"})
 """What a member process reports when only a person can help."""
 
+DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
+
 OWNED: Final = (
     "Ready",
+    "Available",
     "Placed",
     "Applied",
     "Healthy",
@@ -108,6 +112,7 @@ def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
             generation,
         ),
         stalled,
+        *_available(facts),
     ]
     found.extend(_notices(facts))
     return tuple(found)
@@ -133,18 +138,30 @@ def _ready(facts: Facts) -> Condition:
     if placing is None:
         return ready(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
     short = placing.short
-    if tally.ready_lo >= tally.need and not short:
+    if tally.current_lo >= tally.need and not short:
         return ready(True, "Ready", f"{_progress(facts)}.")
-    if tally.ready_hi < tally.need or short:
+    if tally.current_hi < tally.need or short:
         if short and (tally.ready_lo >= facts.placed or not facts.rows or wanted.unit is Unit.SHARDS):
             return ready(False, placing.reason.value, placing.message)
         if tally.unhealthy and (seen := next((o for o in tally.unhealthy if o.reason), None)):
             return ready(False, seen.reason, f"{_progress(facts)}; {seen.cluster}: {seen.message}")
-        return ready(False, "Progressing", f"{_progress(facts)}.")
+        return ready(False, "RollingOut" if tally.old else "Progressing", f"{_progress(facts)}.")
     unheard = [row for row in facts.rows if not row.known]
     return ready(
         None, "ClusterUnknown", f"{_progress(facts)}; {_names(unheard)} {_verb(unheard, 'is', 'are')} not heard."
     )
+
+
+def _available(facts: Facts) -> list[Condition]:
+    """Whether enough copies serve, of whatever template: what alerts are made from. Only for replicas."""
+    wanted, tally = facts.wanted, facts.tally
+    if wanted.unit is not Unit.REPLICAS or facts.placing is None:
+        return []
+    floor = max(wanted.count - wanted.max_unavailable, 0)
+    status = True if tally.ready_lo >= floor else False if tally.ready_hi < floor else None
+    reason = {True: "MinimumReplicasAvailable", False: "MinimumReplicasUnavailable", None: "ClusterUnknown"}[status]
+    message = f"{tally.ready_lo} ready copies of at least {floor}."
+    return [Condition("Available", truth(status), reason, message, facts.observed_generation)]
 
 
 def _placed(facts: Facts) -> Condition:
@@ -227,9 +244,23 @@ def _stalled(facts: Facts) -> Condition:
     for seen in facts.tally.unhealthy:
         if seen.reason in STALLING_IN_MEMBER:
             return stalled(seen.reason, f"{seen.cluster}: {seen.message}")
+    if late := timed_out(facts):
+        return stalled(late[0].reason or DEADLINE_EXCEEDED, _deadline(late))
     if facts.tally.finished and facts.tally.failed:
         return stalled("Failed", f"{_summary(facts)}.")
     return Condition("Stalled", conditions.FALSE, "NotStalled", "", facts.observed_generation)
+
+
+def timed_out(facts: Facts) -> list[SliceObservation]:
+    """Clusters in which a roll-out of the present template has made no progress for as long as it may. One that has a
+    template before is about to be told the present one."""
+    carrying = {row.cluster for row in facts.shared_rows if row.applied}
+    return [seen for seen in facts.tally.unhealthy if seen.stalled and seen.cluster in carrying]
+
+
+def _deadline(late: Sequence[SliceObservation]) -> str:
+    others = f" ({_clusters(len(late) - 1)} more)" if len(late) > 1 else ""
+    return f"{late[0].cluster}{others} made no progress within the deadline: {late[0].message or 'no reason is known.'}"
 
 
 def _notices(facts: Facts) -> list[Condition]:
@@ -300,11 +331,12 @@ def _progress(facts: Facts) -> str:
     tally = facts.tally
     where = _clusters(len(facts.shared_rows) or len(facts.rows))
     unknown = f", {tally.unknown} unknown" if tally.unknown else ""
+    old = f", {tally.old} of an earlier template" if tally.old else ""
     if facts.wanted.unit is Unit.SHARDS:
         failed = f", {shards.size(tally.failed)} failed" if tally.failed else ""
         done = shards.size(tally.completed)
         return f"{done}/{facts.wanted.count} completed{failed}, {tally.ready_lo} running{unknown} in {where}"
-    return f"{tally.ready_lo}/{facts.wanted.count} ready{unknown} in {where}"
+    return f"{tally.ready_lo}/{facts.wanted.count} ready{old}{unknown} in {where}"
 
 
 def _things(facts: Facts, count: int) -> str:

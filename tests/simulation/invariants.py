@@ -231,6 +231,32 @@ def _observed(obj: Obj) -> int:
     return found if isinstance(found, int) else 0
 
 
+def ready_means_this_template(step: Step) -> Iterator[str]:
+    """Ready=True for the present generation is not said while copies that it counts on are of an earlier image: those
+    of slices with the present one are enough. Slices that members have lost and the hub has not missed yet are
+    nobody's lie."""
+    if step.new is None or step.cluster != "host" or not step.writer or step.kind not in kinds.WORKLOADS:
+        return
+    meta, status, verbs = step.new["metadata"], step.new.get("status") or {}, kinds.verbs_of(step.kind)
+    ready: Obj = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})
+    same = {_observed(step.new), ready.get("observedGeneration", _observed(step.new))} == {meta.get("generation", 0)}
+    if verbs.unit is not Unit.REPLICAS or ready.get("status") != "True" or not same:
+        return
+    old = new = 0
+    for cluster in step.clusters:
+        for obj in step.all_of(step.kind, cluster) if cluster != "host" else ():
+            mark = verbs.read_mark(obj)
+            if mark is not None and mark.workload_uid == meta["uid"]:
+                current = _images(obj) == _images(step.new)
+                new, old = new + current * verbs.count(obj), old + (not current) * verbs.count(obj)
+    if old and new < verbs.count(step.new):
+        yield f"{step.name}: Ready, and {old} copies are of an earlier image, {new} of the present one"
+
+
+def _images(obj: Obj) -> list[Any]:
+    return [one.get("image") for one in obj["spec"]["template"]["spec"]["containers"]]
+
+
 def nobody_forgotten(step: Step) -> Iterator[str]:
     """A status that named a cluster names it still, while the decision gives it a share and the slice is there: a
     member that is not heard has not lost what it holds."""
@@ -311,6 +337,7 @@ STEPS: Mapping[str, Rule] = {
     "6 quota": quota_kept,
     "9 observed generation": observed_generation,
     "19 nobody is forgotten": nobody_forgotten,
+    "19 ready is of this generation": ready_means_this_template,
     "33 minimal movement": minimal_movement,
 }
 """By number and name in the list of invariants."""

@@ -4,6 +4,7 @@ A rule that no bug can break proves nothing. Bugs sit where real ones would: on 
 server, inside the hub, or, for what API servers refuse by themselves, in a store.
 """
 
+import dataclasses
 import json
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -104,6 +105,17 @@ def _without_quotas(hub: HubProcess) -> None:
 
 def _without_memory_of_what_is_held(hub: HubProcess) -> None:
     hub.placing.holdings = lambda workload, record: ()  # type: ignore[method-assign]
+
+
+def _blind_to_templates(hub: HubProcess) -> None:
+    observed = hub.gathering._observed
+
+    def blind(workload: Any, record: Any, cluster: str, seen: Any) -> Any:
+        found = observed(workload, record, cluster, seen)
+        origin = workload.generation if found.exists else 0
+        return dataclasses.replace(found, origin_generation=origin, outdated=False, updated=found.actual)
+
+    hub.gathering._observed = blind  # type: ignore[method-assign]
 
 
 def _with_a_bug_in_a_turn(hub: HubProcess) -> None:
@@ -222,6 +234,10 @@ PLANTED: Mapping[str, tuple[str, Plant]] = {
     "a deletion comes before the lists": ("14 no delete on doubt", Plant(between=_hasty)),
     "a write takes somebody's label along": ("18 field respect", _on_the_wire(_lose_notes)),
     "a status is made up": ("19 status truth", Plant(at_rest=_false_status)),
+    "copies of an earlier template count as ready": (
+        "19 ready is of this generation",
+        Plant(tamper=_blind_to_templates),
+    ),
     "a turn ends in an exception": ("20 total functions", Plant(tamper=_with_a_bug_in_a_turn)),
     "every request is sent forty times": ("21 no hot loop", _on_the_wire(_as_it_is, times=40)),
     "a placement forgets what is held": ("33 minimal movement", Plant(tamper=_without_memory_of_what_is_held)),

@@ -18,7 +18,7 @@ COMPONENT = "federation.pinterest.com/"
 
 _UNKNOWN = frozenset({"PendingEvaluation", "ClusterUnknown"})
 OWN: Mapping[str, frozenset[str]] = {
-    "workload Ready": _UNKNOWN | {"Failed", "Completed", "Suspended", "Ready", "Progressing"},
+    "workload Ready": _UNKNOWN | {"Failed", "Completed", "Suspended", "Ready", "Progressing", "RollingOut"},
     "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed"}),
     "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
     "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
@@ -29,9 +29,10 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Suspended": frozenset({"Suspended"}),
     "workload Failed": frozenset({"ShardsFailed"}),
     "workload Complete": frozenset({"AllShardsCompleted"}),
-    "workload Available": frozenset({"MinimumReplicasAvailable", "MinimumReplicasUnavailable"}),
+    "workload Available": frozenset({"MinimumReplicasAvailable", "MinimumReplicasUnavailable", "ClusterUnknown"}),
     "workload Progressing": frozenset({"NewReplicaSetAvailable", "ReplicaSetUpdated"}),
     "slice Ready": frozenset({"Ready", "Completed", "Progressing"}),
+    "slice Stalled": frozenset({"ProgressDeadlineExceeded"}),
     "slice Expanded": frozenset({"Expanded", "Applying"}),
     "slice Conflict": frozenset({"ForeignObject"}),
     "slice MissingDependency": frozenset({"NotFound"}),
@@ -74,6 +75,7 @@ ELSEWHERE: Mapping[str, str] = {
     "workload Placed: Suspended": "Who is suspended here was placed before, or is short for a reason of its own.",
     "workload Reconciling: Failed": "Shards that failed are the last news of a job set, except for a moment.",
     "workload Reconciling: Deleting": "No workload on the host has a finalizer, so it is gone at once.",
+    "slice Stalled: ProgressDeadlineExceeded": "A run is over before the ten minutes that a deadline gives.",
     "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",
     "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
     "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
@@ -93,7 +95,8 @@ ELSEWHERE: Mapping[str, str] = {
     "anywhere: SuccessCriteriaMet": "For carried Jobs, which are not a kind of workload yet.",
     "anywhere: CompletionsReached": "For carried Jobs, which are not a kind of workload yet.",
     "anywhere: NoLoadBalancer": "No service of these worlds asks for a load balancer.",
-    **{f"anywhere: {one}": "Progress, which is told as Progressing." for one in ("RollingOut", "NotAvailable")},
+    "anywhere: RollingOut": "Told in the condition that has it as its own.",
+    "anywhere: NotAvailable": "Progress, which is told as Progressing.",
     "anywhere: NotObserved": "Progress, which is told as Progressing.",
     "anywhere: ExpansionFailed": "Every workload of the script expands, and one expander version is in use.",
     "anywhere: StaleSlice": "Needs a member process that outlives a restore of its cluster.",

@@ -20,7 +20,7 @@ WORD = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+|APINotAvailable")
 NO_REASONS = frozenset(kinds.KINDS) | {
     *("ClockSynced", "SlicesKnown", "SpreadViolated", "QuotaUnlimited", "GraceOver", "PodScheduled", "LoadBalancer"),
     *("ConfigMap", "ServiceAccount", "PersistentVolumeClaim", "PriorityClass", "ReplicaSet", "DaemonSet"),
-    *("NotIn", "DoesNotExist", "SuccessCriteriaMet"),
+    *("NotIn", "DoesNotExist", "SuccessCriteriaMet", "ReplicaFailure"),
     *("InvalidImageName", "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"),
     *("RegistryUnavailable", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
     *("PostStartHookError", "CrashLoopBackOff"),

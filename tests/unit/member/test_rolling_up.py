@@ -2,6 +2,7 @@
 
 import asyncio
 
+from federator.api import kinds
 from federator.embedded.controllers import NodePool
 from federator.member.options import MemberOptions
 from federator.member.rolling import PATIENCE_S
@@ -148,3 +149,50 @@ async def test_while_slices_are_being_expanded_a_status_waits_until_it_tells_of_
     await world.patch("PinterestService", "quick", {"spec": {"replicas": 4, "slice": {"seq": 6}}})
     await asyncio.sleep(2)
     assert written("quick") == 2  # nobody is in its way: told after a second, as ever
+
+
+@in_member()
+async def test_copies_of_the_template_before_are_never_called_updated(world: MemberWorld) -> None:
+    await world.create(service(replicas=4))
+    before = await world.until_status("PinterestService", "web", ready=4, updatedReplicas=4)
+    slow = template(annotations={POD + "ready-delay-seconds": "5"})
+    await world.patch("PinterestService", "web", {"spec": {"template": slow}})
+    counts = set()
+    for _ in range(400):
+        await asyncio.sleep(0.05)
+        found, native = await world.get("PinterestService", "web"), await world.get("Deployment", "web")
+        counted = kinds.verbs_of("PinterestService").observe(found, "m1", True).updated
+        counts.add(counted)
+        rolled = native["metadata"]["generation"] > 1 and native["status"]["observedGeneration"] > 1
+        assert counted <= (native["status"].get("updatedReplicas", 0) if rolled else 0)
+    assert counts >= {0, 4}
+    assert found["status"]["template"] != before["template"]
+
+
+@in_member()
+async def test_a_new_share_says_nothing_of_the_template(world: MemberWorld) -> None:
+    await world.create(service(replicas=4))
+    await world.until_status("PinterestService", "web", ready=4, updatedReplicas=4)
+    await world.patch("PinterestService", "web", {"spec": {"replicas": 3, "slice": {"seq": 6}}})
+    for _ in range(100):
+        found = await world.get("PinterestService", "web")
+        assert kinds.verbs_of("PinterestService").observe(found, "m1", True).updated >= 3
+        await asyncio.sleep(0.05)
+
+
+@in_member()
+async def test_a_roll_out_without_progress_stalls_its_slice_until_it_is_taken_back(world: MemberWorld) -> None:
+    await world.create(service(replicas=4, updateStrategy={"progressDeadlineSeconds": 30}))
+    await world.until_status("PinterestService", "web", ready=4)
+    bad = template(annotations={POD + "image-pull-error": "true"})
+    cured = {**bad, "metadata": {"annotations": {POD + "image-pull-error": None}}}
+    await world.patch("PinterestService", "web", {"spec": {"template": bad}})
+    await asyncio.sleep(20)
+    assert condition_of(await world.get("PinterestService", "web"), "Stalled") == {}
+    await asyncio.sleep(30)
+    stalled = condition_of(await world.get("PinterestService", "web"), "Stalled")
+    assert (stalled["status"], stalled["reason"]) == ("True", "ProgressDeadlineExceeded")
+    assert "registry/app:1" in stalled["message"]
+    await world.patch("PinterestService", "web", {"spec": {"template": cured}})
+    await world.until_status("PinterestService", "web", healthy=True)
+    assert condition_of(await world.get("PinterestService", "web"), "Stalled") == {}

@@ -59,6 +59,7 @@ def test_all_ready_everywhere_is_settled() -> None:
     assert fold.summary == "5/5 ready in 2 clusters"
     assert states(fold) == {
         "Ready": "True",
+        "Available": "True",
         "Placed": "True",
         "Applied": "True",
         "Healthy": "True",
@@ -215,7 +216,7 @@ def test_a_suspended_workload_is_left_as_it_is_and_settled() -> None:
     assert fold.observed_generation == 2
     assert states(fold)["Suspended"] == "True"
     assert states(fold)["Reconciling"] == "False"
-    assert fold.summary == "suspended; 5/9 ready in 1 cluster"
+    assert fold.summary == "suspended; 5/9 ready, 5 of an earlier template in 1 cluster"
 
 
 def test_a_workload_suspended_before_it_was_placed_says_so() -> None:
@@ -313,3 +314,64 @@ def test_folding_is_ordered_honest_and_independent_of_the_order_of_observations(
     shuffled = list(observations)
     rng.shuffle(shuffled)
     assert folding.fold(ask, placing, shuffled) == fold
+
+
+rolling = st.builds(
+    lambda cluster, known, figures, origin, outdated: SliceObservation(
+        cluster,
+        known,
+        exists=True,
+        generation=3,
+        observed_generation=3,
+        origin_generation=origin,
+        outdated=outdated,
+        desired=figures[2],
+        actual=figures[2],
+        updated=min(figures[1], figures[2]),
+        ready=min(figures[0], figures[2]),
+        seq=7,
+    ),
+    st.sampled_from([f"c{i}" for i in range(4)]),
+    st.sampled_from([True, True, True, False]),
+    st.tuples(st.integers(0, 6), st.integers(0, 6), st.integers(0, 6)),
+    st.sampled_from([2, 2, 1]),
+    st.sampled_from([False, False, True]),
+)
+
+
+def fewest_new_and_ready(seen: SliceObservation) -> int:
+    """By trying: of how many copies that are ready as few as possible are of the slice's template."""
+    old = seen.actual - seen.updated
+    return min(seen.ready - ready_old for ready_old in range(min(old, seen.ready) + 1))
+
+
+@given(st.lists(rolling, unique_by=lambda o: o.cluster), st.lists(st.integers(0, 6), min_size=1, max_size=4))
+def test_ready_is_never_said_of_copies_that_may_be_of_an_earlier_template(
+    observations: list[SliceObservation], counts: list[int]
+) -> None:
+    fold = folding.fold(wanted(sum(counts)), Placing(shares(*counts)), observations)
+    held = {row.cluster for row in fold.rows}
+    present = [o for o in observations if o.cluster in held and o.origin_generation == 2 and not o.outdated]
+    ready = condition(fold, "Ready").status
+    assert (ready == "True") == (sum(fewest_new_and_ready(o) for o in present if o.known) >= sum(counts))
+    assert fold.updated == sum(o.updated for o in present)
+    if condition(fold, "Stalled").status == "True":
+        assert ready != "True"
+
+
+def test_a_roll_out_that_stopped_at_its_first_cluster_is_observed_and_stalls() -> None:
+    late = replace(seen("c0", 3), stalled=True, reason="ImagePullFailed", message="1 pod: app:bad", updated=1, actual=4)
+    waits = replace(seen("c1", 2), origin_generation=1)
+    fold = folding.fold(wanted(5), Placing(shares(3, 2)), [late, waits], waiting_turns={"c1"})
+    assert fold.observed_generation == 2
+    assert (condition(fold, "Stalled").status, condition(fold, "Stalled").reason) == ("True", "ImagePullFailed")
+    assert condition(fold, "Ready").status == "False"
+    assert fold.updated == 1
+    # Where nobody has it yet, nobody has observed it.
+    alone = folding.fold(wanted(5), Placing(shares(3, 2)), [waits, replace(waits, cluster="c0")], waiting_turns={"c1"})
+    assert alone.observed_generation == 0
+
+
+def test_a_deadline_that_passed_under_the_template_before_stalls_nobody() -> None:
+    before = replace(seen("c0", 3), stalled=True, reason="ImagePullFailed", origin_generation=1)
+    assert condition(folding.fold(wanted(3), Placing(shares(3)), [before]), "Stalled").status == "False"

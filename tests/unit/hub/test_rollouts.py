@@ -1,0 +1,192 @@
+"""Roll-outs over several clusters as their owner sees them: what the conditions say while one goes on, fails and is
+taken back."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.unit.hub.world import World, play, service
+
+PSVC = "PinterestService"
+BROKEN = {"embedded.federator/image-pull-error": "true"}
+ONE_BY_ONE = {"rollout": {"maxClustersAtOnce": 1}}
+
+
+def template(image: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    found: dict[str, Any] = service(1)["template"]
+    found["spec"]["containers"][0]["image"] = image
+    return {**found, "metadata": {"annotations": annotations}}
+
+
+def plain(replicas: int, image: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
+    labels = {"app": "page"}
+    pods = template(image, annotations)
+    return {
+        "replicas": replicas,
+        "selector": {"matchLabels": labels},
+        "progressDeadlineSeconds": 60,
+        "template": {"metadata": {**pods["metadata"], "labels": labels}, "spec": pods["spec"]},
+    }
+
+
+def sidecar(image: str) -> dict[str, Any]:
+    return {"sidecars": [{"name": "logs", "container": {"image": image}}]}
+
+
+async def states(world: World, kind: str = PSVC, name: str = "web") -> dict[str, tuple[str, str]]:
+    """Status and reason of every condition that speaks of the present generation."""
+    found = await world.get(kind, "feed", name)
+    assert found is not None
+    generation = found["metadata"]["generation"]
+    shown = found["status"]["conditions"]
+    return {
+        one["type"]: (one["status"], one["reason"]) for one in shown if one.get("observedGeneration", 0) == generation
+    }
+
+
+async def broken_service(world: World, **more: Any) -> None:
+    """A service of six in three clusters, rolled to an image that no cluster can pull."""
+    await world.create(PSVC, "feed", "web", service(6, updateStrategy={"progressDeadlineSeconds": 60}, **more))
+    await world.settle()
+    assert (await states(world))["Ready"] == ("True", "Ready")
+    await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:bad", BROKEN)}})
+
+
+def test_an_image_that_cannot_be_pulled_is_never_ready_and_stalls_after_its_deadline() -> None:
+    async def scenario(world: World) -> None:
+        await broken_service(world)
+        for _ in range(300):
+            await asyncio.sleep(0.1)
+            assert (await states(world)).get("Ready", ("False", ""))[0] == "False"
+        now = await states(world)
+        assert now["Ready"] == ("False", "ImagePullFailed")
+        assert now["Available"] == ("True", "MinimumReplicasAvailable"), "the old copies serve on"
+        assert now["Stalled"][0] == "False", "an image may come before the deadline"
+        await asyncio.sleep(60)
+
+        now = await states(world)
+        assert (now["Stalled"], now["Reconciling"][0]) == (("True", "ImagePullFailed"), "False")
+        assert "app:bad" in (await world.condition(PSVC, "feed", "web", "Stalled"))["message"]
+
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": {**template("app:1"), "metadata": None}}})
+        await asyncio.sleep(3)
+        await world.settle()
+        now = await states(world)
+        assert (now["Ready"], now["Stalled"][0]) == (("True", "Ready"), "False")
+
+    play(scenario)
+
+
+def test_a_roll_out_that_stops_at_its_first_cluster_says_so_for_the_new_generation() -> None:
+    async def scenario(world: World) -> None:
+        await broken_service(world, placement=ONE_BY_ONE)
+        await asyncio.sleep(90)
+
+        found = await world.get(PSVC, "feed", "web")
+        assert found is not None
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        now = await states(world)
+        assert (now["Ready"], now["Stalled"]) == (("False", "ImagePullFailed"), ("True", "ImagePullFailed"))
+        images = {
+            one: (await world.get(PSVC, "feed", "web", at=one) or {})["spec"]["template"]["spec"]["containers"][0][
+                "image"
+            ]
+            for one in ("a", "b", "c")
+        }
+        assert images == {"a": "app:bad", "b": "app:1", "c": "app:1"}
+
+    play(scenario)
+
+
+def test_updated_replicas_are_those_of_the_present_template_only() -> None:
+    async def scenario(world: World) -> None:
+        slow = {"embedded.federator/ready-delay-seconds": "10"}
+        await world.create(PSVC, "feed", "web", service(6, placement=ONE_BY_ONE))
+        await world.settle()
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:2", slow)}})
+        seen: list[int] = []
+        for _ in range(900):
+            await asyncio.sleep(0.1)
+            found = await world.get(PSVC, "feed", "web")
+            assert found is not None
+            told = found["status"]["updatedReplicas"]
+            if not seen or seen[-1] != told:
+                seen.append(told)
+            real = 0
+            for cluster in "abc":
+                at = await world.get("Deployment", "feed", "web", at=cluster)
+                assert at is not None
+                if at["spec"]["template"]["spec"]["containers"][0]["image"] == "app:2":
+                    real += at["status"].get("updatedReplicas", 0)
+            if found["metadata"]["generation"] == 2 and found["status"]["observedGeneration"] == 2:
+                assert told <= real
+        assert seen[-1] == 6
+        assert set(seen) >= {1, 3, 5}, "one after the other"
+
+    play(scenario)
+
+
+def test_a_share_that_moves_makes_nobody_outdated() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 6}})
+        for _ in range(100):
+            await asyncio.sleep(0.1)
+            found = await world.get(PSVC, "feed", "web")
+            assert found is not None
+            assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
+            assert found["status"]["updatedReplicas"] >= 6
+
+    play(scenario)
+
+
+def test_another_version_of_the_runtime_profile_is_a_roll_out_too() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("RuntimeProfile", "", "default", sidecar("logs:1"))
+        await world.create(PSVC, "feed", "web", service(6, placement=ONE_BY_ONE))
+        await world.settle()
+        before = await world.get(PSVC, "feed", "web", at="a")
+        assert before is not None
+        await world.patch("RuntimeProfile", "", "default", {"spec": sidecar("logs:2")})
+        # A share that changes meanwhile takes the new version to nobody before its turn.
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
+        most, unready = 0, False
+        for _ in range(300):
+            await asyncio.sleep(0.1)
+            unready |= (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "False"
+            busy = 0
+            for cluster in "abc":
+                found = await world.get(PSVC, "feed", "web", at=cluster)
+                assert found is not None
+                status, meta, spec = found["status"], found["metadata"], found["spec"]
+                seen = status.get("observedGeneration") == meta["generation"]
+                done = seen and status.get("updatedReplicas") == status.get("ready") == spec["replicas"]
+                busy += spec["slice"].get("profile") != before["spec"]["slice"]["profile"] and not done
+            most = max(most, busy)
+        await world.settle()
+        assert unready
+        assert most == 1
+        assert (await states(world))["Ready"] == ("True", "Ready")
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("placement", ["at once", "one by one"])
+def test_a_plain_deployment_tells_its_roll_out_as_its_own_controller_would(placement: str) -> None:
+    async def scenario(world: World) -> None:
+        await world.create("Deployment", "feed", "page", plain(6, "app:1"))
+        await world.settle()
+        await world.patch("Deployment", "feed", "page", {"spec": plain(6, "app:bad", BROKEN)})
+        await asyncio.sleep(100)
+        found = await world.get("Deployment", "feed", "page")
+        assert found is not None
+        assert found["status"]["observedGeneration"] == found["metadata"]["generation"]
+        assert found["status"]["updatedReplicas"] == 3
+        progressing = await world.condition("Deployment", "feed", "page", "Progressing")
+        assert (progressing["status"], progressing["reason"]) == ("False", "ProgressDeadlineExceeded")
+        assert "app:bad" in progressing["message"]
+        assert (await world.condition("Deployment", "feed", "page", "Available"))["status"] == "True"
+
+    play(scenario)
