@@ -1,0 +1,84 @@
+"""Rights of people on a real API server whose controller adds ClusterRoles up: what a RoleBinding to view, edit or
+admin is worth for objects of the federation, and what nobody is given."""
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.cluster import Cluster
+from tests.controlplane.plane import ControlPlane
+from tests.unit.deploy import manifests
+
+pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+
+NAMESPACE = "shop"
+WITHIN_S = 60.0
+ROLES = ("view", "edit", "admin")
+
+
+@pytest.fixture(scope="module")
+def host(request: pytest.FixtureRequest) -> Iterator[Cluster]:
+    """A host with our CRDs and roles, and one user for each of Kubernetes' roles in one namespace."""
+    plane: ControlPlane = request.getfixturevalue("control_plane")
+    cluster = plane.cluster("rights", controllers=True)
+    for command in (
+        ("apply", "--server-side", "-k", str(manifests.DEPLOY / "crd")),
+        ("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"),
+        ("apply", "--server-side", "-k", str(manifests.DEPLOY / "host" / "access")),
+        ("create", "namespace", NAMESPACE),
+        *(
+            ("create", "rolebinding", role, f"--clusterrole={role}", f"--user={role}er", "-n", NAMESPACE)
+            for role in ROLES
+        ),
+        ("create", "clusterrolebinding", "fleet", "--clusterrole=federator-fleet-view", "--user=looker"),
+    ):
+        done = cluster.kubectl(*command)
+        assert done.returncode == 0, done.stderr
+    deadline = time.monotonic() + WITHIN_S
+    while not _added_up(cluster):
+        assert time.monotonic() < deadline, "the roles were not added up"
+        time.sleep(0.1)
+    yield cluster
+    plane.end(cluster.name)
+
+
+def _added_up(cluster: Cluster) -> bool:
+    rules = json.loads(cluster.kubectl("get", "clusterroles", *ROLES, "-o", "json").stdout)["items"]
+    groups = [{group for rule in role["rules"] or () for group in rule.get("apiGroups", ())} for role in rules]
+    return all("federation.pinterest.com" in found for found in groups)
+
+
+def _may(cluster: Cluster, user: str, verb: str, what: str) -> bool:
+    resource, _, part = what.partition("/")  # kubectl itself would take what follows a slash for a name
+    done = cluster.kubectl("auth", "can-i", verb, resource, f"--subresource={part}", "-n", NAMESPACE, f"--as={user}")
+    return done.stdout.strip() == "yes"
+
+
+@pytest.mark.parametrize(
+    ("what", "verb", "who"),
+    [
+        ("pinterestservices.pinterest.com", "list", "viewer editer adminer"),
+        ("placementdecisions.federation.pinterest.com", "get", "viewer editer adminer"),
+        ("pinterestservices.pinterest.com", "create", "editer adminer"),
+        ("pinterestjobsets.pinterest.com", "delete", "editer adminer"),
+        ("pinterestservices.pinterest.com/scale", "patch", "editer adminer"),
+        ("placementpolicies.federation.pinterest.com", "create", "adminer"),
+        ("placementdecisions.federation.pinterest.com", "update", ""),
+        ("placementdecisions.federation.pinterest.com", "delete", ""),
+        ("pinterestservices.pinterest.com/status", "patch", ""),
+        ("memberclusters.federation.pinterest.com", "list", ""),
+        ("federatedquotas.federation.pinterest.com", "update", ""),
+    ],
+)
+def test_a_role_binding_gives_owners_their_workloads_and_nothing_of_the_hub(
+    host: Cluster, what: str, verb: str, who: str
+) -> None:
+    assert [user for user in ("viewer", "editer", "adminer") if _may(host, user, verb, what)] == who.split()
+
+
+def test_who_may_look_at_the_fleet_may_change_nothing_of_it(host: Cluster) -> None:
+    assert _may(host, "looker", "list", "memberclusters.federation.pinterest.com")
+    assert not _may(host, "looker", "patch", "memberclusters.federation.pinterest.com")
+    assert not _may(host, "looker", "list", "pinterestservices.pinterest.com")
