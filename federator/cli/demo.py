@@ -5,8 +5,10 @@ Shows progress while workloads settle, ends with the federated table and what to
 """
 
 import asyncio
+import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,30 +29,33 @@ REFRESH_S = 0.25
 @click.option("--once", is_flag=True, help="Exit 0 when everything has settled; 1, with the reason, when it does not.")
 @click.option("--seed", default=1, show_default=True, help="Seed of everything drawn by chance.")
 @click.option("--deadline", default=DEADLINE_S, show_default=True, help="Seconds until everything must have settled.")
-@click.option("--clusters", default=6, show_default=True, type=click.IntRange(1, 100), help="How many members.")
+@click.option(
+    "--clusters",
+    default=6,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    help="How many members, with the machines of the six.",
+)
 def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
-    """A federation of six clusters with an example application. Needs no Docker and no cluster."""
+    """A federation with an example application. Needs no Docker and no cluster."""
     from federator.cli import sandbox
     from federator.embedded import fleetfile
 
-    fleet = fleetfile.parse(data("fleet.yaml")) if clusters == 6 else fleetfile.generated(clusters)
+    fleet = fleetfile.resized(fleetfile.parse(data("fleet.yaml")), clusters)
 
     async def work(served: "Served") -> None:
         started = asyncio.get_running_loop().time()
-        kubeconfig = served.kubeconfig("host")
         shown = Path(KUBECONFIG)
         if not once:
-            shown.unlink(missing_ok=True)
-            shown.touch(mode=0o600)
-            shown.write_bytes(kubeconfig.read_bytes())
+            served.write_contexts(shown)
         try:
             await submit(served.federation)
             await progress(served.federation, deadline)
             took = asyncio.get_running_loop().time() - started
             click.echo(await summary(served.federation))
-            click.echo(f"\nEverything has settled, {took:.1f} s after the application was submitted.")
+            click.echo(f"\n{await ending(served.federation, took)}")
             if not once:
-                click.echo(next_steps(str(shown)))
+                click.echo(next_steps(str(shown), [member.name for member in fleet.members]))
                 await served.until_stopped()
         finally:
             if not once:
@@ -110,6 +115,26 @@ async def progress(federation: Any, deadline_s: float) -> None:
         await asyncio.sleep(REFRESH_S)
 
 
+async def ending(federation: Any, took_s: float) -> str:
+    """What has come of it in one sentence; and a line for each workload that lacks something."""
+    from federator.api import kinds, raw
+
+    client = federation.client("host")
+    total, short = 0, []
+    for kind in kinds.WORKLOADS.values():
+        for obj in (await client.list(kind.api_version, kind.plural)).items:
+            total += 1
+            placed = raw.condition(obj, "Placed")
+            if raw.text(placed, "status") == "False":
+                name = f"{kind.short_names[0]}/{obj['metadata']['name']} -n {obj['metadata']['namespace']}"
+                short.append(f"  {name}: {raw.text(placed, 'message')}")
+    after = f"{took_s:.1f} s after the application was submitted"
+    if not short:
+        return f"Everything has settled, {after}: all {total} workloads have what they asked for."
+    lacking = "one lacks something" if len(short) == 1 else f"{len(short)} lack something"
+    return "\n".join((f"Nothing moves any more, {after}. Of {total} workloads {lacking} in this fleet:", *short))
+
+
 async def summary(federation: Any) -> str:
     """The federated tables."""
     from federator.cli import views
@@ -121,18 +146,30 @@ async def summary(federation: Any) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def next_steps(kubeconfig: str) -> str:
-    """The four commands that show most."""
+def next_steps(kubeconfig: str, members: Sequence[str]) -> str:
+    """The commands that show most, and how to find the program."""
+    first = members[0]
     return "\n".join(
         (
             "",
             "Try, in another shell:",
-            f"    export KUBECONFIG=$PWD/{kubeconfig}",
+            *(f"    {line}" for line in way_to_program()),
+            f"    export KUBECONFIG=$PWD/{kubeconfig}          # a context for the host, and one for each member",
             "    federator explain psvc/homefeed -n feed          # why here, why not there",
             "    kubectl get psvc,pjs -A -o wide                  # a real kubectl works, on host and members",
+            f"    kubectl --context {first} get pods -n feed",
             "    kubectl scale -n feed psvc/homefeed --replicas=3600 && federator get psvc -A -w",
-            "    federator cluster cordon us-west-2a && federator get clusters",
+            f"    federator cluster cordon {first} && federator get clusters",
             "",
             "Ctrl-C ends the federation.",
         )
     )
+
+
+def way_to_program() -> list[str]:
+    """The line that puts `federator` on PATH; none where a shell finds it already."""
+    folder = Path(sys.executable).parent
+    if shutil.which("federator") is not None or not (folder / "federator").exists():
+        return []
+    shown = f"$PWD/{folder.relative_to(Path.cwd())}" if folder.is_relative_to(Path.cwd()) else str(folder)
+    return [f"export PATH={shown}:$PATH"]

@@ -10,7 +10,7 @@ import fcntl
 import gc
 import os
 import random
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,11 @@ def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once
     async def work(served: "Served") -> None:
         click.echo(f"{len(fleet.members)} members and a host are up; kubeconfigs are in {directory}", err=True)
         click.echo(f"    kubectl --kubeconfig {served.kubeconfig('host')} get mc", err=True)
+        if api_only:
+            click.echo(f"    federator hub --allow-loopback --kubeconfig {served.kubeconfig('host')}", err=True)
+            first = fleet.members[0].name if fleet.members else "NAME"
+            member = f"federator member --cluster {first} --kubeconfig {served.kubeconfig(first)}"
+            click.echo(f"    {member}    # and so for every member", err=True)
         if once:
             if not api_only:
                 await served.federation.until_settled(SETTLE_S)
@@ -59,14 +64,21 @@ def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once
 
 
 class Served:
-    """A running sandbox: its federation and where its kubeconfigs are."""
+    """A running sandbox: its federation, and where its kubeconfigs are."""
 
-    def __init__(self, federation: Any, directory: Path) -> None:
+    def __init__(self, federation: Any, directory: Path, servers: Mapping[str, Any]) -> None:
         self.federation = federation
         self.directory = directory
+        self._servers = servers
 
     def kubeconfig(self, cluster: str) -> Path:
         return self.directory / f"{cluster}.kubeconfig"
+
+    def write_contexts(self, path: Path) -> None:
+        """One kubeconfig with a context for the host, which is the current one, and for each member."""
+        from federator.embedded import http
+
+        http.write_kubeconfig(path, self._servers, "host")
 
     async def until_stopped(self) -> None:
         """Until SIGTERM or Ctrl-C; raises when a part of the sandbox dies."""
@@ -127,7 +139,7 @@ async def serving(
             gc.freeze()
             gc.set_threshold(50_000, 50, 100)
             (directory / READY).touch(mode=0o600)
-            await work(Served(federation, directory))
+            await work(Served(federation, directory, servers))
         finally:
             (directory / READY).unlink(missing_ok=True)
             for name in servers:

@@ -92,6 +92,20 @@ def generated(count: int) -> FleetSpec:
     return FleetSpec(members=members)
 
 
+def resized(fleet: FleetSpec, count: int) -> FleetSpec:
+    """A fleet of `count` members with the machines of this one: members are repeated under further names, or, where
+    there are fewer, those that stay have so many times the machines that what fitted before still does."""
+    here = len(fleet.members)
+    times = -(-here // count) if count < here else 1
+    members = []
+    for index in range(count):
+        base = fleet.members[index % here]
+        name = base.name if index < here else f"{base.name}-{index // here}"
+        nodes = [pool.model_copy(update={"count": min(pool.count * times, 5000)}) for pool in base.nodes]
+        members.append(base.model_copy(update={"name": name, "nodes": nodes}))
+    return FleetSpec(members=members)
+
+
 def pools(member: MemberSpec) -> Sequence[NodePool]:
     """The machines as the embedded kubelets take them."""
     found = []

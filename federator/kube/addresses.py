@@ -24,7 +24,10 @@ _METADATA: tuple[Network, ...] = tuple(
     )
 )
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
-_UNUSABLE = "this address is not allowed for a member cluster"
+UNUSABLE = (
+    "this address is not allowed for a member cluster (for a sandbox on one machine: federator hub --allow-loopback)"
+)
+"""The same for every address that is refused: scanners learn nothing."""
 
 
 def member_guard(*, allow_loopback: bool = False, denied: Sequence[str] = ()) -> Guard:
@@ -38,18 +41,18 @@ def member_guard(*, allow_loopback: bool = False, denied: Sequence[str] = ()) ->
 
 
 def refusal(text: str, *, allow_loopback: bool = False, denied: Sequence[Network] = ()) -> str:
-    """Why the address is refused, "" when it is not. The reason never tells which rule: scanners learn nothing."""
+    """Why the address is refused, "" when it is not. The reason never tells which rule."""
     try:
         address: Address = ipaddress.ip_address(text.partition("%")[0])
     except ValueError:
-        return _UNUSABLE
+        return UNUSABLE
     address = _real(address)
     if address.is_loopback:
-        return "" if allow_loopback else _UNUSABLE
+        return "" if allow_loopback else UNUSABLE
     if address.is_unspecified or address.is_multicast or address.is_link_local or address.is_reserved:
-        return _UNUSABLE
+        return UNUSABLE
     if any(address in network for network in (*_METADATA, *denied) if network.version == address.version):
-        return _UNUSABLE
+        return UNUSABLE
     return ""
 
 

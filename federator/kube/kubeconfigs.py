@@ -158,11 +158,11 @@ def _server(cluster: _Fields, allow_loopback: bool) -> str:
         raise Refused(path, "is no address of a server")
     if addresses.is_literal(host):
         if "%" in host or addresses.refusal(host, allow_loopback=allow_loopback):
-            raise Refused(path, "this address is not allowed for a member cluster")
+            raise Refused(path, addresses.UNUSABLE)
     elif not _HOST.fullmatch(host) or addresses.looks_numeric(host):
         raise Refused(path, "names no host that could be a server")
     elif not allow_loopback and host.rstrip(".").lower().rpartition(".")[2] == "localhost":
-        raise Refused(path, "this address is not allowed for a member cluster")
+        raise Refused(path, addresses.UNUSABLE)
     return text.rstrip("/")
 
 
