@@ -17,6 +17,9 @@ from typing import Any
 
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
+from federator.hub.query import announcing
+from federator.hub.query.questions import Sources
+from federator.hub.query.serving import QueryServer
 from federator.kube import connect, kubeconfigs, logs, memory
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -80,8 +83,30 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             metrics=metrics,
             elector=election,
         )
+        if settings.query.enabled and election is not None:
+            # Reviews have a connection of their own, too, and no gate of the leader's: they change nothing.
+            reviews = through(HttpTransport(host.endpoint))
+            sources = Sources(process.state, process.host, clock, settings.query)
+            server = QueryServer(
+                reviews, lambda: sources, election.leader, options=settings.query, clock=clock, metrics=metrics
+            )
+            work = answering(process, server, election.identity)
+        else:
+            work = process.run()  # without a Lease nobody could find the port
         # A standby is ready too: it is what takes over.
-        await _serve(settings, metrics, process.run(), lambda: {"host": "" if process.warm else "not read yet"})
+        await _serve(settings, metrics, work, lambda: {"host": "" if process.warm else "not read yet"})
+
+
+async def answering(process: HubProcess, server: QueryServer, identity: str) -> None:
+    """Runs the hub beside its query port. Raises what the hub's end raises, and OSError where nothing can listen."""
+    process.announced = announcing.notes(await server.start(identity))
+    refreshing = asyncio.ensure_future(server.refresh())
+    try:
+        await process.run()
+    finally:
+        refreshing.cancel()
+        await asyncio.wait([refreshing])
+        await server.close()
 
 
 def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.Random, metrics: Metrics) -> Elector:

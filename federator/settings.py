@@ -17,6 +17,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 
 from federator.api import decoding
 from federator.hub.options import HubOptions
+from federator.hub.query.options import QueryOptions
 from federator.member.options import MemberOptions
 from federator.model import selectors
 from federator.model.errors import FieldError
@@ -29,6 +30,7 @@ MAY_BE_ZERO = frozenset(
         "hub.capacity_copy_permille",  # every change is worth a copy
         "hub.deletions_permille",  # only the floor goes without waiting
         "member.capacity_small_permille",  # no change is small
+        "query.port",  # any free one
         "serve.port",  # any free one
     }
 )
@@ -79,6 +81,7 @@ class Settings:
     member: MemberOptions = field(default_factory=MemberOptions)
     log: LogOptions = field(default_factory=LogOptions)
     serve: ServeOptions = field(default_factory=ServeOptions)
+    query: QueryOptions = field(default_factory=QueryOptions)
 
 
 def load(
@@ -170,6 +173,7 @@ def _misfit(path: str, number: float) -> str | None:
 def _check_together(found: Settings) -> None:
     """What settings must be to one another. Raises FieldError."""
     hub = found.hub
+    _check_query(found.query)
     try:
         hub.lease()
     except ValueError as bad:
@@ -180,6 +184,14 @@ def _check_together(found: Settings) -> None:
             f"must be longer than hub.probe_interval_s ({hub.probe_interval_s:g} s), not {hub.unready_after_s:g}:"
             " members would be called silent between two probes",
         )
+
+
+def _check_query(query: QueryOptions) -> None:
+    """What settings of the query port must be to one another. Raises FieldError."""
+    files = {"cert_file": query.cert_file, "key_file": query.key_file, "ca_file": query.ca_file}
+    missing = [name for name, path in files.items() if not path]
+    if 0 < len(missing) < len(files):
+        raise FieldError(f"query.{missing[0]}", "cert_file, key_file and ca_file are given together, or none of them")
 
 
 def defaults() -> dict[str, dict[str, Any]]:

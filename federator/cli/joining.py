@@ -35,6 +35,8 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("apps", "deployments", ("get", "list", "watch", "create", "patch", "delete")),
     ("federation.pinterest.com", "clustercapacities", ("list", "watch", "create", "patch")),
     ("", "namespaces", ("get", "create")),
+    ("", "pods", ("list",)),
+    ("", "pods/log", ("get",)),
     ("coordination.k8s.io", "leases", ("get",)),
 )
 """What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for."""
@@ -106,7 +108,8 @@ async def _rights(client: Client) -> list[Finding]:
     ref = ObjectRef("authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview")
 
     async def ask(group: str, resource: str, verb: str) -> bool:
-        attributes = {"group": group, "resource": resource, "verb": verb}
+        resource, _, subresource = resource.partition("/")
+        attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb}
         body = {"apiVersion": ref.api_version, "kind": ref.kind, "spec": {"resourceAttributes": attributes}}
         answer = await client.create(ref, body)
         return bool((answer.get("status") or {}).get("allowed"))

@@ -13,6 +13,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sandbox": ("federator.cli.sandbox", "Embedded clusters to try things on, with kubeconfigs."),
     "get": ("federator.cli.get", "Workloads, clusters and decisions over the whole federation."),
     "explain": ("federator.cli.explain", "Why a workload is where it is, and what would help."),
+    "pods": ("federator.cli.pods", "The pods of a workload, in all its clusters."),
+    "logs": ("federator.cli.logs", "The logs of a workload's pods, of all its clusters."),
+    "exec": ("federator.cli.reaching", "Run a command in a pod of a member, with your own context."),
+    "port-forward": ("federator.cli.reaching", "Forward ports to a pod of a member, with your own context."),
     "place": ("federator.cli.place", "The placement engine on files: test policies without a cluster."),
     "convert": ("federator.cli.convert", "Kubernetes manifests to Pinterest workloads."),
     "cluster": ("federator.cli.cluster", "Join, check, cordon and remove members."),
@@ -24,7 +28,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "config": ("federator.cli.config", "Show and explain settings."),
     "version": ("federator.cli.version", "Print the version."),
 }
-"""Name -> (module that has a click command in a function of the same name, one line of help)."""
+"""Name -> (module that has a click command of that name, one line of help)."""
 
 
 class LazyGroup(click.Group):
@@ -36,9 +40,10 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        command = getattr(importlib.import_module(COMMANDS[cmd_name][0]), cmd_name)
-        assert isinstance(command, click.Command)
-        return command
+        module = importlib.import_module(COMMANDS[cmd_name][0])
+        return next(
+            value for value in vars(module).values() if isinstance(value, click.Command) and value.name == cmd_name
+        )
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -6,17 +6,21 @@ With `--api-only` the APIs alone, so that separate hub and member processes can 
 
 import asyncio
 import contextlib
+import dataclasses
 import fcntl
 import gc
 import os
 import random
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.hub.query.serving import QueryServer
 
 READY = "ready"
 """This file says that every API of the sandbox answers."""
@@ -118,11 +122,16 @@ async def serving(
         rng=random.Random(seed),
         # A person is looking: figures of members are written, and copied to the host, sooner than an operator's fleet
         # needs them. Small changes too: what has settled says nothing more half a minute later.
-        hub_options=HubOptions(capacity_copy_interval_s=FIGURES_S),
+        # The lease is there for those who look for the leader; in one process a pause of the loop is no lost leader.
+        hub_options=HubOptions(
+            capacity_copy_interval_s=FIGURES_S, lease_duration_s=60.0, lease_renew_deadline_s=45.0, lease_retry_s=2.0
+        ),
+        election=True,
         member_options=MemberOptions(capacity_write_s=FIGURES_S, capacity_small_write_s=FIGURES_S),
     )
     for cluster in (federation.host, *federation.members.values()):
         cluster.renew_token(os.urandom(16).hex())
+    port: QueryServer | None = None
     with held(directory):
         servers = await http.serve_all([federation.host, *federation.members.values()])
         try:
@@ -132,6 +141,7 @@ async def serving(
             federation.start_clusters()
             await federation.install(kubeconfigs)
             if not api_only:
+                port = await query_port(federation)
                 federation.start_members()
                 federation.start_hub()
             # Thousands of long-lived objects would be walked by every full collection, and each walk stops the loop.
@@ -145,8 +155,36 @@ async def serving(
             for name in servers:
                 (directory / f"{name}.kubeconfig").unlink(missing_ok=True)
             await federation.stop()
+            if port is not None:
+                await port.close()
             for server in servers.values():
                 await server.close()
+
+
+async def query_port(federation: Any) -> "QueryServer":
+    """The port of whichever hub of the federation lives, found by way of the Lease as anywhere else."""
+    from federator.hub.query import announcing
+    from federator.hub.query.options import QueryOptions
+    from federator.hub.query.questions import Sources
+    from federator.hub.query.serving import QueryServer
+
+    options = QueryOptions()
+    gates: dict[str, asyncio.Semaphore] = {}
+
+    def sources() -> Sources:
+        hub = federation.hub
+        return Sources(hub.state, hub.host, federation.clock, options, gates)
+
+    server = QueryServer(
+        federation.client("host", "query"),
+        sources,
+        lambda: str(federation.hub.elector.leader()),
+        options=options,
+        clock=federation.clock,
+    )
+    said = await server.start("")
+    federation.announced["hub"] = lambda holder: announcing.notes(dataclasses.replace(said, holder=holder))
+    return server
 
 
 @contextlib.contextmanager

@@ -60,6 +60,10 @@ class Federation:
     aliases: dict[str, str] = field(init=False, default_factory=dict)
     """Names of MemberClusters that stand for a member of another name."""
     hubs: int = 1
+    election: bool = False
+    """A single hub stands for the lease, too, so that callers find it there."""
+    announced: dict[str, Callable[[str], Mapping[str, str]]] = field(init=False, default_factory=dict)
+    """By hub: what the Lease says of it while it leads, given its name there. Of hubs that are started from now on."""
     metrics: Metrics | None = None
     """Of hubs that are started from now on."""
     processes: dict[str, HubProcess] = field(init=False, default_factory=dict)
@@ -178,15 +182,19 @@ class Federation:
     def _new_hub(self, name: str) -> HubProcess:
         client = clients.Client(self._transport(name, "host"), "host")
         rng = self._split()
-        return HubProcess(
+        elector = self._elector(client, name) if self.hubs > 1 or self.election else None
+        process = HubProcess(
             client,
             functools.partial(self.connect, process=name),
             options=self.hub_options,
             clock=self._clock(name),
             rng=rng,
             metrics=self.metrics,
-            elector=self._elector(client, name) if self.hubs > 1 else None,
+            elector=elector,
         )
+        if elector is not None and name in self.announced:
+            process.announced = self.announced[name](elector.identity)
+        return process
 
     def _elector(self, client: clients.Client, name: str) -> Elector:
         rng = self._split()

@@ -13,6 +13,7 @@ from federator.embedded import (
     identities,
     options,
     patching,
+    podlogs,
     reading,
     refusals,
     tables,
@@ -21,7 +22,7 @@ from federator.embedded import (
     writing,
 )
 from federator.embedded.context import Context
-from federator.embedded.messages import Answer, ApiRequest, Target, json_answer, text_answer
+from federator.embedded.messages import Answer, ApiRequest, Target, json_answer
 from federator.embedded.options import DeleteOptions, WriteOptions
 from federator.embedded.resources import ResourceInfo
 from federator.embedded.revisions import JsonObject, Revision
@@ -212,32 +213,6 @@ def _check_budgets(ctx: Context, pod: JsonObject) -> None:
             )
 
 
-def log(ctx: Context, request: ApiRequest, target: Target) -> Answer:
-    """A pod's log: one line per container start, since nothing really runs here."""
-    pod = reading.existing(ctx.store, target).obj
-    names = [container["name"] for container in pod["spec"]["containers"]]
-    asked = request.param("container")
-    if not asked and len(names) > 1:
-        listed = " ".join(names)
-        why = f"a container name must be specified for pod {target.name}, choose one of: [{listed}]"
-        raise refusals.bad_request(why)
-    name = asked or names[0]
-    initial = [container["name"] for container in pod["spec"].get("initContainers") or ()]
-    if name not in names + initial:
-        raise refusals.bad_request(f"container {name} is not valid for pod {target.name}")
-    status = pod.get("status") or {}
-    statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    state = next((s.get("state") or {} for s in statuses if s["name"] == name), {})
-    started = (state.get("running") or state.get("terminated") or {}).get("startedAt")
-    if not started:
-        reason = (state.get("waiting") or {}).get("reason") or "ContainerCreating"
-        why = f'container "{name}" in pod "{target.name}" is waiting to start: {reason}'
-        raise refusals.bad_request(why)
-    stamp = f"{started} " if request.flag("timestamps") else ""
-    node = pod["spec"].get("nodeName", "")
-    return text_answer(f"{stamp}embedded container {name} of pod {target.name} started on {node} at {started}\n")
-
-
 # Namespaces
 
 
@@ -265,7 +240,7 @@ HANDLERS: Mapping[str, Mapping[str, Handler]] = {
     "scale": {"GET": get_scale, "PUT": put_scale, "PATCH": patch_scale},
     "binding": {"POST": bind},
     "eviction": {"POST": evict},
-    "log": {"GET": log},
+    "log": {"GET": podlogs.log},
     "finalize": {"PUT": finalize},
     "token": {"POST": tokenrequests.create},
 }

@@ -64,6 +64,8 @@ class HubProcess:
         elector: Elector | None = None,
     ) -> None:
         self.elector = elector
+        self.announced: Mapping[str, str] = {}
+        """Annotations by which callers find what this hub serves while it leads."""
         self._warmed = asyncio.Event()
         self._members_connect = connect
         self.options = options
@@ -72,7 +74,7 @@ class HubProcess:
         self.state = HubState(options, metrics)
         if elector is not None:
             self.state.gate = lambda: elector.leading
-            elector.notes = self.state.tombs.notes
+            elector.notes = lambda: {**self.state.tombs.notes(), **self.announced}
             self.state.hand_on = elector.note
         # The one gate: whatever writes to host or members does so through transports behind it.
         client = self.host = guard.guarded(client, self._may_write)
@@ -194,11 +196,17 @@ class HubProcess:
                 group.create_task(self.burying.run(), name="burying")
                 group.create_task(self.orphans.run(), name="orphans")
                 group.create_task(self.forgetting.run(), name="forgetting")
+                if self.elector is not None and self.announced:
+                    group.create_task(self._announce(self.elector), name="announcing")
                 log.info("hub is ready: term %d", term)
                 await asyncio.Event().wait()
             finally:
                 self._writers = None
                 self.state.ready = self.state.signals.heeded = False
+
+    async def _announce(self, elector: Elector) -> None:
+        """Callers find this hub at once, and not with the next renewal, which tells them anyway."""
+        await elector.note()
 
     async def _catch_up(self) -> None:
         """Decisions as they are now, after the leader before us: read until they could be read."""

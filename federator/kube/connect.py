@@ -11,6 +11,7 @@ import os
 import ssl
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,22 @@ async def from_kubeconfig(path: str = "", context: str = "") -> HttpTransport:
     login = _Login(_merged(path), context)
     endpoint = await login.endpoint()
     return HttpTransport(endpoint)
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Another server than the one of the kubeconfig, which the same person is known to."""
+
+    server: str
+    """`https://HOST:PORT`."""
+    ca_pem: bytes
+    server_name: str
+    """Whom its certificate must be for, wherever it listens."""
+
+
+async def to_door(door: Door, path: str = "", context: str = "") -> HttpTransport:
+    """That server, with the credentials of a context and nothing else of it. Raises `NotConfigured`."""
+    return HttpTransport(await _Login(_merged(path), context, door).endpoint())
 
 
 async def in_cluster() -> HttpTransport:
@@ -95,11 +112,12 @@ class TokenFile:
 
 
 class _Login:
-    """One context of a person's kubeconfig: loads it, and again when credentials run out."""
+    """One context of a person's kubeconfig: loads it, and again when credentials run out. `door`: it is shown there."""
 
-    def __init__(self, config: dict[str, Any], context: str) -> None:
+    def __init__(self, config: dict[str, Any], context: str, door: Door | None = None) -> None:
         self._config = config
         self._context = context
+        self._door = door
         self._header = ""
         self._files: dict[str, float] = {}
         self._looked_at = 0.0
@@ -148,12 +166,22 @@ class _Login:
             found = await self._load(private)
             if self._tls is not None and found.cert_file:
                 cert_pem, key_pem = await asyncio.to_thread(_pair, found)
-                tls.load_client_certificate(self._tls, cert_pem, key_pem)
+                tls.load_certificate(self._tls, cert_pem, key_pem)
         return (header, files) != (self._header, self._files)
 
     async def _load(self, private: str) -> Login:
         prepared = _with_files(self._config, private)
         found = plainlogins.login(prepared, self._context) or await self._loaded(prepared, private)
+        if self._door is not None:
+            authority = os.path.join(private, "door-ca.pem")
+            await asyncio.to_thread(Path(authority).write_bytes, self._door.ca_pem)
+            found = replace(
+                found,
+                host=self._door.server,
+                ca_file=authority,
+                verify=True,
+                tls_server_name=self._door.server_name,
+            )
         self._header = found.header
         named = [path for path in (found.cert_file, found.key_file) if path and not path.startswith(private)]
         self._files = await asyncio.to_thread(_ages, tuple(named))

@@ -101,6 +101,12 @@ class Elector:
         """Whether anything may be written at this very moment."""
         return self.standing in (Standing.LEADING, Standing.DOUBTFUL) and self._clock.elapsed() < self._deadline
 
+    def leader(self) -> str:
+        """Who leads, as far as we know; "" for nobody."""
+        if self.leading:
+            return self.identity
+        return self.seen.holder if self.seen is not None else ""
+
     def raise_term(self, term: int) -> None:
         """Terms up to this one are used: a Lease that was wiped says so again from the next renewal on."""
         self.term = max(self.term, term)

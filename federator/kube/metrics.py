@@ -53,6 +53,12 @@ TABLE: tuple[Row, ...] = (
         "How far a member's clock is ahead of the hub's, by the Date header of its answers.",
         ("cluster",),
     ),
+    Row(
+        "federator_query_requests_total",
+        Counter,
+        "Requests to the query port by question and answer.",
+        ("question", "code"),
+    ),
     Row("federator_deletions_waiting", Gauge, "Deletions that the budget of slices deleted in a minute holds back."),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
     Row("workqueue_adds_total", Counter, "Keys that were queued (collapsed signals count once).", ("name",)),

@@ -32,7 +32,7 @@ def client_context(
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if cert_pem:
-            load_client_certificate(context, cert_pem, key_pem)
+            load_certificate(context, cert_pem, key_pem)
     except (ssl.SSLError, UnicodeDecodeError) as exc:
         # The library's own text may quote what it could not read.
         raise ValueError("the certificates or the key cannot be used for TLS") from exc
@@ -40,7 +40,7 @@ def client_context(
     return context
 
 
-def load_client_certificate(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
+def load_certificate(context: ssl.SSLContext, cert_pem: bytes, key_pem: bytes) -> None:
     """Makes new connections of `context` show this certificate. Raises ssl.SSLError."""
     with _as_file(cert_pem + b"\n" + key_pem) as path:
         # Without a password callback OpenSSL asks on the terminal for an encrypted key, and would hang.
@@ -51,7 +51,7 @@ def load_client_certificate(context: ssl.SSLContext, cert_pem: bytes, key_pem: b
 def _as_file(content: bytes) -> Iterator[str]:
     """A path under which `content` can be read meanwhile; in memory where the system can do that."""
     if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("federator-client-certificate")
+        descriptor = os.memfd_create("federator-certificate")
         try:
             os.write(descriptor, content)
             yield f"/proc/self/fd/{descriptor}"

@@ -12,6 +12,8 @@
 | `fail-attempts` | integer | a failing index fails so many times, then succeeds (always fails when absent) |
 | `index-base-env` | `SHARD_BASE` | a variable of the first container, added to the index for `fail-indexes` |
 | `stop-seconds` | as above | from deletion to gone, at most the grace period |
+| `log-every-seconds` | `5`, `0.5` | its log has a numbered line at this pace after the first (`podlogs`) |
+| `log-text` | any text | what those lines say |
 
 Pure: the generator for ranges is an argument. A value that cannot be read counts as absent.
 """

@@ -10,6 +10,7 @@ from federator import settings
 from federator.cli import joining
 from federator.expand import priorities
 from federator.hub.options import HubOptions
+from federator.hub.query import serving
 from federator.member.heartbeat import LEASE
 from federator.model import names
 from tests.unit.deploy import manifests
@@ -36,7 +37,7 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
         joining.CREDENTIALS_NAMESPACE,
     )
     named = {row[4] for account in ("federator-hub", "federator-member") for row in manifests.grants(found, account)}
-    assert named == {"", options.lease_name, LEASE, "federator", "kube-system"}
+    assert named == {"", options.lease_name, LEASE, "federator", "kube-system", serving.CLIENT_CA.name}
 
 
 def test_admission_policies_name_our_accounts_and_marks() -> None:

@@ -1,0 +1,227 @@
+"""How `pods` and `logs` get their answers: from the leader's query port, or from members with a person's own contexts.
+
+Both give the same answer, because both collect it with the same code. What a member that is away leaves out is said
+on stderr, one line for each, and the command ends with 1.
+"""
+
+import asyncio
+import contextlib
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import quote
+
+import click
+import msgspec
+
+from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.api.kinds import Kind
+    from federator.hub.query.announcing import Announcement
+    from federator.hub.query.collecting import Wanted
+    from federator.kube.client import Client
+
+F = TypeVar("F", bound=Callable[..., Any])
+LEASE_NAMESPACE, LEASE_NAME = "federator-system", "federator-hub"
+LEADER_WAIT_S = 6.0
+"""How long the word of a leader that has just changed is waited for, in seconds."""
+ANSWER_S = 30.0
+OWN = "use --own-contexts to ask the members with contexts of your own"
+
+
+def options(command: F) -> F:
+    """Options of every command that asks for what is in members."""
+    command = click.option(
+        "--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says)."
+    )(command)
+    command = click.option(
+        "--own-contexts", is_flag=True, help="Ask members with your own contexts, called as the clusters are."
+    )(command)
+    command = click.option("-C", "--cluster", default="", help="This cluster only.")(command)
+    command = click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")(command)
+    return common.connection_options(command)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """One workload, and whom to ask for what it has in members."""
+
+    kind: "Kind"
+    name: str
+    namespace: str
+    cluster: str
+    kubeconfig: str
+    context: str
+    own_contexts: bool
+    leader_address: str
+
+    @property
+    def title(self) -> str:
+        return f"{self.kind.singular} {self.namespace}/{self.name}"
+
+    async def answer(self, question: str, parameters: Mapping[str, str | int | bool]) -> dict[str, Any]:
+        """The answer to `pods` or `logs`. Ends the command with a sentence where there is none."""
+        if self.own_contexts:
+            return await self._from_members(question, parameters)
+        return await common.with_host(
+            self.kubeconfig, self.context, lambda host: self._from_leader(host, question, parameters)
+        )
+
+    # -- the leader's query port -----------------------------------------------------------------------------------
+
+    async def _from_leader(
+        self, host: "Client", question: str, parameters: Mapping[str, str | int | bool]
+    ) -> dict[str, Any]:
+        from federator.kube import connect, errors
+        from federator.kube.client import Client
+
+        said = await announced(host)
+        address = self.leader_address or said.address
+        door = connect.Door(f"https://{address}", said.ca_pem.encode("ascii"), said.server_name)
+        transport = await connect.to_door(door, self.kubeconfig, self.context)
+        parts = (self.namespace, self.kind.plural, self.name)
+        path = "/v1/namespaces/{}/{}/{}/{}".format(*(quote(part, safe="") for part in (*parts, question)))
+        texts = [(name, _text(value)) for name, value in parameters.items() if value not in ("", False)]
+        chosen = (("cluster", self.cluster),) if self.cluster else ()
+        try:
+            body = await Client(transport, "leader").raw("GET", path, (*chosen, *texts), timeout_s=ANSWER_S)
+            return dict(msgspec.json.decode(body))
+        except errors.Unreachable as trouble:
+            common.fail(unreachable(said, address, trouble))
+        except errors.ApiError as trouble:
+            common.fail(str(trouble).partition(f"{path}: ")[2] or str(trouble))
+        except (msgspec.MsgspecError, ValueError):
+            common.fail(f"what answers at {address} is no query port")
+        finally:
+            await transport.close()
+
+    # -- contexts of one's own -------------------------------------------------------------------------------------
+
+    async def _from_members(self, question: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        from federator.hub.query import collecting
+        from federator.model.errors import FieldError
+
+        selection, pieces = await common.with_host(self.kubeconfig, self.context, self._parts)
+        names = [name for name in sorted(pieces) if self.cluster in ("", name)]
+        if self.cluster and not names:
+            where = ", ".join(sorted(pieces)) or "no cluster"
+            common.fail(f"{self.cluster} has no part of {self.title}; it is in {where}")
+        wanted: Wanted = collecting.Wanted(**{name: value for name, value in parameters.items() if value != ""})
+        async with contextlib.AsyncExitStack() as opened:
+            targets = []
+            for name in names:
+                client = await own_client(opened, name, self.kubeconfig)
+                away = "" if client is not None else f"has no context of yours ({name})"
+                targets.append(collecting.Target(name, client, away=away, pieces=pieces[name]))
+            try:
+                ask = {"pods": collecting.pods, "logs": collecting.logs}[question]
+                return await ask(targets, selection, wanted)
+            except FieldError as bad:
+                common.fail(str(bad))
+
+    async def _parts(self, host: "Client") -> tuple[Any, dict[str, Any]]:
+        """Which pods belong to the workload, and the clusters that have a part of it with their shards."""
+        from federator.api import decisionfacts, kinds
+        from federator.hub.query import selection
+        from federator.kube import errors
+        from federator.model import names
+
+        try:
+            obj = await host.get(self.kind.ref(self.namespace, self.name))
+        except errors.NotFound:
+            common.fail(f'{self.kind.plural} "{self.name}" not found in namespace {self.namespace}')
+        chosen = selection.of_workload(self.kind.kind, obj)
+        row = kinds.KINDS["PlacementDecision"]
+        mark = f"{names.WORKLOAD_UID_LABEL}={chosen.uid}"
+        pieces: dict[str, Any] = {}
+        for decision in (await host.list(row.api_version, row.plural, self.namespace, label_selector=mark)).items:
+            facts = decisionfacts.decision_facts(decision)
+            pieces |= dict.fromkeys(facts.terms.leaving, ())
+            pieces |= {share.cluster: share.ranges for share in facts.shares}
+        return chosen, pieces
+
+
+def asking(workload: str, name: str, given: Mapping[str, Any]) -> Asking:
+    """Reads KIND/NAME, or KIND NAME. Ends the command for what is no workload. `given`: the values of `options`."""
+    from federator.cli import views
+
+    named, slash, after = workload.partition("/")
+    kind = views.kind_named(named)
+    chosen = after if slash else name
+    if kind.verbs is None:
+        common.fail(f"a {kind.kind} has no pods; name a psvc, pjs or deploy")
+    if not chosen:
+        common.fail("name a workload, such as psvc/web")
+    namespace = given["namespace"] or common.default_namespace(given["kubeconfig"], given["context"])
+    rest = {key: given[key] for key in ("cluster", "kubeconfig", "context", "own_contexts", "leader_address")}
+    return Asking(kind=kind, name=chosen, namespace=namespace, **rest)
+
+
+async def announced(host: "Client") -> "Announcement":
+    """What the Lease says of the leader's query port. Ends the command with a sentence where it says nothing."""
+    from federator.hub.query import announcing
+    from federator.kube import errors
+    from federator.model.steps import ObjectRef
+
+    ref = ObjectRef("coordination.k8s.io/v1", "leases", LEASE_NAMESPACE, LEASE_NAME, "Lease")
+    where = f"the Lease {LEASE_NAMESPACE}/{LEASE_NAME} on the host"
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + LEADER_WAIT_S
+    while True:
+        try:
+            return announcing.read(await host.get(ref))
+        except errors.NotFound:
+            common.fail(f"{where} does not exist: no hub that others could ask runs there; {OWN}")
+        except errors.Denied:
+            common.fail(f"you may not read {where}, which says where the leader is; {OWN}")
+        except announcing.NoPort as trouble:
+            if not trouble.waiting or loop.time() >= deadline:
+                common.fail(f"{trouble} ({where}); {OWN}")
+        await asyncio.sleep(0.5)
+
+
+def unreachable(said: "Announcement", address: str, trouble: Exception) -> str:
+    """Why nothing was heard of the leader, and what helps."""
+    pod = said.holder.rpartition("_")[0] or said.holder
+    way = f"kubectl port-forward -n {LEASE_NAMESPACE} pod/{pod} 8444:{said.address.rpartition(':')[2]}"
+    if "certificate" in str(trouble).lower():
+        return f"what answers at {address} is not the hub that leads ({said.holder}): its certificate is another one"
+    return (
+        f"the query port of the leader {said.holder} cannot be reached at {address}. From outside its network: {way},"
+        f" and --leader-address 127.0.0.1:8444; or {OWN}"
+    )
+
+
+async def own_client(opened: contextlib.AsyncExitStack, cluster: str, kubeconfig: str) -> "Client | None":
+    """A client of a member by a person's own context of that name, closed with the stack; None where there is none."""
+    from federator.kube import connect
+    from federator.kube.client import Client
+
+    if cluster not in connect.contexts(kubeconfig):
+        return None
+    transport = await connect.from_kubeconfig(kubeconfig, cluster)
+    opened.push_async_callback(transport.close)
+    return Client(transport, cluster)
+
+
+def _text(value: str | int | bool) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def say_who_is_away(clusters: Iterable[Mapping[str, Any]]) -> bool:
+    """One line on stderr for every cluster that did not answer; tells whether there was one."""
+    from federator.hub.query import selection
+
+    away = [row for row in clusters if not row.get("answered")]
+    for row in away:
+        why = selection.printable(str(row.get("reason")))
+        click.echo(f"{selection.printable(str(row.get('cluster')))}: not shown, it {why}", err=True)
+    return bool(away)
+
+
+def end(partial: bool) -> None:
+    """Exit 1 when only a part could be shown."""
+    if partial:
+        sys.exit(1)

@@ -1,0 +1,207 @@
+"""Pods and logs of one workload out of many clusters: asked side by side, bounded, and in part where some are away.
+
+Used by the query port with the hub's connections, and by the command line with a person's own. A cluster that cannot be
+asked or does not answer in time costs the others nothing: it gets a row that says why.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from federator.hub.query import selection as selections
+from federator.hub.query.selection import Selection
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.model.shards import Ranges
+
+T = TypeVar("T")
+PAGE = 250
+"""Pods in one page: decoding it takes about a millisecond."""
+TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+"""The member's own server makes the columns that its kubectl would print."""
+WHY_MAX = 200
+"""Characters of a member's sentence on why there is no log."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One cluster that has, or may have, a part of the workload."""
+
+    cluster: str
+    client: Client | None = None
+    away: str = ""
+    """Why it is not asked; "" when it is."""
+    pieces: Ranges = ()
+    """The shards it was given."""
+    gate: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(4), compare=False)
+    """Bounds what is asked of it at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Which pods, and how much of them."""
+
+    pod: str = ""
+    shard: int | None = None
+    container: str = ""
+    tail: int = 10
+    """Lines from the end of each log."""
+    since_seconds: int = 0
+    """Not older than so many seconds; 0 for no bound."""
+    timestamps: bool = False
+    previous: bool = False
+    pods_max: int = 2000
+    log_pods_max: int = 20
+    log_bytes_max: int = 4_000_000
+    timeout_s: float = 8.0
+
+
+async def pods(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
+    """The pods of all targets, and how each target answered."""
+    found, clusters = await _from_each(targets, wanted, lambda target: _pods_of(target, selection, wanted))
+    return {"pods": [{"cluster": cluster, **row} for cluster, row in found], "clusters": clusters}
+
+
+async def logs(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
+    """The ends of the logs of the chosen pods, one entry for each, and how each target answered."""
+    rows, clusters = await _from_each(targets, wanted, lambda target: _pods_of(target, selection, wanted))
+    rows = _in_turns(rows)
+    chosen, left = rows[: wanted.log_pods_max], rows[wanted.log_pods_max :]
+    by_cluster = {target.cluster: target for target in targets}
+    each = max(1024, wanted.log_bytes_max // max(1, len(chosen)))
+    entries = await asyncio.gather(
+        *(_log_of(by_cluster[cluster], selection, row, wanted, each) for cluster, row in chosen)
+    )
+    return {"logs": list(entries), "clusters": clusters, "leftOut": len(left)}
+
+
+def _in_turns(rows: Sequence[tuple[str, T]]) -> list[tuple[str, T]]:
+    """The rows with the first of every cluster first, then the second of each: where not all are shown, every cluster
+    is."""
+    turns: Counter[str] = Counter()
+    placed: list[tuple[int, int, str, T]] = []
+    for cluster, row in rows:
+        placed.append((turns[cluster], len(placed), cluster, row))
+        turns[cluster] += 1
+    return [(cluster, row) for _, _, cluster, row in sorted(placed, key=lambda place: place[:2])]
+
+
+async def _from_each(
+    targets: Sequence[Target],
+    wanted: Wanted,
+    ask: Callable[[Target], Awaitable[tuple[list[T], bool]]],
+) -> tuple[list[tuple[str, T]], list[dict[str, Any]]]:
+    """(cluster, row) of every target in order, and one entry for each target: answered or why not."""
+    answers = await asyncio.gather(*(_within(target, wanted.timeout_s, ask) for target in targets))
+    rows: list[tuple[str, T]] = []
+    clusters: list[dict[str, Any]] = []
+    for target, answer in zip(targets, answers, strict=True):
+        if isinstance(answer, str):
+            clusters.append({"cluster": target.cluster, "answered": False, "reason": answer})
+            continue
+        some, more = answer
+        rows += [(target.cluster, row) for row in some]
+        clusters.append({"cluster": target.cluster, "answered": True, "pods": len(some), "more": more})
+    return rows, clusters
+
+
+async def _within(
+    target: Target, timeout_s: float, ask: Callable[[Target], Awaitable[tuple[list[T], bool]]]
+) -> tuple[list[T], bool] | str:
+    """What the cluster answered, or why it did not."""
+    if target.away or target.client is None:
+        return target.away or "is not connected"
+    try:
+        async with asyncio.timeout(timeout_s), target.gate:
+            return await ask(target)
+    except (errors.ApiError, TimeoutError, ValueError) as trouble:
+        return why(trouble, timeout_s)
+
+
+def why(trouble: Exception, timeout_s: float) -> str:
+    """Why a cluster did not answer, in words that hold nothing of what it said: that may be about others."""
+    match trouble:
+        case TimeoutError():
+            return f"did not answer within {timeout_s:g} s"
+        case errors.Denied():
+            return "does not allow it (list pods, get pods/log)"
+        case errors.Unauthenticated():
+            return "does not accept the credentials"
+        case errors.NotFound():
+            return "does not serve it"
+        case errors.Throttled():
+            return "is overloaded and asked to be left alone"
+        case errors.Unreachable():
+            return "cannot be reached"
+        case _:
+            return "gave no answer that can be read"
+
+
+async def _pods_of(target: Target, selection: Selection, wanted: Wanted) -> tuple[list[dict[str, Any]], bool]:
+    """The pods of one cluster by name, and whether there are more than are shown."""
+    found: list[dict[str, Any]] = []
+    token = ""
+    while True:
+        page = await _page(target, selection, wanted, token)
+        found += [row for row in selections.rows(page, selection, target.pieces) if _is_wanted(row, wanted)]
+        if len(found) > wanted.pods_max or not page.metadata.continue_ or page.metadata.continue_ == token:
+            found.sort(key=lambda row: (row.get("shard") or 0, str(row["name"])))
+            return found[: wanted.pods_max], len(found) > wanted.pods_max
+        token = page.metadata.continue_
+
+
+async def _page(target: Target, selection: Selection, wanted: Wanted, token: str) -> selections.Table:
+    assert target.client is not None
+    query = [("labelSelector", selection.labels), ("limit", str(PAGE)), ("includeObject", "Metadata")]
+    if wanted.pod:
+        query.append(("fieldSelector", f"metadata.name={wanted.pod}"))
+    if token:
+        query.append(("continue", token))
+    path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods"
+    body = await target.client.raw("GET", path, tuple(query), headers=TABLE, timeout_s=wanted.timeout_s)
+    return selections.table(body)
+
+
+def _is_wanted(row: Mapping[str, Any], wanted: Wanted) -> bool:
+    return (not wanted.pod or row["name"] == wanted.pod) and (wanted.shard is None or row.get("shard") == wanted.shard)
+
+
+async def _log_of(
+    target: Target, selection: Selection, row: Mapping[str, Any], wanted: Wanted, bytes_max: int
+) -> dict[str, Any]:
+    """The end of one pod's log, or why there is none. `cut`: it did not fit."""
+    container = wanted.container or selection.container
+    entry: dict[str, Any] = {"cluster": target.cluster, "pod": row["name"], "container": container}
+    query = (("container", container), *_bounds(wanted), ("limitBytes", str(bytes_max)))
+    if row.get("shard") is not None:
+        entry["shard"] = row["shard"]
+    try:
+        body = await _log(target, selection, str(row["name"]), query, wanted.timeout_s)
+    except (errors.Invalid, errors.NotFound) as trouble:
+        # About this very pod: it waits to start, has no such container, or is gone.
+        said = str(trouble).rpartition("/log: ")[2]
+        return {**entry, "reason": selections.printable(said)[:WHY_MAX]}
+    except (errors.ApiError, TimeoutError) as trouble:
+        return {**entry, "reason": why(trouble, wanted.timeout_s)}
+    return {**entry, "text": body[:bytes_max].decode("utf-8", "replace"), "cut": len(body) >= bytes_max}
+
+
+def _bounds(wanted: Wanted) -> tuple[tuple[str, str], ...]:
+    """How much of a log is asked for."""
+    query = [("tailLines", str(wanted.tail))]
+    if wanted.since_seconds:
+        query.append(("sinceSeconds", str(wanted.since_seconds)))
+    query += [(name, "true") for name, yes in (("timestamps", wanted.timestamps), ("previous", wanted.previous)) if yes]
+    return tuple(query)
+
+
+async def _log(
+    target: Target, selection: Selection, pod: str, query: tuple[tuple[str, str], ...], timeout_s: float
+) -> bytes:
+    assert target.client is not None
+    path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods/{quote(pod, safe='')}/log"
+    async with asyncio.timeout(timeout_s), target.gate:
+        return await target.client.raw("GET", path, query, timeout_s=timeout_s)

@@ -1,0 +1,41 @@
+"""What an operator may set for the query port. Filled by `settings`; every field says its unit, and why it is so."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
+
+
+@dataclass(frozen=True, slots=True)
+class QueryOptions:
+    """The port that the leading hub answers on. Times in seconds."""
+
+    enabled: bool = True
+    """False where nothing may listen; `federator pods` and `logs` then need --own-contexts."""
+    host: str = "127.0.0.1"
+    """Address to listen on; 0.0.0.0 in a pod."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 0
+    """0 takes a free port."""
+    advertise: str = ""
+    """Where callers find it, as HOST or HOST:PORT, told in the Lease; empty: where it listens."""
+    cert_file: str = ""
+    """PEM certificate to show, read again when it changes; empty: one is made at every start, its authority told in
+    the Lease."""
+    key_file: str = ""
+    """PEM key of `cert_file`."""
+    ca_file: str = ""
+    """PEM authority of `cert_file`, told in the Lease; the certificate is for the host in `advertise`."""
+    requests_at_once: int = 32
+    """More requests than this at once are told to come back."""
+    requests_of_one_user: int = 4
+    """The same for one user, so that nobody keeps the others out."""
+    requests_to_one_member: int = 4
+    """Reads in one member at once, for all callers: its lane for writes is not touched."""
+    member_timeout_s: float = 8.0
+    """A member that has not answered by then is named as away; the others are not waited for longer."""
+    pods_max: int = 2000
+    """Pods of one member in one answer; the rest is said to be left out."""
+    log_pods_max: int = 20
+    """Pods whose logs are in one answer; the rest is said to be left out."""
+    log_bytes_max: int = 4_000_000
+    """Bytes of log text in one answer, shared out over its pods."""

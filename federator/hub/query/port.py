@@ -1,0 +1,129 @@
+"""One request to the query port, from who asks to the answer. Knows no socket: `serving` puts it behind one.
+
+The order is the point: bounds, then who asks, then whether this hub leads, and only then is the request read; what it
+needs is asked of the host, and then it is answered. Every refusal is a Kubernetes Status.
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from federator.hub.query import questions, router
+from federator.hub.query.access import Access, Refused, User
+from federator.hub.query.questions import Sources
+from federator.hub.query.router import Question, Route
+from federator.kube.metrics import Metrics
+from federator.kube.tlsserver import Incoming, Outgoing
+from federator.model.errors import FieldError
+
+log = logging.getLogger(__name__)
+
+PATH_MAX = 1024
+REASON_NOT_LEADING = "NotLeading"
+
+
+class QueryPort:
+    """Answers for one hub. `leader` names the hub that leads, "" when nobody is known to; `sources` are asked for anew
+    with every request, because a hub may begin another life in the same process."""
+
+    def __init__(
+        self,
+        access: Access,
+        sources: Callable[[], Sources],
+        leader: Callable[[], str],
+        *,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._access = access
+        self._sources = sources
+        self._leader = leader
+        self._metrics = metrics
+        self._running = 0
+        self._by_user: Counter[str] = Counter()
+
+    async def answer(self, request: Incoming) -> Outgoing:
+        """Total: whatever goes wrong is an answer, and one that names nothing of what went wrong inside."""
+        asked = "other"
+        self._running += 1
+        try:
+            if self._running > self._sources().options.requests_at_once:
+                raise Refused(429, "TooManyRequests", "too many requests at once", retry_after_s=1)
+            user = await self._access.who(request)
+            route, given = self._routed(request)
+            asked = route.name
+            found = await self._answered(request, user, route, given)
+            sent = Outgoing(200, msgspec.json.encode(found))
+        except Refused as refused:
+            sent = status(refused.status, refused.reason, refused.message, refused.retry_after_s)
+        except FieldError as bad:
+            sent = status(400, "BadRequest", str(bad))
+        except Exception:  # a bug of ours must not end the port, nor show what it was about
+            log.exception("the query port failed at %s", asked)
+            sent = status(500, "InternalError", "the query port failed; its log says why")
+        finally:
+            self._running -= 1
+        if self._metrics is not None:
+            self._metrics.child("federator_query_requests_total", asked, str(sent.status)).inc()
+        return sent
+
+    def _routed(self, request: Incoming) -> tuple[Route, dict[str, str]]:
+        """The row that a path asks for. Raises `Refused`."""
+        self._refuse_standby()
+        if request.method != "GET" or request.has_body:
+            raise Refused(405, "MethodNotAllowed", "only GET without a body is answered here")
+        for route in questions.ROUTES if len(request.path) <= PATH_MAX else ():
+            if (given := route.match(request.path)) is not None:
+                return route, questions.completed(given)
+        raise Refused(404, "NotFound", "there is no such question; see docs/reference/query-port.md")
+
+    def _refuse_standby(self) -> None:
+        state = self._sources().state
+        if state.leading and state.ready:
+            return
+        if state.leading:
+            raise Refused(503, REASON_NOT_LEADING, "this hub has begun to lead and is not ready yet", retry_after_s=2)
+        named = self._leader()
+        who = f"{named} leads" if named else "nobody is known to lead"
+        raise Refused(503, REASON_NOT_LEADING, f"this hub does not lead; {who}", retry_after_s=2)
+
+    async def _answered(
+        self, request: Incoming, user: User, route: Route, given: Mapping[str, str]
+    ) -> Mapping[str, Any]:
+        sources = self._sources()
+        if self._by_user[user.name] >= sources.options.requests_of_one_user:
+            raise Refused(429, "TooManyRequests", "you have too many requests at once", retry_after_s=1)
+        self._by_user[user.name] += 1
+        try:
+            rights = tuple(right.filled(given) for right in route.rights)
+            await self._access.allow(user, rights, given["namespace"])
+            question = Question(given, router.parameters(route, request.query))
+            log.info("%s of %s %s/%s for %s", route.name, given["plural"], given["namespace"], given["name"], user.name)
+            return await route.answer(sources, question)
+        finally:
+            self._by_user[user.name] -= 1
+            if not self._by_user[user.name]:
+                del self._by_user[user.name]
+
+
+def status(code: int, reason: str, message: str, retry_after_s: int = 0) -> Outgoing:
+    """A refusal as an API server words it."""
+    details: dict[str, Any] = {"retryAfterSeconds": retry_after_s} if retry_after_s else {}
+    if code == 404:
+        details["name"] = "query"  # what names an object is an answer, and not a proxy's page
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": reason,
+        "details": details,
+        "code": code,
+    }
+    headers = {"Retry-After": str(retry_after_s)} if retry_after_s else {}
+    if code == 401:
+        headers["WWW-Authenticate"] = "Bearer"
+    return Outgoing(code, msgspec.json.encode(body), headers=headers)

@@ -1,0 +1,162 @@
+"""The questions that the port answers: its table of routes, and the answers of those about pods.
+
+The next question is a row of `ROUTES`. An answer is computed from a snapshot taken in one turn of the event loop, and
+from what is asked of the host and members after that; it never waits for a controller.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from federator.api import kinds
+from federator.hub.members import Member
+from federator.hub.query import collecting, router, selection
+from federator.hub.query.access import Refused
+from federator.hub.query.collecting import Target, Wanted
+from federator.hub.query.options import QueryOptions
+from federator.hub.query.router import Question, Right, Route
+from federator.hub.state import HubState
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.model import selectors
+from federator.model.errors import FieldError
+from federator.model.names import WorkloadKey
+
+TAIL_MAX: Final = 10_000
+SINCE_MAX_S: Final = 10 * 365 * 86400
+
+
+@dataclass(slots=True)
+class Sources:
+    """What answers are made from."""
+
+    state: HubState
+    host: Client
+    clock: Clock
+    options: QueryOptions
+    gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
+    """By member: bounds what all callers together ask of it at once."""
+
+    def gate(self, cluster: str) -> asyncio.Semaphore:
+        return self.gates.setdefault(cluster, asyncio.Semaphore(self.options.requests_to_one_member))
+
+
+async def pods(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """Every pod of a workload, cluster by cluster."""
+    targets, chosen = await _asked(sources, question)
+    return await collecting.pods(targets, chosen, _wanted(sources.options, question))
+
+
+async def logs(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """The ends of the logs of a workload's pods."""
+    targets, chosen = await _asked(sources, question)
+    return await collecting.logs(targets, chosen, _wanted(sources.options, question))
+
+
+def _wanted(options: QueryOptions, question: Question) -> Wanted:
+    given = {name: value for name, value in question.parameters.items() if name != "cluster"}
+    return Wanted(
+        pods_max=options.pods_max,
+        log_pods_max=options.log_pods_max,
+        log_bytes_max=options.log_bytes_max,
+        timeout_s=options.member_timeout_s,
+        **given,
+    )
+
+
+def completed(given: Mapping[str, str]) -> dict[str, str]:
+    """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a kind that we do not
+    know, and for names that no object can have."""
+    kind = next((kind for kind in kinds.WORKLOADS.values() if kind.plural == given["plural"]), None)
+    if kind is None:
+        known = ", ".join(sorted(kind.plural for kind in kinds.WORKLOADS.values()))
+        raise Refused(404, "NotFound", f"there are no workloads of this kind; there are {known}")
+    if selectors.dns1123_label(given["namespace"]) or selectors.dns1123_subdomain(given["name"]):
+        raise Refused(404, "NotFound", "no object can have this name")
+    return {**given, "group": kind.group, "kind": kind.kind}
+
+
+async def _asked(sources: Sources, question: Question) -> tuple[list[Target], selection.Selection]:
+    """Which clusters are asked, for which pods. Raises `Refused` where the workload is not there."""
+    kind = kinds.KINDS[question.given["kind"]]
+    namespace, name = question.namespace, question.given["name"]
+    try:
+        obj = await sources.host.get(kind.ref(namespace, name), timeout_s=sources.options.member_timeout_s)
+        chosen = selection.of_workload(kind.kind, obj)
+    except errors.NotFound:
+        raise Refused(404, "NotFound", f'{kind.plural} "{name}" not found in namespace {namespace}') from None
+    except errors.ApiError:
+        raise Refused(503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2) from None
+    except FieldError as bad:
+        raise Refused(422, "Invalid", str(bad)) from None
+    found = targets(sources, WorkloadKey(kind.kind, namespace, name), chosen.uid)
+    only = question.parameters.get("cluster", "")
+    if only and only not in {target.cluster for target in found}:
+        where = ", ".join(target.cluster for target in found) or "no cluster"
+        raise Refused(404, "NotFound", f"{only[:60]} has no part of {kind.singular} {name}; it is in {where}")
+    return [target for target in found if only in ("", target.cluster)], chosen
+
+
+def targets(sources: Sources, key: WorkloadKey, uid: str) -> list[Target]:
+    """Every cluster that holds a slice of this very workload, or was given a share of it, in order."""
+    state, fleet = sources.state, sources.state.options.fleet
+    records = [record for record in state.records_of(key) if record.workload_uid == uid]
+    clusters = {cluster for record in records for cluster in record.clusters}
+    clusters |= {seen.cluster for seen in state.slices_with_uid(key, uid)}
+    found = []
+    for cluster in sorted(clusters):
+        member = state.members.get(cluster)
+        shares = [share for record in records if (share := record.share_of(cluster)) is not None]
+        target = Target(cluster, pieces=shares[0].ranges if shares else (), gate=sources.gate(cluster))
+        seen = member.slice_of(key) if member is not None else None
+        if member is None:
+            target = replace(target, away="is no member any more")
+        elif away := _away(member, sources.clock.monotonic()):
+            target = replace(target, away=away)
+        elif seen is not None and not seen.serves(fleet, uid):
+            target = replace(target, away="holds another object of this name")
+        else:
+            target = replace(target, client=member.client)
+        found.append(target)
+    return found
+
+
+def _away(member: Member, now_s: float) -> str:
+    """Why a member is not asked; "" when it is."""
+    if member.duplicate_of:
+        return f"is the same cluster as {member.duplicate_of}"
+    if not member.link.trusted or member.client is None:
+        return f"is {member.link.link.value} ({member.link_reason}) since {now_s - member.link.since_s:.0f} s"
+    return "belongs to another host" if member.other_host else ""
+
+
+_WORKLOAD: Final = Right("get", "{group}", "{plural}", name="{name}")
+_ONE: Final = "/v1/namespaces/{namespace}/{plural}/{name}"
+_CHOICE: Final = {"cluster": router.word, "pod": router.word, "shard": router.count(2**31)}
+
+ROUTES: Final[tuple[Route, ...]] = (
+    Route(
+        f"{_ONE}/pods",
+        pods,
+        rights=(_WORKLOAD, Right("list", "", "pods")),
+        parameters=_CHOICE,
+        summary="Every pod of a workload, in all its clusters.",
+    ),
+    Route(
+        f"{_ONE}/logs",
+        logs,
+        rights=(_WORKLOAD, Right("get", "", "pods", "log")),
+        parameters={
+            **_CHOICE,
+            "container": router.word,
+            "tail": router.count(TAIL_MAX),
+            "since_seconds": router.count(SINCE_MAX_S),
+            "timestamps": router.flag,
+            "previous": router.flag,
+        },
+        summary="The ends of the logs of a workload's pods.",
+    ),
+)
+"""Path -> what it answers -> which rights on the host that takes, all of them in the namespace of the path."""

@@ -1,0 +1,88 @@
+"""A certificate authority for one life of one process, and the server certificate that it signs.
+
+The key of the authority is forgotten as soon as it has signed; both keys stay in memory. Clients learn the authority
+from where only we can write (`hub/query/announcing.py`), so the name in the certificate is fixed and says nothing about
+addresses: the port may be reached through a port-forward or a load balancer.
+"""
+
+import datetime
+from dataclasses import dataclass, field
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+_VALID_FOR = datetime.timedelta(days=3650)
+"""A process that runs for longer than this must be restarted; the key is nowhere but in it."""
+_BEFORE = datetime.timedelta(hours=1)
+"""The clocks of clients may be behind ours by as much."""
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a server shows, and what its clients check it by, as PEM."""
+
+    ca_pem: bytes
+    cert_pem: bytes = field(repr=False)
+    key_pem: bytes = field(repr=False)
+
+
+def made(server_name: str, *, now_s: float) -> Identity:
+    """Fresh keys and certificates for a server of this DNS name. `now_s` is epoch seconds."""
+    now = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
+    ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    ca_name = _name("federator query port authority")
+    ca = (
+        _builder(ca_name, ca_name, ca_key.public_key(), now)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    certificate = (
+        _builder(_name("federator query port"), ca_name, key.public_key(), now)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(server_name)]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    key_pem = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    pem = serialization.Encoding.PEM
+    return Identity(ca.public_bytes(pem), certificate.public_bytes(pem), key_pem)
+
+
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+
+
+def _builder(
+    subject: x509.Name, issuer: x509.Name, public_key: ec.EllipticCurvePublicKey, now: datetime.datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(public_key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _BEFORE)
+        .not_valid_after(now + _VALID_FOR)
+    )
+
+
+def _usage(*, signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

@@ -1,0 +1,205 @@
+"""A small HTTPS server for GET requests, on aiohttp, with every byte, wait and connection bounded.
+
+What is served is somebody else's: a handler gets `Incoming` and gives `Outgoing`. The handler decides who may ask, from
+the Authorization header or the client certificate, before anything else of the request is looked at.
+"""
+
+import asyncio
+import logging
+import ssl
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import web
+
+from federator.kube import tls
+
+log = logging.getLogger(__name__)
+
+HEAD_MAX_BYTES = 16 * 1024
+"""Of the request line, and of each header; tokens with many groups are some kilobytes long."""
+HANDSHAKE_S = 5.0
+HEAD_S = 5.0
+"""A new connection must have sent its first request's head within this time, in seconds."""
+IDLE_S = 30.0
+ANSWER_S = 60.0
+"""The whole of an answer, made and read, takes at most this long."""
+CONNECTIONS_MAX = 256
+CONNECTIONS_OF_ONE_ADDRESS = 64
+_CHUNK_BYTES = 64 * 1024
+_SHUTDOWN_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """Who a verified client certificate is for."""
+
+    name: str
+    """Its common name."""
+    groups: tuple[str, ...] = ()
+    """Its organisations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Incoming:
+    """One request. Its secrets do not show in its repr."""
+
+    method: str
+    path: str
+    """Percent-encoded, as it was sent."""
+    query: str = ""
+    """As it was sent: read only after it is known who asks."""
+    authorization: str = field(default="", repr=False)
+    certificate: Certificate | None = None
+    has_body: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Outgoing:
+    """One answer."""
+
+    status: int
+    body: bytes
+    content_type: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Incoming], Awaitable[Outgoing]]
+
+
+def server_context(cert_pem: bytes, key_pem: bytes) -> ssl.SSLContext:
+    """A context that shows this certificate. Raises ValueError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        tls.load_certificate(context, cert_pem, key_pem)
+    except ssl.SSLError as exc:
+        raise ValueError("the certificates or the key cannot be used for TLS") from exc
+    return context
+
+
+class TlsServer:
+    """Listens from `start` to `close`. What is loaded into its context meanwhile is for new connections."""
+
+    def __init__(self, handler: Handler) -> None:
+        self._web = _Connections(handler)
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int, context: ssl.SSLContext) -> int:
+        """Returns the port (useful where 0 was asked for). Raises OSError."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            self._web, host, port, ssl=context, ssl_handshake_timeout=HANDSHAKE_S, backlog=128
+        )
+        return int(self._server.sockets[0].getsockname()[1])
+
+    async def close(self) -> None:
+        """Stops listening and ends what is open."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+            await self._web.shutdown(_SHUTDOWN_S)
+
+
+class _Connections(web.Server):
+    """aiohttp's low-level server with its connections counted, and each wait bounded."""
+
+    def __init__(self, handler: Handler) -> None:
+        super().__init__(
+            self._answer,
+            request_factory=self._made,
+            handler_cancellation=True,  # who went away is not answered to the end
+            access_log=None,
+            keepalive_timeout=IDLE_S,
+            max_line_size=HEAD_MAX_BYTES,
+            max_field_size=HEAD_MAX_BYTES,
+        )
+        self._ask = handler
+        self._timers: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+        self._addresses: dict[web.RequestHandler, str] = {}
+        self._by_address: Counter[str] = Counter()
+
+    def connection_made(self, handler: web.RequestHandler, transport: asyncio.Transport) -> None:
+        super().connection_made(handler, transport)
+        address = str((transport.get_extra_info("peername") or ("",))[0])
+        self._addresses[handler] = address
+        self._by_address[address] += 1
+        crowded = self._by_address[address] > CONNECTIONS_OF_ONE_ADDRESS
+        if crowded or len(self._addresses) > CONNECTIONS_MAX:
+            transport.abort()
+            return
+        self._timers[handler] = asyncio.get_running_loop().call_later(HEAD_S, transport.abort)
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        self._arrived(handler)
+        address = self._addresses.pop(handler, None)
+        if address is not None:
+            self._by_address[address] -= 1
+            if not self._by_address[address]:
+                del self._by_address[address]
+        super().connection_lost(handler, exc)
+
+    def _arrived(self, handler: web.RequestHandler) -> None:
+        timer = self._timers.pop(handler, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _made(self, message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+        loop = asyncio.get_running_loop()
+        return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=1)
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        self._arrived(request.protocol)
+        response = web.StreamResponse()
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                given = await self._ask(_incoming(request))
+                response.set_status(given.status)
+                response.headers.update(
+                    {
+                        "Content-Type": given.content_type,
+                        "Cache-Control": "no-store",
+                        "X-Content-Type-Options": "nosniff",
+                        **given.headers,
+                    }
+                )
+                response.content_length = len(given.body)
+                if request.can_read_body:
+                    response.force_close()  # nobody reads it
+                await response.prepare(request)
+                for begin in range(0, len(given.body), _CHUNK_BYTES):
+                    await response.write(given.body[begin : begin + _CHUNK_BYTES])
+                await response.write_eof()
+        except TimeoutError:
+            log.info("a request to the query port was given up after %g s", ANSWER_S)
+            _abort(request)
+        except ConnectionError:
+            _abort(request)
+        return response
+
+
+def _abort(request: web.BaseRequest) -> None:
+    if request.transport is not None:
+        request.transport.abort()
+
+
+def _incoming(request: web.BaseRequest) -> Incoming:
+    shown = request.transport.get_extra_info("peercert") if request.transport is not None else None
+    return Incoming(
+        method=request.method,
+        path=request.rel_url.raw_path,
+        query=request.rel_url.raw_query_string,
+        authorization=request.headers.get("Authorization", ""),
+        certificate=_certificate(shown) if shown else None,
+        has_body=request.can_read_body,
+    )
+
+
+def _certificate(shown: Mapping[str, Any]) -> Certificate | None:
+    """Name and groups of a certificate that the handshake has verified, as an API server reads them."""
+    fields = [pair for part in shown.get("subject") or () for pair in part]
+    names = [value for name, value in fields if name == "commonName"]
+    groups = tuple(value for name, value in fields if name == "organizationName")
+    return Certificate(names[-1], groups) if names and names[-1] else None

@@ -1,0 +1,67 @@
+"""A query port over a federation on virtual time, and users of the host with a token each. Used by the tests beside
+it."""
+
+import json
+from typing import Any
+
+from federator.embedded.messages import Caller
+from federator.hub.query.access import Access
+from federator.hub.query.options import QueryOptions
+from federator.hub.query.port import QueryPort
+from federator.hub.query.questions import Sources
+from federator.kube.metrics import Metrics
+from federator.kube.tlsserver import Certificate, Incoming, Outgoing
+from federator.model.steps import ObjectRef
+from tests.unit.hub.world import World
+
+RBAC = "rbac.authorization.k8s.io/v1"
+WEB = "/v1/namespaces/feed/pinterestservices/web"
+PSVC = {"apiGroups": ["pinterest.com"], "resources": ["pinterestservices", "pinterestjobsets"], "verbs": ["get"]}
+PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+LOGS = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
+
+
+def port_of(world: World, *, leader: str = "", options: QueryOptions | None = None, hub: str = "hub") -> QueryPort:
+    """The query port of one hub of the world."""
+    process = world.federation.processes[hub]
+    clock = world.federation.clock
+    sources = Sources(process.state, process.host, clock, options or QueryOptions())
+    access = Access(world.federation.client("host", "query"), clock=clock)
+    return QueryPort(access, lambda: sources, lambda: leader, metrics=Metrics())
+
+
+async def grant(world: World, user: str, namespace: str, *rules: dict[str, Any]) -> None:
+    """Lets a user in with the token `TOKEN-OF-user`, and gives these rights in one namespace of the host."""
+    world.federation.host.add_token(token(user), Caller(user))
+    await world.namespace(namespace)
+    meta = {"name": user, "namespace": namespace}
+    role = {"apiVersion": RBAC, "kind": "Role", "metadata": meta, "rules": list(rules)}
+    bound = {
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": meta,
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": user},
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+    }
+    for plural, obj in (("roles", role), ("rolebindings", bound)):
+        await world.host.create(ObjectRef(RBAC, plural, namespace, user, str(obj["kind"])), obj)
+
+
+def token(user: str) -> str:
+    return f"TOKEN-OF-{user}"
+
+
+def request(path: str, *, user: str = "", query: str = "", certificate: str = "", **more: Any) -> Incoming:
+    return Incoming(
+        more.pop("method", "GET"),
+        path,
+        query=query,
+        authorization=more.pop("authorization", f"Bearer {token(user)}" if user else ""),
+        certificate=Certificate(certificate) if certificate else None,
+        **more,
+    )
+
+
+def body(answer: Outgoing) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(answer.body)
+    return found

@@ -1,0 +1,374 @@
+"""Who gets an answer from the query port, what is in it, and what it costs: on embedded servers, in virtual time."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from federator.hub.query import questions
+from federator.hub.query.options import QueryOptions
+from federator.kube.tlsserver import Incoming
+from federator.model.steps import ObjectRef
+from tests.unit.hub import world as worlds
+from tests.unit.hub.world import World
+from tests.unit.query import asking
+from tests.unit.query.asking import LOGS, PODS, PSVC, WEB, grant, port_of, request
+
+EVERYTHING = (PSVC, PODS, LOGS)
+
+
+async def web(world: World, replicas: int = 6) -> None:
+    await world.create("PinterestService", "feed", "web", worlds.service(replicas))
+    await world.settle()
+
+
+# Who may ask
+
+
+CALLERS: dict[str, tuple[Incoming, int]] = {
+    "nobody": (request(f"{WEB}/pods"), 401),
+    "a token that the host does not know": (request(f"{WEB}/pods", user="stranger"), 401),
+    "a name and a password": (request(f"{WEB}/pods", authorization="Basic YWxpY2U6c2VjcmV0"), 401),
+    "a token that is empty": (request(f"{WEB}/pods", authorization="Bearer "), 401),
+    "a user without any right": (request(f"{WEB}/pods", user="nothing"), 403),
+    "a user of another namespace": (request(f"{WEB}/pods", user="other"), 403),
+    "pods without the workload": (request(f"{WEB}/pods", user="only-pods"), 403),
+    "the workload without pods": (request(f"{WEB}/pods", user="only-psvc"), 403),
+    "logs without pods/log": (request(f"{WEB}/logs", user="no-logs"), 403),
+    "pods without pods/log": (request(f"{WEB}/pods", user="no-logs"), 200),
+    "pods with all rights": (request(f"{WEB}/pods", user="owner"), 200),
+    "logs with all rights": (request(f"{WEB}/logs", user="owner"), 200),
+    "a client certificate": (request(f"{WEB}/pods", certificate="owner"), 200),
+    "a client certificate without rights": (request(f"{WEB}/pods", certificate="nothing"), 403),
+    "a token is what counts beside a certificate": (request(f"{WEB}/pods", user="nothing", certificate="owner"), 403),
+    "what is not there, without rights": (request(f"{WEB}-x/pods", user="nothing"), 403),
+    "what is not there, with rights": (request(f"{WEB}-x/pods", user="owner"), 404),
+}
+
+
+def test_only_who_may_do_so_on_the_host_sees_pods_and_logs() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "nothing", "feed")
+        await grant(world, "other", "ads", *EVERYTHING)
+        await grant(world, "only-pods", "feed", PODS, LOGS)
+        await grant(world, "only-psvc", "feed", PSVC)
+        await grant(world, "no-logs", "feed", PSVC, PODS)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        port = port_of(world)
+        found = {name: (await port.answer(asked)).status for name, (asked, _) in CALLERS.items()}
+        assert found == {name: wanted for name, (_, wanted) in CALLERS.items()}
+
+    worlds.play(scenario)
+
+
+def test_a_right_that_is_taken_away_counts_with_the_next_request() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        port, asked = port_of(world), request(f"{WEB}/pods", user="owner")
+        assert (await port.answer(asked)).status == 200
+        ref = ObjectRef(asking.RBAC, "rolebindings", "feed", "owner", "RoleBinding")
+        await world.host.delete(ref, uid=(await world.host.get(ref))["metadata"]["uid"])
+        refused = await port.answer(asked)
+        assert refused.status == 403
+        assert asking.body(refused)["message"] == (
+            'user "owner" cannot get pinterestservices.pinterest.com and list pods in the namespace "feed" of the host'
+        )
+
+    worlds.play(scenario)
+
+
+def test_no_token_shows_in_a_log_an_answer_or_a_repr(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        port = port_of(world)
+        for asked in (request(f"{WEB}/pods", user="owner"), request(f"{WEB}/pods", user="stranger")):
+            answer = await port.answer(asked)
+            assert "TOKEN-OF" not in repr(asked) + answer.body.decode()
+        world.cut.add(("query", "host"))
+        down = await port.answer(request(f"{WEB}/pods", user="a-third"))
+        assert down.status == 503
+        assert "TOKEN-OF" not in down.body.decode()
+
+    worlds.play(scenario)
+    assert "pods of pinterestservices feed/web for owner" in caplog.text
+    assert "TOKEN-OF" not in caplog.text
+
+
+def test_the_host_is_not_asked_about_the_same_token_again_and_again() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "nothing", "feed")
+        port = port_of(world)
+        for user in ("nothing", "stranger"):
+            before = world.writes["query", "host", "POST", "tokenreviews"]
+            for _ in range(5):
+                await port.answer(request(f"{WEB}/pods", user=user))
+            assert world.writes["query", "host", "POST", "tokenreviews"] == before + 1
+            await asyncio.sleep(60)
+            await port.answer(request(f"{WEB}/pods", user=user))
+            assert world.writes["query", "host", "POST", "tokenreviews"] == before + 2
+
+    worlds.play(scenario)
+
+
+# What is answered
+
+
+def test_the_pods_of_a_workload_are_those_that_its_slices_made_and_no_others() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await world.create("PinterestService", "feed", "api", worlds.service(3))
+        await world.create("PinterestService", "ads", "web", worlds.service(3))
+        await world.settle()
+        # Somebody in a member runs a pod of their own under the same label.
+        meta = {"name": "web-guest", "namespace": "feed", "labels": {"pinterest.com/service": "web"}}
+        spec = {"containers": [{"name": "app", "image": "app:1"}]}
+        guest = {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+        await world.member("a").create(ObjectRef("v1", "pods", "feed", "web-guest", "Pod"), guest)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        found = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
+        wanted = set()
+        for name in "abc":
+            of_it = await world.member(name).list("v1", "pods", "feed", label_selector="pinterest.com/service=web")
+            wanted |= {(name, pod["metadata"]["name"]) for pod in of_it.items if pod["metadata"]["name"] != "web-guest"}
+        assert {(row["cluster"], row["name"]) for row in found["pods"]} == wanted
+        assert len(wanted) == 6
+        assert {row["status"] for row in found["pods"]} == {"Running"}
+        assert [row["cluster"] for row in found["clusters"]] == ["a", "b", "c"]
+        only = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner", query="cluster=b")))
+        assert {row["cluster"] for row in only["pods"]} == {"b"}
+        nowhere = await port_of(world).answer(request(f"{WEB}/pods", user="owner", query="cluster=z"))
+        assert nowhere.status == 404
+        assert "z has no part of pinterestservice web; it is in a, b, c" in asking.body(nowhere)["message"]
+
+    worlds.play(scenario)
+
+
+def test_shards_and_logs_of_a_job_set_are_found_by_their_number() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("PinterestJobSet", "feed", "crunch", worlds.jobset(12, 6))
+        await world.settle()
+        await grant(world, "owner", "feed", *EVERYTHING)
+        one = "/v1/namespaces/feed/pinterestjobsets/crunch"
+        found = asking.body(await port_of(world).answer(request(f"{one}/pods", user="owner")))
+        assert sorted(row["shard"] for row in found["pods"]) == list(range(12))
+        logs = asking.body(await port_of(world).answer(request(f"{one}/logs", user="owner", query="shard=7")))
+        assert [entry["shard"] for entry in logs["logs"]] == [7]
+        assert logs["logs"][0]["text"].startswith("embedded container shard of pod crunch-")
+
+    worlds.play(scenario)
+
+
+def test_logs_are_bounded_by_lines_and_pods_and_every_cluster_has_its_turn() -> None:
+    async def scenario(world: World) -> None:
+        spec = worlds.service(6)
+        pace = {"embedded.federator/log-every-seconds": "1"}
+        spec["template"]["metadata"] = {"annotations": pace}
+        await world.create("PinterestService", "feed", "web", spec)
+        await world.settle()
+        await asyncio.sleep(60)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        port = port_of(world, options=QueryOptions(log_pods_max=3))
+        found = asking.body(await port.answer(request(f"{WEB}/logs", user="owner", query="tail=4")))
+        assert [entry["cluster"] for entry in found["logs"]] == ["a", "b", "c"]
+        assert [len(entry["text"].splitlines()) for entry in found["logs"]] == [4, 4, 4]
+        assert found["leftOut"] == 3
+        small = port_of(world, options=QueryOptions(log_bytes_max=6 * 1024))
+        cut = asking.body(await small.answer(request(f"{WEB}/logs", user="owner", query="tail=10000")))
+        assert all(len(entry["text"]) <= 1024 and entry["cut"] for entry in cut["logs"])
+        wrong = asking.body(await port.answer(request(f"{WEB}/logs", user="owner", query="container=nope")))
+        assert {entry["reason"].partition(" for")[0] for entry in wrong["logs"]} == {"container nope is not valid"}
+
+    worlds.play(scenario)
+
+
+def test_a_member_that_is_away_is_a_row_and_the_others_are_shown() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        world.cut.add(("hub", "b"))
+        port = port_of(world)
+        soon = asking.body(await port.answer(request(f"{WEB}/pods", user="owner")))
+        assert {row["cluster"] for row in soon["pods"]} == {"a", "c"}
+        assert soon["clusters"][1] == {"cluster": "b", "answered": False, "reason": "cannot be reached"}
+        await asyncio.sleep(60)
+        later = asking.body(await port.answer(request(f"{WEB}/pods", user="owner")))
+        assert {row["cluster"] for row in later["pods"]} == {"a", "c"}
+        assert later["clusters"][1]["reason"].startswith("is Lost (Unreachable) since ")
+
+    worlds.play(scenario)
+
+
+def test_a_member_that_is_slow_costs_the_others_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        for tap in world.taps:
+            if (tap.process, tap.cluster) == ("hub", "b"):
+                tap.inner = Slow(tap.inner)
+        loop = asyncio.get_running_loop()
+        begun = loop.time()
+        found = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
+        assert loop.time() - begun < 9
+        assert {row["cluster"] for row in found["pods"]} == {"a", "c"}
+        assert found["clusters"][1]["reason"] in ("did not answer within 8 s", "cannot be reached")
+
+    worlds.play(scenario)
+
+
+class Slow:
+    """A transport on which pods take a minute."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    async def request(self, asked: Any) -> Any:
+        if "/pods" in asked.path:
+            await asyncio.sleep(60)
+        return await self.inner.request(asked)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def test_an_object_of_the_same_name_that_is_not_this_workload_s_is_not_looked_into() -> None:
+    async def scenario(world: World) -> None:
+        meta = {"apiVersion": "pinterest.com/v1beta1", "kind": "PinterestService"}
+        await world.member("a").create(
+            ObjectRef("v1", "namespaces", "", "feed", "Namespace"),
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}},
+        )
+        ref = ObjectRef("pinterest.com/v1beta1", "pinterestservices", "feed", "web", "PinterestService")
+        theirs = {**meta, "metadata": {"name": "web", "namespace": "feed"}, "spec": worlds.service(2)}
+        await world.member("a").create(ref, theirs)
+        await world.create("PinterestService", "feed", "web", worlds.service(6))
+        await asyncio.sleep(30)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        found = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
+        assert "a" not in {row["cluster"] for row in found["pods"]}
+        rows = {row["cluster"]: row for row in found["clusters"]}
+        assert rows["a"]["reason"] == "holds another object of this name"
+
+    worlds.play(scenario)
+
+
+# Bounds
+
+
+BAD: dict[str, tuple[Incoming, int, str]] = {
+    "a write": (request(f"{WEB}/pods", user="owner", method="POST"), 405, "only GET"),
+    "a body": (request(f"{WEB}/pods", user="owner", has_body=True), 405, "without a body"),
+    "another path": (request("/v1/secrets", user="owner"), 404, "no such question"),
+    "a long path": (request("/v1/" + "a" * 2000, user="owner"), 404, "no such question"),
+    "a kind that is none": (request("/v1/namespaces/feed/secrets/x/pods", user="owner"), 404, "of this kind"),
+    "a name with a slash": (request("/v1/namespaces/feed/deployments/a%2Fb/pods", user="owner"), 404, "this name"),
+    "an unknown parameter": (request(f"{WEB}/pods", user="owner", query="follow=true"), 400, "no such parameter"),
+    "a parameter twice": (request(f"{WEB}/logs", user="owner", query="tail=1&tail=2"), 400, "given twice"),
+    "too many lines": (request(f"{WEB}/logs", user="owner", query="tail=10001"), 400, "from 0 to 10000"),
+    "no number": (request(f"{WEB}/logs", user="owner", query="tail=-1"), 400, "whole number"),
+    "no flag": (request(f"{WEB}/logs", user="owner", query="previous=1"), 400, "true or false"),
+    "a selector smuggled in": (request(f"{WEB}/pods", user="owner", query="pod=a%20b"), 400, "must be a name"),
+    "a long query": (request(f"{WEB}/pods", user="owner", query="pod=" + "a" * 5000), 400, "longer than"),
+}
+
+
+def test_what_cannot_be_asked_is_refused_in_words() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        port = port_of(world)
+        for name, (asked, status, words) in BAD.items():
+            answer = await port.answer(asked)
+            said = asking.body(answer)
+            assert (name, answer.status, said["kind"]) == (name, status, "Status")
+            assert words in said["message"], name
+
+    worlds.play(scenario)
+
+
+def test_one_user_does_not_keep_the_others_out_and_all_together_are_bounded() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        for user in ("greedy", "modest"):
+            await grant(world, user, "feed", *EVERYTHING)
+        port = port_of(world, options=QueryOptions(requests_of_one_user=2, requests_at_once=5))
+        warm = [await port.answer(request(f"{WEB}/pods", user=user)) for user in ("greedy", "modest")]
+        assert [answer.status for answer in warm] == [200, 200]
+        users = ("greedy", "greedy", "greedy", "greedy", "modest")
+        found = await asyncio.gather(*(port.answer(request(f"{WEB}/pods", user=user)) for user in users))
+        assert sorted(answer.status for answer in found[:4]) == [200, 200, 429, 429]
+        assert found[4].status == 200
+        assert {answer.headers.get("Retry-After", "") for answer in found} == {"", "1"}
+        six = await asyncio.gather(*(port.answer(request(f"{WEB}/pods", user="modest")) for _ in range(6)))
+        assert "too many requests at once" in {asking.body(answer).get("message") for answer in six}
+        assert (await port.answer(request(f"{WEB}/pods", user="greedy"))).status == 200
+
+    worlds.play(scenario)
+
+
+def test_every_question_takes_rights_in_the_namespace_of_its_path() -> None:
+    for route in questions.ROUTES:
+        assert route.path.startswith("/v1/namespaces/{namespace}/")
+        assert {right.verb for right in route.rights} <= {"get", "list"}
+        assert route.summary.endswith(".")
+
+
+# Who leads
+
+
+def test_a_standby_names_the_leader_to_those_it_knows_and_to_nobody_else() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        state = world.federation.hub.state
+        port = port_of(world, leader="hub-1_abc")
+        state.gate = lambda: False
+        answer = await port.answer(request(f"{WEB}/pods", user="owner"))
+        assert (answer.status, asking.body(answer)["reason"]) == (503, "NotLeading")
+        assert asking.body(answer)["message"] == "this hub does not lead; hub-1_abc leads"
+        stranger = await port.answer(request(f"{WEB}/pods"))
+        assert stranger.status == 401
+        assert b"hub-1" not in stranger.body
+        state.gate, state.ready = (lambda: True), False
+        early = await port.answer(request(f"{WEB}/pods", user="owner"))
+        assert (early.status, asking.body(early)["message"]) == (503, "this hub has begun to lead and is not ready yet")
+        state.ready = True
+
+    worlds.play(scenario)
+
+
+def test_a_bug_of_ours_ends_one_request_and_shows_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        port = port_of(world)
+        world.canned["hub", "host", "/web"] = (200, b'{"metadata": {"name": 7}, "secret": "canary"}')
+        answer = await port.answer(request(f"{WEB}/pods", user="owner"))
+        assert answer.status in (422, 500, 503)
+        assert b"canary" not in answer.body
+        world.canned.clear()
+        assert (await port.answer(request(f"{WEB}/pods", user="owner"))).status == 200
+
+    worlds.play(scenario)
+
+
+def test_a_member_that_refuses_or_talks_nonsense_is_a_row_without_its_words() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", *EVERYTHING)
+        forbidden = b'{"kind":"Status","apiVersion":"v1","reason":"Forbidden","code":403,"message":"canary"}'
+        world.canned["hub", "a", "/pods"] = (403, forbidden)
+        world.canned["hub", "b", "/pods"] = (200, b"<html>canary</html>")
+        answer = await port_of(world).answer(request(f"{WEB}/pods", user="owner"))
+        rows = {row["cluster"]: row for row in asking.body(answer)["clusters"]}
+        assert rows["a"]["reason"] == "does not allow it (list pods, get pods/log)"
+        assert rows["b"]["reason"] == "gave no answer that can be read"
+        assert b"canary" not in answer.body
+
+    worlds.play(scenario)
