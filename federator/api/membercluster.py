@@ -1,5 +1,6 @@
 """MemberCluster: one joined cluster, as operators describe it and the hub sees it. Schema and conversion."""
 
+from enum import StrEnum
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
@@ -21,10 +22,26 @@ from federator.api.common import (
     rules,
 )
 from federator.api.raw import Obj
+from federator.model import names
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
 
 KIND: Final = "MemberCluster"
+
+
+class Removal(StrEnum):
+    """How a cluster leaves the fleet."""
+
+    NONE = ""
+    """It stays."""
+    EMPTY = "Empty"
+    """What this federation made there goes first; copies leave when they have somewhere to be."""
+    ORPHAN = "Orphan"
+    """What runs there stays and runs on, and belongs to nobody."""
+    LOST = "Lost"
+    """It is not heard and will not come back: nothing is waited for."""
+
+
 FORGOTTEN_MAX: Final = 500
 """Workloads that one cluster's status remembers as given up."""
 
@@ -148,6 +165,14 @@ class MemberCluster(Model):
 def recorded_uid(obj: Obj) -> str:
     """The uid of kube-system of the cluster that joined: pinned in its spec, or as its hub found it; "" for neither."""
     return raw.text(obj, "spec", "clusterUID") or raw.text(obj, "status", "clusterUID")
+
+
+def removal(obj: Obj) -> Removal:
+    """How it is being removed; NONE while nobody has deleted it."""
+    if raw.at(obj, "metadata", "deletionTimestamp") is None:
+        return Removal.NONE
+    asked = raw.text_map(raw.mapping(obj, "metadata"), "annotations").get(names.REMOVAL_ANNOTATION, "")
+    return Removal(asked) if asked in (Removal.ORPHAN, Removal.LOST) else Removal.EMPTY
 
 
 def to_view(obj: Obj, as_of: float) -> ClusterView:

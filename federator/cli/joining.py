@@ -31,15 +31,25 @@ OLDEST_MINOR = 27
 HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("pinterest.com", "pinterestservices", ("get", "list", "watch", "create", "patch", "delete")),
     ("pinterest.com", "pinterestjobsets", ("get", "list", "watch", "create", "patch", "delete")),
-    ("pinterest.com", "runtimeprofiles", ("create",)),
+    ("pinterest.com", "runtimeprofiles", ("list", "create", "delete")),
     ("apps", "deployments", ("get", "list", "watch", "create", "patch", "delete")),
     ("federation.pinterest.com", "clustercapacities", ("list", "watch", "create", "patch")),
-    ("", "namespaces", ("get", "create")),
+    ("", "namespaces", ("get", "list", "create", "delete")),
     ("", "pods", ("list",)),
     ("", "pods/log", ("get",)),
     ("coordination.k8s.io", "leases", ("get",)),
+    ("", "services", ("list",)),
+    ("", "configmaps", ("list",)),
+    ("", "serviceaccounts", ("list",)),
+    ("", "persistentvolumeclaims", ("list",)),
+    ("apps", "statefulsets", ("list",)),
+    ("apps", "daemonsets", ("list",)),
+    ("batch", "jobs", ("list",)),
+    ("batch", "cronjobs", ("list",)),
+    ("networking.k8s.io", "ingresses", ("list",)),
 )
-"""What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for."""
+"""What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for. What it only
+lists is looked for before a namespace that the hub made goes (`hub/tidying.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +236,7 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
     member = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
-        "metadata": {"name": name, "labels": dict(labels)},
+        "metadata": {"name": name, "labels": dict(labels), "finalizers": [names.CLUSTER_FINALIZER]},
         "spec": {"credentials": {"secretRef": {"name": name}}, "clusterUID": uid},
     }
     secret = {

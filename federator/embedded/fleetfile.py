@@ -11,6 +11,7 @@ from pydantic.alias_generators import to_camel
 
 from federator.api import read
 from federator.embedded.controllers import NodePool
+from federator.model import names
 from federator.model.errors import FieldError
 
 
@@ -137,6 +138,6 @@ def member_cluster(member: MemberSpec, secret: str) -> dict[str, Any]:
     return {
         "apiVersion": "federation.pinterest.com/v1alpha1",
         "kind": "MemberCluster",
-        "metadata": {"name": member.name, "labels": member.labels},
+        "metadata": {"name": member.name, "labels": member.labels, "finalizers": [names.CLUSTER_FINALIZER]},
         "spec": spec,
     }

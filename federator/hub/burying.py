@@ -145,7 +145,7 @@ class Burying:
         """The clusters that the deletion still waits for, after those that an operator has given up."""
         left = []
         for cluster in blocked:
-            member = self.state.members.get(cluster)
+            member = self.state.holder(cluster)
             if cluster in record.given_up and member is not None and await self.forgetting.remember(member, record):
                 continue
             left.append(cluster)
@@ -172,7 +172,7 @@ class Burying:
         blocked = tuple(
             cluster
             for cluster in sorted(record.clusters | {seen.cluster for seen in self._hidden_slices(record)})
-            if (holder := self.state.members.get(cluster)) is not None and not holder.knows(record.key.kind)
+            if (holder := self.state.holder(cluster)) is not None and not holder.knows(record.key.kind)
         )
         return blocked, busy
 

@@ -108,7 +108,7 @@ class Dispatching:
         record = self.state.record_of(workload)
         if record is None or record.deleting or (workload.ask is not None and workload.ask.suspended):
             return None
-        if member.applier is None or not member.heard:
+        if member.applier is None or not member.heard or member.let_go:
             return None
         if restored.behind(self.state, workload):
             return Revisit(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
@@ -199,7 +199,7 @@ class Dispatching:
         return {action.cluster: action for action in actions}
 
     def _held(self, cluster: str, workload: Workload, record: Record) -> Held:
-        member = self.state.members.get(cluster)
+        member = self.state.holder(cluster)
         if member is None or not member.heard:
             return Held(cluster, known=False, exists=cluster in self.state.slices_of(workload.key))
         seen = member.slice_of(workload.key)

@@ -38,7 +38,7 @@ class Emptiness:
         """Clusters that may hold something still; what is found there is deleted."""
         left: list[str] = []
         for cluster in sorted(record.clusters - self._proven.get(record.uid, set())):
-            member = self.state.members.get(cluster)
+            member = self.state.holder(cluster)
             given_up = cluster in record.given_up and (member is None or not member.knows(record.key.kind))
             if member is None or given_up:
                 continue

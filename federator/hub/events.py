@@ -48,6 +48,12 @@ class Events:
         regarding = kinds.KINDS["PlacementDecision"].ref(*name)
         self._enqueue(Tell(regarding, record.uid, reason, note, warning=True, action="Delete"))
 
+    def about_cluster(self, member: Member, reason: str, note: str, *, warning: bool = False) -> None:
+        """An Event on a MemberCluster that is being removed."""
+        uid = str(member.obj["metadata"].get("uid", ""))
+        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        self._enqueue(Tell(regarding, uid, reason, note, warning=warning, action="Remove"))
+
     def member_went_back(self, member: Member) -> None:
         """An Event on a MemberCluster."""
         note = "its API server tells of an older state than before, as after a restore; its slices are compared anew"

@@ -61,7 +61,7 @@ class Forgetting:
     async def turn(self, name: str) -> Revisit | None:
         """One member: removes what was given up there. Nothing before it is heard, nothing without a uid."""
         member = self.state.members.get(name)
-        if member is None or not member.heard or not self.state.ready or self.state.paused:
+        if member is None or member.let_go or not member.heard or not self.state.ready or self.state.paused:
             return None
         entries = forgotten(member)
         left = [entry for entry in entries if self._still_there(member, entry)]

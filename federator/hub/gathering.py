@@ -180,7 +180,7 @@ class Gathering:
         clusters = set(seen) | (set(record.clusters) if record is not None else set())
         actions = self.dispatching.plan(workload, record) if record is not None else {}
         for cluster in sorted(clusters):
-            member = self.state.members.get(cluster)
+            member = self.state.holder(cluster)
             if member is None:
                 continue
             slice_seen = seen.get(cluster)

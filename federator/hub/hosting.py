@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import federatedquota, kinds, raw, runtimeprofile
+from federator.api import federatedquota, kinds, membercluster, raw, runtimeprofile
 from federator.hub import policying, progress, records, workloads
 from federator.hub.records import Record
 from federator.hub.state import HubState
@@ -281,7 +281,7 @@ class Hosting:
 
     def _member_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
         self.on_member(key[1], new)
-        if old is None or new is None or _generation(old) != _generation(new) or _labels(old) != _labels(new):
+        if old is None or new is None or _placed_by(old) != _placed_by(new):
             self.place_all()
 
     def place_all(self) -> None:
@@ -332,5 +332,6 @@ def _uid(obj: Mapping[str, Any]) -> str:
     return str(obj["metadata"].get("uid", ""))
 
 
-def _labels(obj: Mapping[str, Any]) -> Mapping[str, str]:
-    return obj["metadata"].get("labels") or {}
+def _placed_by(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What decisions read of a MemberCluster, status apart."""
+    return _generation(cluster), cluster["metadata"].get("labels") or {}, membercluster.removal(cluster)

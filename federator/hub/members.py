@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import kinds, membercluster, raw
+from federator.api.membercluster import Removal
 from federator.hub import capacityreport, claims, slices
 from federator.hub import link as links
 from federator.hub.capacityreport import CapacityReport
@@ -92,6 +93,10 @@ class Member:
     estranged: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with `other_uid`: the line closes the connection."""
     duplicate_of: str = ""
+    released: bool = False
+    """Its removal has come so far that nothing is written there any more."""
+    cleaning: str = ""
+    """What is still to be removed there of the time before it was given up as lost; "" for nothing."""
     unlisted_since_s: float | None = None
     """Monotonic time since which it answers and what it holds is not known; None while that is not so."""
     reported: bool = False
@@ -142,6 +147,22 @@ class Member:
     def identity(self) -> str:
         """The uid of its kube-system: as it was recorded, or as this process has seen it first."""
         return membercluster.recorded_uid(self.obj) or self.uid
+
+    @property
+    def removal(self) -> Removal:
+        """How it is being removed from the fleet, if it is."""
+        return membercluster.removal(self.obj)
+
+    @property
+    def let_go(self) -> bool:
+        """Whether decisions have nothing to do with it any more, although its object is still there: it is being
+        removed and not to be emptied, or holds nothing that is this host's."""
+        removal = self.removal
+        if removal is Removal.NONE:
+            return False
+        if removal is Removal.ORPHAN or self.duplicate_of or (self.link.trusted and self.other_host):
+            return True
+        return removal is Removal.LOST and self.link.link in (Link.LOST, Link.REFUSED)
 
     @property
     def seniority(self) -> tuple[str, str]:
@@ -365,6 +386,8 @@ class Member:
             return False, f"it is {self.link.link.value}: {self.link.why}"
         if not self.synced:
             return False, "its slices have not been listed yet"
+        if self.cleaning:
+            return False, self.cleaning
         if self.expander_heard_s is None:
             return False, "no member process has reported there (lease federator-system/federator-member)"
         # Until we last looked, not until now: while we ourselves stood still nobody was silent (F10).

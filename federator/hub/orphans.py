@@ -64,7 +64,7 @@ class Orphans:
         if member is None or not self.state.ready or self.state.paused or not (member.heard and member.claimed):
             return None
         seen = member.slice_of(key)
-        if seen is None or seen.mark is None or not restored.is_stranger(self.state, member, key):
+        if member.let_go or seen is None or seen.mark is None or not restored.is_stranger(self.state, member, key):
             return None
         uid = seen.mark.workload_uid
         if uid not in self.state.tombs or member.applier is None:

@@ -153,6 +153,7 @@ class Placing:
                 stale_after_s=options.capacity_stale_after_s,
             )
             for name, member in sorted(self.state.members.items())
+            if not member.let_go
         }
         quotas = tuple(account for _, account in sorted(self.state.quotas.items()))
         return FleetSnapshot(as_of=now, clusters=views, quotas=quotas)
@@ -197,13 +198,19 @@ class Placing:
         return workload is not None and restored.behind(self.state, workload)
 
     def vacated(self, record: Record) -> tuple[str, ...]:
-        """Clusters that the decision still names as leaving although they hold nothing any more: people wait for
-        their names to go before they remove a cluster from the fleet."""
-        return tuple(
+        """Clusters that the decision still names as leaving although they hold nothing any more, or were let go: they
+        stay in the fleet until no decision names them."""
+        empty = tuple(
             cluster
             for cluster in sorted(record.terms.leaving)
-            if (member := self.state.members.get(cluster)) is not None and member.lacks(record.key)
+            if (member := self.state.holder(cluster)) is not None and member.lacks(record.key)
         )
+        return (*empty, *self.let_go(record))
+
+    def let_go(self, record: Record) -> tuple[str, ...]:
+        """Clusters that the decision names and has nothing to do with any more."""
+        members = self.state.members
+        return tuple(name for name in sorted(record.clusters) if name in members and members[name].let_go)
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
         capped = self.feedback.capped(key)
@@ -341,7 +348,7 @@ class Placing:
         return tuple(
             cluster
             for cluster in sorted(record.clusters - staying)
-            if (member := self.state.members.get(cluster)) is None or not member.lacks(decision.key)
+            if (member := self.state.members.get(cluster)) is None or not (member.let_go or member.lacks(decision.key))
         )
 
     def _causes(self, item: Due) -> tuple[str, ...]:
@@ -357,6 +364,8 @@ class Placing:
             cause += f", and {unbound}" if unbound else ""
         elif unbound:
             cause = unbound
+        elif let_go := self.let_go(record):
+            cause = f"{', '.join(let_go[:3])} left the fleet"
         elif not record.terms.shortfall and (vacated := self.vacated(record)):
             cause = f"nothing is left in {', '.join(vacated[:3])}"
         else:

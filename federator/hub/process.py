@@ -8,11 +8,12 @@ cancellation, or because the lease was lost; every task has this process as its 
 import asyncio
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from federator.hub import doubles, restored
 from federator.hub.burying import Burying
+from federator.hub.departed import Departed
 from federator.hub.dispatching import Dispatching
 from federator.hub.events import Events
 from federator.hub.forgetting import Forgetting
@@ -24,10 +25,12 @@ from federator.hub.membership import Connect, Gates, Line
 from federator.hub.options import HubOptions
 from federator.hub.orphans import Orphans
 from federator.hub.placing import Placing
+from federator.hub.removing import Removing
 from federator.hub.reporting import SETTLE_S, Reporting
 from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
 from federator.hub.surveying import Surveying
+from federator.hub.tidying import Tidying
 from federator.hub.workloads import Documents
 from federator.hub.writing import SliceWriter
 from federator.kube import client as clients
@@ -93,6 +96,18 @@ class HubProcess:
         )
         self.orphans = Orphans(self.state, client, clock=clock, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
+        self.departed = Departed(self.state, client, self._link_changed, clock=clock, rng=rng)
+        self.tidying = Tidying(self.state, client, clock=clock, rng=rng)
+        self.removing = Removing(
+            self.state,
+            client,
+            self.events,
+            departed=self.departed,
+            tidying=self.tidying,
+            changed=self.reporting.changed,
+            clock=clock,
+            rng=rng,
+        )
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
         self.host_uid = ""
         self._apis: dict[str, frozenset[str]] = {}
@@ -175,9 +190,10 @@ class HubProcess:
             group.create_task(self.reporting.accounts.run(self.reporting.account, workers=2), name="accounts")
             group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
             await self._warmed.wait()
+            await self._insist("the list of clusters that were given up", self.departed.load)
             if self.elector is not None:
                 self.state.tombs.inherit(self.elector.inherited)
-                await self._catch_up()
+                await self._insist("the decisions", self.hosting.reread_decisions)
             term = self.state.begin_term(transitions)
             if self.elector is not None:
                 self.elector.raise_term(term)
@@ -185,6 +201,7 @@ class HubProcess:
             self._writers = group
             self._apis = {name: member.apis for name, member in self.state.members.items()}
             try:
+                self.departed.look_everywhere()
                 for member in self.state.members.values():
                     self._serve(member)
                     self.reporting.changed(member)
@@ -198,6 +215,9 @@ class HubProcess:
                 group.create_task(self.forgetting.run(), name="forgetting")
                 if self.elector is not None and self.announced:
                     group.create_task(self._announce(self.elector), name="announcing")
+                group.create_task(self.departed.run(), name="departed")
+                group.create_task(self.tidying.run(), name="tidying")
+                group.create_task(self.removing.run(), name="removing")
                 log.info("hub is ready: term %d", term)
                 await asyncio.Event().wait()
             finally:
@@ -208,13 +228,13 @@ class HubProcess:
         """Callers find this hub at once, and not with the next renewal, which tells them anyway."""
         await elector.note()
 
-    async def _catch_up(self) -> None:
-        """Decisions as they are now, after the leader before us: read until they could be read."""
+    async def _insist(self, what: str, read: Callable[[], Awaitable[None]]) -> None:
+        """What the leader before us has left, as it is now: read until it could be read."""
         while True:
             try:
-                await self.hosting.reread_decisions()
+                await read()
             except errors.ApiError as trouble:
-                log.warning("the decisions could not be read: %s", trouble)
+                log.warning("%s could not be read: %s", what, trouble)
                 await asyncio.sleep(self.rng.uniform(0.5, 1.0))
             else:
                 return
@@ -232,6 +252,7 @@ class HubProcess:
             return
         if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
             member.obj = obj
+            self.removing.queue.add(name)
             self.reporting.changed(member)
             if member.other_host:
                 self.reporting.questions.add(name)
@@ -267,6 +288,7 @@ class HubProcess:
             ),
         )
         self.state.members[name] = member
+        self.removing.queue.add(name)
         self._open_line(member)
 
     def _went_back(self, member: Member) -> None:
@@ -322,9 +344,12 @@ class HubProcess:
         facts = (member.identity, member.seniority)
         if self._identities.get(member.name) != facts or len(self._identities) != len(self.state.members):
             self._mark_duplicates()
+        self.departed.look(member)
         self.reporting.changed(member)
         self.reporting.questions.add_after(member.name, SETTLE_S)
         self.forgetting.queue.add(member.name)
+        self.removing.queue.add(member.name)
+        self.tidying.look(member)
         if not self.state.ready:
             return  # everything is looked at when this hub begins to lead
         self.orphans.look(member)

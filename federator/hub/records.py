@@ -11,6 +11,7 @@ from typing import Any
 
 from federator.api import decisionfacts, kinds, raw
 from federator.api.decisionfacts import DecisionFacts, Terms
+from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
 from federator.model.decision import Share
@@ -127,3 +128,31 @@ async def write(
         {"op": "replace", "path": "/spec", "value": spec},
     ]
     return await host.patch(ref, operations, kind="json")
+
+
+async def strike(host: Client, record: Record, cluster: str) -> Mapping[str, Any] | None:
+    """Takes a cluster that was let go out of a decision that is not made anew by itself (its workload is suspended, or
+    cannot be read, or is gone). Answers with the decision, None where it is gone. Raises ApiErrors."""
+    kind = kinds.KINDS["PlacementDecision"]
+    ref = kind.ref(record.key.namespace, record.name)
+    try:
+        live = await host.get(ref)
+    except errors.NotServed:
+        raise
+    except errors.NotFound:
+        return None
+    meta, spec = live["metadata"], live["spec"]
+    if meta.get("uid") != record.uid:
+        return None
+    share = record.share_of(cluster)
+    lost = share.count if share is not None else 0
+    kept = [one for one in raw.objects(spec, "shares") if one.get("cluster") != cluster]
+    changed: dict[str, Any] = {
+        "shares": kept,
+        "clusters": len(kept),
+        "placed": max(raw.integer(spec, "placed") - lost, 0),
+        "shortfall": raw.integer(spec, "shortfall") + lost,
+        "leaving": [name for name in raw.texts(spec, "leaving") if name != cluster] or None,
+    }
+    body = {"metadata": {"uid": record.uid, "resourceVersion": meta["resourceVersion"]}, "spec": changed}
+    return await host.patch(ref, body)

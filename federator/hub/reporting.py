@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from federator.api import clustercapacity, federatedquota, kinds, membercluster, raw
+from federator.api.membercluster import Removal
 from federator.hub import claims, restored, vitals
 from federator.hub.link import Link
 from federator.hub.members import Member
@@ -190,15 +191,18 @@ class Reporting:
         reason = "Ready" if ready else member.unready_reason
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
         shown = (condition, *member.vitals.conditions())
+        # Of a removal that began before this process did, what was said stands until it is looked at.
+        begun = member.removal is not Removal.NONE and member.vitals.removal is None
+        owned = tuple(kind for kind in OWNED if not (begun and kind == "Removing"))
         return {
             "observedGeneration": member.obj["metadata"].get("generation", 0),
-            "conditions": conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), OWNED),
+            "conditions": conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), owned),
             "unknownSlices": len(member.vitals.strangers),
             "clusterUID": member.uid if member.uid == member.identity else live.get("clusterUID", ""),
             "hostUID": member.other_host,
             "version": member.version or live.get("version", ""),
             "apis": sorted(member.apis) or live.get("apis") or [],
-            "summary": "Ready" if ready else why[:256],
+            "summary": (member.vitals.removal.message if member.vitals.removal else "Ready" if ready else why)[:256],
         }
 
     def _claim(self, name: str) -> None:
@@ -212,7 +216,7 @@ class Reporting:
     async def ask(self, name: str) -> None:
         """Writes into the member's ClusterCapacity the shapes that decisions care about, and whose member it is."""
         member = self.state.members.get(name)
-        if member is None or member.client is None or not member.claim_known:
+        if member is None or member.client is None or not member.claim_known or member.released or member.let_go:
             return
         if member.link.link is not Link.LIVE:
             return  # it will be asked when it answers again; until then every try would be one more that is lost

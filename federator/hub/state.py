@@ -217,6 +217,11 @@ class HubState:
         self._counter += 1
         return seqs.make(self.term, self._counter)
 
+    def holder(self, cluster: str) -> Member | None:
+        """The member of this name, if decisions have to do with it: not one that was let go (`Member.let_go`)."""
+        member = self.members.get(cluster)
+        return None if member is None or member.let_go else member
+
     def use_of(self, kind: str) -> asyncio.Event:
         """Set from the time at which the first workload, decision or slice of this kind is heard of."""
         return self.in_use.setdefault(kind, asyncio.Event())
@@ -296,7 +301,7 @@ class HubState:
         holders = self.holders.get(key, ())
         for cluster in holders:
             member = self.members.get(cluster)
-            if member is not None and member.duplicate_of:
+            if member is not None and (member.duplicate_of or member.let_go):
                 continue
             seen = member.slice_of(key) if member is not None else None
             if seen is not None:

@@ -22,6 +22,10 @@ SLICE_ANNOTATION = f"{FEDERATION}/slice"
 FORCE_FORGET_ANNOTATION = f"{FEDERATION}/force-forget"
 """On a PlacementDecision that is being deleted: clusters, by name and comma, that it shall not wait for."""
 DECISION_FINALIZER = f"{FEDERATION}/members-emptied"
+CLUSTER_FINALIZER = f"{FEDERATION}/cluster-emptied"
+"""On every MemberCluster: it goes when the cluster was emptied of what this federation made there, or was let go."""
+REMOVAL_ANNOTATION = f"{FEDERATION}/removal"
+"""On a MemberCluster that is being deleted: `Orphan` or `Lost` where it is not to be emptied first."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

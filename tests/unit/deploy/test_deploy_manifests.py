@@ -9,6 +9,7 @@ import pytest
 from federator import settings
 from federator.cli import joining
 from federator.expand import priorities
+from federator.hub import departed
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
 from federator.member.heartbeat import LEASE
@@ -37,7 +38,8 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
         joining.CREDENTIALS_NAMESPACE,
     )
     named = {row[4] for account in ("federator-hub", "federator-member") for row in manifests.grants(found, account)}
-    assert named == {"", options.lease_name, LEASE, "federator", "kube-system", serving.CLIENT_CA.name}
+    mine = {options.lease_name, "federator", departed.OBJECT, "kube-system", serving.CLIENT_CA.name}
+    assert named == {"", LEASE, *mine}
 
 
 def test_admission_policies_name_our_accounts_and_marks() -> None:

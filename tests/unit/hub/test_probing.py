@@ -144,6 +144,7 @@ def test_a_version_that_could_not_be_read_is_asked_for_again_with_the_next_probe
         assert found is not None
         world.canned["hub", "b", "/version"] = (200, b"{}")
         await world.delete("MemberCluster", "", "b")
+        await asyncio.sleep(1)
         await world.create("MemberCluster", "", "b", found["spec"], labels=found["metadata"]["labels"])
         await asyncio.sleep(15)
         assert (await readiness(world, "b"))[0] == "True"
