@@ -88,7 +88,7 @@ def check(name: str, member_context: str, kubeconfig: str, context: str) -> None
             for found in status.get("conditions") or ()
         ]
         click.echo(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
-        fit = all(row[1] == "True" for row in rows) and bool(rows)
+        fit = all(row[1] == "True" and row[0] != "Removing" for row in rows) and bool(rows)
         if not member_context:
             return fit
 
@@ -140,34 +140,39 @@ def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
 
 @cluster.command()
 @click.argument("name")
+@click.option("--orphan", is_flag=True, help="Leave what runs there as it is; copies are placed elsewhere besides.")
+@click.option("--lost", is_flag=True, help="Give up a cluster that is not heard and will not come back.")
+@click.option("--no-wait", is_flag=True, help="Return at once; the removal goes on by itself.")
 @common.connection_options
-def remove(name: str, kubeconfig: str, context: str) -> None:
-    """Take a member out of the federation. Refused while workloads have a part there."""
-    from federator.api import kinds
-    from federator.cli import joining
-    from federator.kube import errors
-    from federator.model.steps import ObjectRef
+def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, context: str) -> None:
+    """Take a member out of the federation: copies leave it first, as there is room elsewhere. Ctrl-C ends the waiting;
+    the removal goes on."""
+    from federator.api.membercluster import Removal
+    from federator.cli import joining, removal
+
+    if orphan and lost:
+        common.fail("--orphan and --lost exclude each other: the one is for a cluster that is heard, the other is not")
+    how = Removal.ORPHAN if orphan else Removal.LOST if lost else Removal.EMPTY
 
     async def work(host: "Client") -> None:
-        kind = kinds.KINDS["MemberCluster"]
-        obj = await host.get(kind.ref("", name))
-        if held := await joining.holders(host, name):
-            shown = ", ".join(held[:3]) + (f" and {len(held) - 3} more" if len(held) > 3 else "")
-            common.fail(
-                f"{name} still has a part of {len(held)} workloads: {shown}. Exclude it in their policies first"
-                f" (spec.clusters.exclude), and wait until they have left."
-            )
-        await host.delete(kind.ref("", name), uid=obj["metadata"]["uid"])
-        secret = (((obj.get("spec") or {}).get("credentials") or {}).get("secretRef") or {}).get("name")
-        if secret:
-            ref = ObjectRef("v1", "secrets", joining.CREDENTIALS_NAMESPACE, secret, "Secret")
-            try:
-                await host.delete(ref, uid=(await host.get(ref))["metadata"]["uid"])
-            except errors.NotFound:
-                click.echo(f"the Secret {secret} was gone already", err=True)
+        obj = await removal.find(host, name)
+        removal.refuse_unfit(obj, how)
+        await removal.ask(host, obj, how)
+        secret = removal.secret_of(obj)
+        if no_wait:
+            click.echo(f"membercluster.federation.pinterest.com/{name} is being removed")
+            if secret:
+                where = f"-n {joining.CREDENTIALS_NAMESPACE}"
+                click.echo(f"when it is gone: kubectl delete secret {secret} {where}", err=True)
+            return
+        last = await removal.watch(host, obj, lambda text: click.echo(text, err=True))
+        if not await removal.drop_credentials(host, obj):
+            click.echo(f"the Secret {secret} was gone already", err=True)
+        if last:
+            click.echo(last, err=True)
+        click.echo(f"membercluster.federation.pinterest.com/{name} removed")
 
     common.run(common.with_host(kubeconfig, context, work))
-    click.echo(f"membercluster.federation.pinterest.com/{name} removed")
 
 
 @cluster.command(name="take-over")

@@ -287,16 +287,3 @@ def other_host(member_cluster: Mapping[str, Any]) -> str:
     """The host that a MemberCluster's status says it belongs to instead of this one; "" for none."""
     status = member_cluster.get("status") or {}
     return str(status.get("hostUID") or "")
-
-
-async def holders(host: Client, name: str) -> list[str]:
-    """Workloads whose decisions give this cluster a share, or may have left something there."""
-    kind = kinds.KINDS["PlacementDecision"]
-    found = []
-    for obj in (await host.list(kind.api_version, kind.plural)).items:
-        spec = obj.get("spec") or {}
-        shares = {share.get("cluster") for share in spec.get("shares") or ()} | set(spec.get("leaving") or ())
-        if name in shares:
-            workload = spec.get("workload") or {}
-            found.append(f"{workload.get('kind')}/{obj['metadata'].get('namespace')}/{workload.get('name')}")
-    return sorted(found)

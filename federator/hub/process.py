@@ -96,18 +96,7 @@ class HubProcess:
         )
         self.orphans = Orphans(self.state, client, clock=clock, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
-        self.departed = Departed(self.state, client, self._link_changed, clock=clock, rng=rng)
-        self.tidying = Tidying(self.state, client, clock=clock, rng=rng)
-        self.removing = Removing(
-            self.state,
-            client,
-            self.events,
-            departed=self.departed,
-            tidying=self.tidying,
-            changed=self.reporting.changed,
-            clock=clock,
-            rng=rng,
-        )
+        self._make_leaving(client)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
         self.host_uid = ""
         self._apis: dict[str, frozenset[str]] = {}
@@ -124,6 +113,21 @@ class HubProcess:
         """By member: what duplicates were last judged by."""
         self.reporting.claimed = self._link_changed
         self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
+
+    def _make_leaving(self, client: clients.Client) -> None:
+        """What has to do with members that leave the fleet, and what they leave behind."""
+        self.departed = Departed(self.state, client, self._link_changed, clock=self.clock, rng=self.rng)
+        self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
+        self.removing = Removing(
+            self.state,
+            client,
+            self.events,
+            departed=self.departed,
+            tidying=self.tidying,
+            changed=self.reporting.changed,
+            clock=self.clock,
+            rng=self.rng,
+        )
 
     async def run(self) -> None:
         """Runs everything until cancelled. Raises `LeaseLost` when another may lead from now on."""

@@ -58,17 +58,23 @@ def test_a_cordon_keeps_new_work_away_until_it_is_lifted(fleet: Fleet) -> None:
 def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     last = max(fleet.members)
     fleet.host("create", "ns", "leaving")
-    rule = workloads.policy("away", "leaving", "stays", clusters={"exclude": [last]})
     fleet.host("apply", "-f", fleet.manifest(workloads.service("stays", "leaving", 9)))
     fleet.ready("leaving", "psvc/stays")
     assert last in fleet.spread("psvc", "leaving", "stays")
-    refused = fleet.federator.run("cluster", "remove", last)
-    assert refused.code == 1
-    assert "PinterestService/leaving/stays" in refused.err
-
-    fleet.host("apply", "-f", fleet.manifest(rule))
-    until(lambda: last not in fleet.spread("psvc", "leaving", "stays"), lambda: "the policy is not followed")
-    until(lambda: fleet.federator.run("cluster", "remove", last).code == 0, lambda: "the cluster may not leave")
+    for refused, told in (
+        (("nosuch",), f"there is no member nosuch; the members are {', '.join(sorted(fleet.members))}"),
+        ((last, "--lost"), f"{last} is heard, so it is not lost"),
+        ((last, "--lost", "--orphan"), "exclude each other"),
+    ):
+        done = fleet.federator.run("cluster", "remove", *refused)
+        assert (done.code, told in done.err) == (1, True), done.err
+    done = fleet.federator.run("cluster", "remove", last)
+    assert (done.code, done.out) == (0, f"membercluster.federation.pinterest.com/{last} removed\n"), done.err
+    assert "PinterestService/leaving/stays" in done.err
+    assert "It was emptied." in done.err
+    assert fleet.members[last].items("psvc", "-n", "leaving") == []
+    assert last not in fleet.spread("psvc", "leaving", "stays")
+    assert fleet.host.run("get", "secret", last, "-n", "federator-clusters").code == 1
     assert fleet.federator.run("get", "clusters", last).code == 1
 
     first = min(fleet.members)
@@ -84,7 +90,6 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     assert again.code == 1
     assert f"has joined already, as {last}" in again.err
     fleet.host("wait", "--for=condition=Ready", f"mc/{last}", "--timeout=30s")
-    fleet.host("delete", "pp/away", "-n", "leaving")
     fleet.host("scale", "psvc/stays", "-n", "leaving", "--replicas=90")
     until(lambda: last in fleet.spread("psvc", "leaving", "stays"), lambda: "nothing goes to the new member")
     fleet.ready("leaving", "psvc/stays")

@@ -43,9 +43,11 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster ClockSynced": frozenset({"Synced", "ClockSkew"}),
     "MemberCluster Watching": frozenset({"WatchFailing"}),
     "MemberCluster SlicesKnown": frozenset({"UnknownSlices"}),
+    "MemberCluster Removing": frozenset({"Emptying", "NowhereToGo", "Suspended", "UnknownSlices", "NotHeard"})
+    | {"LettingGo", "Paused"},
     "deletion": frozenset({"DeletionBlocked", "DeletionBudget"}),
     "Event": frozenset({"Placed", "Rebalanced", "NotReady", "MemberWentBack", "Ready", "Completed"})
-    | {"DeletionBlocked", "DeletionBudget"},
+    | {"DeletionBlocked", "DeletionBudget", "Removing", "RemovalWaits", "Removed", "Orphaned", "RemovedAsLost"},
 }
 """Where -> the reasons that are that place's own."""
 

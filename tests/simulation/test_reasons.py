@@ -17,14 +17,34 @@ SOURCES = (
     ROOT / "model" / "decision.py",
 )
 WORD = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+|APINotAvailable")
-NO_REASONS = frozenset(kinds.KINDS) | {
-    *("ClockSynced", "SlicesKnown", "SpreadViolated", "QuotaUnlimited", "GraceOver", "PodScheduled", "LoadBalancer"),
-    *("ConfigMap", "ServiceAccount", "PersistentVolumeClaim", "PriorityClass", "ReplicaSet", "DaemonSet"),
-    *("NotIn", "DoesNotExist", "SuccessCriteriaMet", "ReplicaFailure"),
-    *("InvalidImageName", "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"),
-    *("RegistryUnavailable", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
-    *("PostStartHookError", "CrashLoopBackOff"),
-}
+NO_REASONS = (
+    frozenset({"SelfSubjectAccessReview"})
+    | frozenset(kinds.KINDS)
+    | {
+        *(
+            "ClockSynced",
+            "SlicesKnown",
+            "SpreadViolated",
+            "QuotaUnlimited",
+            "GraceOver",
+            "PodScheduled",
+            "LoadBalancer",
+        ),
+        *(
+            "ConfigMap",
+            "ServiceAccount",
+            "PersistentVolumeClaim",
+            "PriorityClass",
+            "ReplicaSet",
+            "DaemonSet",
+            "SelfSubjectAccessReview",
+        ),
+        *("NotIn", "DoesNotExist", "SuccessCriteriaMet", "ReplicaFailure"),
+        *("InvalidImageName", "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"),
+        *("RegistryUnavailable", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
+        *("PostStartHookError", "CrashLoopBackOff"),
+    }
+)
 """Types of conditions, kinds, operators, and what a kubelet says: words of the same shape that are no reasons."""
 
 

@@ -36,7 +36,7 @@ async def events(world: World, name: str) -> list[str]:
 
 async def host_mark(world: World, name: str) -> str:
     found = await world.get("ClusterCapacity", "", "cluster", at=name)
-    return (found or {})["metadata"].get("annotations", {}).get(claims.annotation("federator"), "")
+    return str((found or {})["metadata"].get("annotations", {}).get(claims.annotation("federator"), ""))
 
 
 async def ready_everywhere(world: World, name: str) -> int:
