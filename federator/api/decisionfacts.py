@@ -41,6 +41,8 @@ class Terms:
     tier: Tier
     shape: PodShape | None
     """None in a decision that was written without a charge."""
+    held: int
+    """Copies that stay where the policy gives them no place, for want of another."""
     deletion_reason: str
     waiting_for: tuple[str, ...]
 
@@ -145,6 +147,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         project=shared(raw.text(charge, "project")),
         tier=verbs.tier_of(raw.text(charge, "tier")),
         shape=capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
+        held=raw.integer(spec, "held"),
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
     )

@@ -124,6 +124,9 @@ class Spec(Model):
     """Copies or shards that the shares give."""
     shortfall: Amount
     """Copies or shards that no cluster could take."""
+    held: Amount | None = None
+    """Copies, for job sets slots, of the shares that stay where they run although the policy gives them no place there,
+    because they have none elsewhere."""
     clusters: Amount
     """Clusters with a share."""
     reason: ShortText
@@ -202,6 +205,8 @@ def to_spec(
         "verdicts": verdicttext.summarise(decision.verdicts),
         "causes": [verdicttext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
     }
+    if decision.held:
+        spec["held"] = decision.held
     if decision.unlimited_quota:
         spec["unlimitedQuota"] = True
     if leaving:

@@ -26,6 +26,7 @@ FIXES: Final[Mapping[Reason, str]] = {
     Reason.HOST_WOULD_RUN_IT: "use a dedicated host, or write a PinterestService instead",
     Reason.NOT_SELECTED: "change {policy} spec.clusters or spec.division, or the labels of MemberCluster {cluster}",
     Reason.NO_MATCHING_CLUSTER: "change {policy} spec.clusters",
+    Reason.NO_CLUSTER_ADMITTED: "correct the field of {policy} that the message names, or the labels of the clusters",
     Reason.API_NOT_AVAILABLE: "install the CRDs there: federator crd install --context {cluster}",
     Reason.TAINTED: "tolerate it in {policy} spec.tolerations, or take it from MemberCluster {cluster} spec.taints",
     Reason.CORDONED: "federator cluster uncordon {cluster}",

@@ -43,6 +43,10 @@ class Events:
         if decision.shortfall and (decision.shortfall != short_before or before is None):
             self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
 
+        held_before = before.terms.reason if before is not None and before.terms.held else None
+        if decision.held and not decision.shortfall and decision.reason is not held_before:
+            self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
+
     def about_decision(self, name: tuple[str, str], record: Record, reason: str, note: str) -> None:
         """An Event on a PlacementDecision: the workload it speaks of is gone."""
         regarding = kinds.KINDS["PlacementDecision"].ref(*name)

@@ -167,6 +167,7 @@ class Gathering:
             unlimited_quota=record.terms.unlimited_quota,
             violations=record.terms.violations,
             project=ask.project if ask is not None else "",
+            held=record.terms.held,
         )
 
     def _gathered(

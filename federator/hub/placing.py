@@ -402,5 +402,6 @@ def _same(record: Record, decision: Decision) -> bool:
         record.facts.inputs_hash == decision.inputs_hash
         and record.shares == decision.shares
         and record.terms.shortfall == decision.shortfall
+        and record.terms.held == decision.held
         and record.terms.reason is decision.reason
     )

@@ -19,6 +19,7 @@ class Reason(StrEnum):
     HOST_WOULD_RUN_IT = "HostWouldRunIt"
     NOT_SELECTED = "NotSelected"
     NO_MATCHING_CLUSTER = "NoMatchingCluster"
+    NO_CLUSTER_ADMITTED = "NoClusterAdmitted"
     API_NOT_AVAILABLE = "APINotAvailable"
     TAINTED = "Tainted"
     CORDONED = "Cordoned"
@@ -99,6 +100,9 @@ class Decision:
     """No FederatedQuota speaks for the project: nothing limits it, and a condition says so."""
     violations: tuple[str, ...] = ()
     """Soft spread rules that could not be kept, each as a sentence."""
+    held: int = 0
+    """Copies (for shards, slots) among the shares that stay where they run although the policy gives them no place
+    there: they have none elsewhere, and nothing that runs is taken to nowhere. `reason` says why."""
 
     def share_of(self, cluster: str) -> Share | None:
         return next((share for share in self.shares if share.cluster == cluster), None)

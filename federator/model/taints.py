@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from federator.model import errors, selectors
 from federator.model.errors import FieldError
+from federator.model.names import FEDERATION
 
 
 class Effect(StrEnum):
@@ -30,6 +31,11 @@ class Taint:
     key: str
     value: str = ""
     effect: str = Effect.NO_SCHEDULE
+
+    @property
+    def by_federation(self) -> bool:
+        """Whether the federation sets taints of this key itself; all others are people's."""
+        return self.key.partition("/")[0] == FEDERATION
 
     def __str__(self) -> str:
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"

@@ -125,7 +125,7 @@ def candidates(
     for name, place in eligible.items():
         holding = held.get(name)
         copies = books.copies_of(holding) if holding else 0
-        if place.refusal is not None and (place.refusal.evicts or not (copies or (holding and holding.ranges))):
+        if place.refusal is not None and not (_keeps(place.refusal) and (copies or (holding and holding.ranges))):
             continue
         room, pending = 0, False
         if place.refusal is None:
@@ -135,11 +135,21 @@ def candidates(
                 room = max(room - copies, 0)
         cap, limit = _cap(ask.policy, place, capped.get(name), copies, room)
         weight = weigh(ask.policy, place.view, copies, room)
-        order = 0 if by_name else (place.mark ^ mine) * _MIX & _MASK
+        order = tie_break(place, mine, by_name=by_name)
         stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
         found.append(Candidate(place, copies, room, cap, limit, weight, order, pending, stays))
     _add_scores(ask, found)
     return found
+
+
+def tie_break(place: Place, workload: int, *, by_name: bool) -> int:
+    """The last tie-break between clusters for one workload (its stable number), that favours no cluster's name."""
+    return 0 if by_name else (place.mark ^ workload) * _MIX & _MASK
+
+
+def _keeps(refusal: Refusal) -> bool:
+    """Whether a cluster that takes nothing new still keeps what it holds."""
+    return not (refusal.evicts or refusal.moves)
 
 
 def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int) -> tuple[int, Reason]:

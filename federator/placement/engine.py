@@ -1,11 +1,12 @@
 """`decide`: where one workload goes. Synchronous, total, the same for the same input; it charges what it gives away.
 
 Filter, admit by quota, choose clusters, divide within spread bounds, and say why. What is held stays where it is while
-it may; only growth needs room. Whatever a policy asks for, the answer is a decision with verdicts, never an exception.
+it may, and where it may not until it has a place elsewhere (`leaving`); only growth needs room. Whatever a policy asks
+for, the answer is a decision with verdicts, never an exception.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from federator.model import shards
@@ -13,7 +14,7 @@ from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
-from federator.placement import books, candidates, choosing, division, filters, inputs, spread, verdicts
+from federator.placement import books, candidates, choosing, division, filters, inputs, leaving, spread, verdicts
 from federator.placement import shards as assignment
 from federator.placement.books import Commitment
 from federator.placement.candidates import Candidate, Place
@@ -35,6 +36,10 @@ class _Outcome:
     violations: tuple[str, ...] = ()
     reason: Reason = Reason.CHOSEN
     message: str = ""
+    why: str = ""
+    """What the binding constraint is, as the part of a sentence."""
+    kept: Mapping[str, int] = field(default_factory=dict)
+    """cluster -> copies that stay there for want of another place."""
 
 
 def decide(
@@ -73,9 +78,12 @@ def decide(
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
     elif problem:
-        outcome = _unchanged(found, wanted, problem, admission)
+        found = _with(found, leaving.leavers(ask, mine, eligible, by_name=by_name))
+        outcome = _unchanged(ask, found, wanted, problem, admission)
     else:
-        outcome = _divide(ask, found, eligible, admission, wanted=wanted * _times(ask, found), fresh=fresh)
+        leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
+        job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh)
+        outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(grown, mine, unfinished))
     shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=seq)
     _charge(ask, shares, found, finished, ledger)
     told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out)
@@ -149,38 +157,99 @@ def _nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> _O
     return _Outcome({}, 0, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
 
 
-def _unchanged(found: Sequence[Candidate], wanted: int, problem: str, admission: Admission) -> _Outcome:
+def _unchanged(ask: Ask, found: Sequence[Candidate], wanted: int, problem: str, admission: Admission) -> _Outcome:
     """A policy that contradicts itself moves nothing and adds nothing."""
     got, left = {}, wanted
     for one in found:
-        got[one.name] = min(one.held, left)
+        got[one.name] = min(one.held, ask.count if leaving.everywhere(ask) else left)
         left -= got[one.name]
-    return _Outcome(got, wanted, wanted - left, admission, reason=Reason.MISCONFIGURED, message=problem)
+    placed = sum(got.values())
+    return _Outcome(got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem)
 
 
-def _divide(
-    ask: Ask,
-    found: list[Candidate],
-    eligible: Mapping[str, Place],
-    admission: Admission,
-    *,
-    wanted: int,
-    fresh: bool,
-) -> _Outcome:
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What is divided, and under what."""
+
+    ask: Ask
+    eligible: Mapping[str, Place]
+    admission: Admission
+    wanted: int
+    fresh: bool
+
+
+def _placed(
+    job: _Job, found: list[Candidate], leavers: list[Candidate], recap: Callable[[list[Candidate]], None]
+) -> tuple[_Outcome, list[Candidate]]:
+    """Divides, and gives back where it runs what lost its place without getting another one. Returns also the clusters
+    that take part in the end. `recap` bounds them anew by the shards that are left, when clusters of a job set stay."""
+    ask, taking = job.ask, found
+    outcome = first = _divide(job, found)
+    if ask.unit is Unit.SHARDS:
+        while leavers and (lacking := job.wanted - sum(outcome.got.values())) > 0:
+            staying = leaving.enough(leavers, lacking)
+            leavers = [one for one in leavers if one not in staying]
+            taking = _with(taking, staying)
+            recap(taking)
+            outcome = _divide(job, taking)
+        kept = {one.name: outcome.got[one.name] for one in taking if one not in found and one.name in outcome.got}
+    else:
+        taking, kept = _with(found, leavers), {}
+    lacking = job.wanted - sum(outcome.got.values())
+    if leaving.everywhere(ask) and (lacking > 0 or not found):
+        lacking = sum(one.held for one in taking)
+    back = leaving.give_back(taking, outcome.got, lacking, ask.count)
+    outcome.got = {name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}}
+    outcome.kept = {name: kept.get(name, 0) + back.get(name, 0) for name in {**kept, **back}}
+    if outcome.kept:
+        _say_kept(job, outcome, first)
+    return outcome, [one for one in taking if one in found or one.name in outcome.got]
+
+
+def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
+    """What stays without a place under the policy; `first` is what the policy alone leads to."""
+    ask, placed = job.ask, sum(outcome.got.values())
+    by_policy = placed - sum(outcome.kept.values())
+    if leaving.everywhere(ask):
+        outcome.wanted = max(outcome.wanted, placed) if by_policy == 0 else outcome.wanted + placed - by_policy
+    outcome.placed, outcome.reason = placed, first.reason
+    if not verdicts.admits_somebody(job.eligible):
+        outcome.reason = Reason.NO_CLUSTER_ADMITTED
+        outcome.message = verdicts.none_admitted(ask, job.eligible, outcome.kept, outcome.wanted - placed)
+        return
+    why = f"spec.partial is RequireAll, and {first.why}" if first.reason is Reason.GANG_INCOMPLETE else first.why
+    outcome.message = verdicts.sentence(ask, outcome.wanted, by_policy, why, outcome.kept)
+
+
+def _with(found: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
+    """Both, by name."""
+    return sorted([*found, *more], key=lambda one: one.name)
+
+
+def _divide(job: _Job, found: list[Candidate]) -> _Outcome:
+    ask, admission, wanted = job.ask, job.admission, job.wanted
     divider = DIVIDERS[ask.policy.division.strategy]
     if divider.everywhere:
         for one in found:
             if one.cap > ask.count:
                 one.cap, one.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    parties, before, missing, left_out = _seated(ask, found, total, fresh=fresh)
+    parties, before, missing, left_out = _seated(ask, found, total, fresh=job.fresh)
     missing = _stay(found, parties, missing)
     placed = total - missing
     outcome = _Outcome({}, wanted, placed, admission, left_out)
     outcome.violated = missing > 0 and any(party.seats < party.cap and party.weight > 0 for party in parties)
-    outcome.reason, outcome.message = verdicts.shortage(
-        ask, wanted, placed, admission, eligible=eligible, found=found, left_out=left_out, violated=outcome.violated
+    outcome.reason, outcome.why = verdicts.shortage(
+        ask,
+        wanted,
+        placed,
+        admission,
+        eligible=job.eligible,
+        found=found,
+        left_out=left_out,
+        violated=outcome.violated,
     )
+    outcome.message = verdicts.sentence(ask, wanted, placed, outcome.why, {})
     if ask.policy.require_all and placed < wanted:
         for party, seats in zip(parties, before, strict=True):
             party.seats = min(party.seats, seats)
@@ -323,4 +392,5 @@ def _decision(
         quota_generations=outcome.admission.generations,
         unlimited_quota=outcome.admission.unlimited,
         violations=outcome.violations,
+        held=sum(outcome.kept.values()),
     )

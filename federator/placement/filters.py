@@ -1,7 +1,8 @@
 """Which clusters may take a workload: one function and one row per rule.
 
-A filter refuses with a reason and a sentence, or says nothing. Most only keep new copies away; those that `evict` also
-take away what the workload already holds there. Free room and quota are not judged here.
+A filter refuses with a reason and a sentence, or says nothing. Most only keep new copies away. What a person said of
+that very cluster (`evicts`) takes away what the workload holds there at once; what a policy no longer admits (`moves`)
+leaves when it has somewhere to be. Free room and quota are not judged here.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,15 +23,18 @@ class Filter:
     reason: Reason
     judge: Judge
     evicts: bool = False
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a cluster takes no new copies; with `evicts` it keeps none either."""
+    """Why a cluster takes no new copies; with `evicts` it keeps none either, with `moves` only those that have nowhere
+    else to be."""
 
     reason: Reason
     message: str
     evicts: bool = False
+    moves: bool = False
 
 
 def refuses_unnamed(ask: Ask, cluster: ClusterView) -> str | None:
@@ -65,6 +69,16 @@ def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
+    """A person's NoExecute. Under a policy that cannot be read nobody knows what it tolerates."""
+    if ask.policy.problem:
+        return None
+    set_by_people = [taint for taint in cluster.taints if not taint.by_federation]
+    taint = taints.untolerated(set_by_people, ask.policy.tolerations, (Effect.NO_EXECUTE,))
+    return None if taint is None else _not_tolerated(taint, ask.policy)
+
+
+def refuses_moving_taint(ask: Ask, cluster: ClusterView) -> str | None:
+    """Any NoExecute, so also one that the federation set itself: that is nobody's word to take anything down."""
     taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_EXECUTE,))
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
@@ -116,12 +130,13 @@ def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 FILTERS: Final[Mapping[str, Filter]] = {
-    "name": Filter(Reason.NOT_SELECTED, refuses_unnamed, evicts=True),
     "exclude": Filter(Reason.NOT_SELECTED, refuses_excluded, evicts=True),
-    "selector": Filter(Reason.NOT_SELECTED, refuses_unselected, evicts=True),
-    "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, evicts=True),
-    "removing": Filter(Reason.NOT_SELECTED, refuses_removing, evicts=True),
     "evicting-taint": Filter(Reason.TAINTED, refuses_evicting_taint, evicts=True),
+    "name": Filter(Reason.NOT_SELECTED, refuses_unnamed, moves=True),
+    "selector": Filter(Reason.NOT_SELECTED, refuses_unselected, moves=True),
+    "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, moves=True),
+    "removing": Filter(Reason.NOT_SELECTED, refuses_removing, moves=True),
+    "moving-taint": Filter(Reason.TAINTED, refuses_moving_taint, moves=True),
     "api": Filter(Reason.API_NOT_AVAILABLE, refuses_missing_api),
     "taint": Filter(Reason.TAINTED, refuses_tainted),
     "cordon": Filter(Reason.CORDONED, refuses_cordoned),
@@ -130,7 +145,8 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "health": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unhealthy),
     "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
 }
-"""In order of precedence: the first that refuses is the one reported. Those that evict come first."""
+"""In order of precedence: the first that refuses is the one reported. Those that evict come first, then those that
+move."""
 
 
 def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
@@ -138,13 +154,13 @@ def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
     for rule in FILTERS.values():
         message = rule.judge(ask, cluster)
         if message is not None:
-            return Refusal(rule.reason, f"cluster {cluster.name} {_joined(message)}", rule.evicts)
+            return Refusal(rule.reason, f"cluster {cluster.name} {_joined(message)}", rule.evicts, rule.moves)
     return None
 
 
-def evicted(ask: Ask, cluster: ClusterView) -> bool:
-    """Whether the workload may not even keep what it holds there."""
-    return any(rule.judge(ask, cluster) is not None for rule in FILTERS.values() if rule.evicts)
+def admitted(ask: Ask, cluster: ClusterView) -> bool:
+    """Whether what the workload holds there may stay for good."""
+    return not any(rule.judge(ask, cluster) is not None for rule in FILTERS.values() if rule.evicts or rule.moves)
 
 
 def group_of(policy: Policy, cluster: ClusterView) -> int | None:

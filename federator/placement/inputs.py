@@ -82,12 +82,12 @@ def _named(given: _Names) -> _Names:
 
 
 def fleet_text(ask: Ask, snapshot: FleetSnapshot) -> str:
-    """The clusters on which the workload may stay; equal for all asks of one policy."""
+    """The clusters on which the workload may stay for good; equal for all asks of one policy."""
     return repr(
         [
             _cluster(ask.policy, snapshot.clusters[name])
             for name in sorted(snapshot.clusters)
-            if not filters.evicted(ask, snapshot.clusters[name])
+            if filters.admitted(ask, snapshot.clusters[name])
         ]
     )
 

@@ -15,6 +15,7 @@ from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
 from federator.placement import filters, quota
 from federator.placement.books import Books
+from federator.placement.division import DIVIDERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +85,7 @@ def feasibility(case: Case) -> list[str]:
             breaches.append(
                 f"{share.cluster} grows from {before} to {now} with room for {case.room.get(share.cluster, 0)}"
             )
-        if most is not None and now > max(most, before if case.decision.reason is Reason.MISCONFIGURED else 0):
+        if most is not None and now > max(most, before):
             breaches.append(f"{share.cluster} has {now}, maxPerCluster is {most}")
     return breaches
 
@@ -120,11 +121,36 @@ def steadiness(case: Case) -> list[str]:
     return breaches
 
 
+def leaving(case: Case) -> list[str]:
+    """Who runs leaves a cluster only with somewhere to be, or because a person said so of that cluster."""
+    ask, decision = case.ask, case.decision
+    if ask.suspended:
+        return []
+    everywhere = ask.unit is Unit.REPLICAS and DIVIDERS[ask.policy.division.strategy].everywhere
+    wanted = max(min(ask.slots, _unfinished(case)) if ask.unit is Unit.SHARDS else ask.count, 0)
+    runs = sum(case.has(share.cluster) for share in decision.shares)
+    if runs >= wanted and not (everywhere and decision.shortfall):
+        return []
+    breaches = []
+    for cluster in sorted({one.cluster for one in case.held} & case.snapshot.clusters.keys()):
+        refusal = filters.refusal(ask, case.snapshot.clusters[cluster])
+        before, now = min(case.had(cluster), wanted), case.has(cluster)
+        if now < before and not (refusal is not None and refusal.evicts):
+            why = refusal.message if refusal is not None else decision.message
+            breaches.append(f"{before - now} leave {cluster} for nowhere, {runs} of {wanted} run: {why}")
+    return breaches
+
+
+def _unfinished(case: Case) -> int:
+    return shards.size(shards.minus(((0, case.ask.count - 1),), case.finished)) if case.ask.count > 0 else 0
+
+
 INVARIANTS: Final[Mapping[str, Callable[[Case], list[str]]]] = {
     "conservation": conservation,
     "feasibility": feasibility,
     "gang": gang,
     "steadiness": steadiness,
+    "leaving": leaving,
 }
 
 

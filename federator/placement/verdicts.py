@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from federator.model import quantity
 from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.model.decision import Reason, Verdict
+from federator.placement import admitting
 from federator.placement.candidates import Candidate, Place
 from federator.placement.quota import Admission
 
@@ -45,7 +46,13 @@ def _judged(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> tupl
     things = noun(ask)
     if got > 0 and one.place.refusal is not None:
         because = one.place.refusal.message.removeprefix(f"cluster {one.name} ")
+        if one.place.refusal.moves:
+            return Reason.CHOSEN, f"keeps {got} {things} that have no other place yet, although it {because}"
         return Reason.CHOSEN, f"keeps {got} {things} and takes no new ones: it {because}"
+    if got > one.cap:
+        return Reason.CHOSEN, f"keeps {got} {things}, {got - one.cap} of them beyond {_beyond(ask, one)}"
+    if left_out is not None and got > 0:
+        return Reason.CHOSEN, f"keeps {got} {things} that have no other place yet, although {_kept_out(ask, left_out)}"
     if got > 0:
         kept = f", {min(one.held, got)} of them held before" if one.held else ""
         return (
@@ -68,6 +75,18 @@ def _judged(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> tupl
     if one.weight <= 0:
         return Reason.NOT_SELECTED, "has no weight under spec.division.weights"
     return Reason.NOT_NEEDED, f"could take {one.cap} {things}, none was needed there"
+
+
+def _beyond(ask: Ask, one: Candidate) -> str:
+    if one.limit is Reason.AT_MAXIMUM:
+        return f"maxPerCluster {ask.policy.division.max_per_cluster}, because they have no other place yet"
+    return f"the {one.cap} that are possible there, because they have no other place yet"
+
+
+def _kept_out(ask: Ask, left_out: Reason) -> str:
+    if left_out is Reason.AT_MAXIMUM:
+        return f"maxClusters {ask.policy.division.max_clusters} is reached by other clusters"
+    return "the other clusters are enough"
 
 
 def _limited(policy: Policy, one: Candidate) -> str:
@@ -116,28 +135,57 @@ def shortage(
     left_out: Mapping[str, Reason],
     violated: bool,
 ) -> tuple[Reason, str]:
-    """The binding constraint and the decision's sentence."""
+    """The binding constraint and the sentence about it; "" when nothing is missing."""
+    if placed >= wanted:
+        return Reason.CHOSEN, ""
+    if admission.copies < wanted and placed >= min(admission.copies, wanted):
+        return admission.reason, admission.message
+    if not found:
+        return _nowhere(ask, eligible)
+    return _binding(ask, placed, found, left_out, violated)
+
+
+def sentence(ask: Ask, wanted: int, placed: int, why: str, kept: Mapping[str, int]) -> str:
+    """The decision in one sentence. `placed` have a place under the policy; those in `kept` stay where they run."""
     things = noun(ask)
     if placed >= wanted:
-        return Reason.CHOSEN, f"all {wanted} {things} are placed"
-    head = f"{placed} of {wanted} {things} are placed, {wanted - placed} are missing"
-    if admission.copies < wanted and placed >= min(admission.copies, wanted):
-        return admission.reason, f"{head}: {admission.message}"
-    if not found:
-        reason, why = _nowhere(eligible)
-        return reason, f"{head}: {why}"
-    reason, why = _binding(ask, placed, found, left_out, violated)
-    return reason, f"{head}: {why}"
+        return f"all {wanted} {things} are placed"
+    staying = sum(kept.values())
+    if not staying:
+        return f"{placed} of {wanted} {things} are placed, {wanted - placed} are missing: {why}"
+    missing = f", {wanted - placed - staying} are missing" if wanted > placed + staying else ""
+    head = f"{placed} of {wanted} {things} have a place under the policy"
+    return f"{head}{missing}, {staying} stay where they run ({admitting.where(kept)}) until they have one: {why}"
 
 
-def _nowhere(eligible: Mapping[str, Place]) -> tuple[Reason, str]:
+def none_admitted(ask: Ask, eligible: Mapping[str, Place], kept: Mapping[str, int], missing: int) -> str:
+    """The sentence of a decision under a policy that admits no cluster, while copies run."""
+    why = admitting.nobody_admitted(ask.policy, [place.view for place in eligible.values()]) or "see the verdicts"
+    things = noun(ask)
+    short = f", {missing} more are missing" if missing > 0 else ""
+    return (
+        f"no cluster is admitted: {why}; {sum(kept.values())} {things} stay where they run "
+        f"({admitting.where(kept)}){short}"
+    )
+
+
+def admits_somebody(eligible: Mapping[str, Place]) -> bool:
+    """Whether some cluster is open to the workload, or closed only for a while."""
+    return any(
+        place.refusal is None or not (place.refusal.evicts or place.refusal.moves) for place in eligible.values()
+    )
+
+
+def _nowhere(ask: Ask, eligible: Mapping[str, Place]) -> tuple[Reason, str]:
     """No cluster takes anything: the reason that most nearly lets it in, of the clusters that the policy selects."""
     refusals = [place.refusal for place in eligible.values() if place.refusal is not None]
     if not refusals:
         return Reason.NO_MATCHING_CLUSTER, "the fleet has no clusters"
     selected = [one for one in refusals if one.reason is not Reason.NOT_SELECTED]
     if not selected:
-        return Reason.NO_MATCHING_CLUSTER, f"the policy selects none of the {len(refusals)} clusters"
+        why = admitting.nobody_admitted(ask.policy, [place.view for place in eligible.values()])
+        text = f"the policy selects none of the {len(refusals)} clusters"
+        return Reason.NO_MATCHING_CLUSTER, f"{text}: {why}" if why else text
     order = list(Reason)
     first = min(selected, key=lambda one: order.index(one.reason))
     alike = sum(one.reason is first.reason for one in selected)

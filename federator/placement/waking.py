@@ -71,6 +71,8 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         return Waiting(decision.key, ask.project, decision.reason, frozenset()) if for_all(ask) else None
     if decision.reason in _NEVER:
         return None
+    if decision.reason is Reason.NO_CLUSTER_ADMITTED:
+        return Waiting(decision.key, ask.project, decision.reason, frozenset())
     hopeful = frozenset(one.cluster for one in decision.verdicts if one.reason not in _CLOSED)
     return Waiting(decision.key, ask.project, decision.reason, hopeful if decision.verdicts else None)
 

@@ -46,6 +46,8 @@ class Placing:
     unlimited_quota: bool = False
     violations: tuple[str, ...] = ()
     project: str = ""
+    held: int = 0
+    """Copies that stay where they run although the policy gives them no place there."""
 
     @property
     def unreadable(self) -> bool:
@@ -56,6 +58,11 @@ class Placing:
     def short(self) -> bool:
         """Less is placed than is wanted, and `reason` says why."""
         return self.shortfall > 0 or self.unreadable
+
+    @property
+    def misplaced(self) -> bool:
+        """Some of what runs has no place under its policy, and none elsewhere: `reason` says why."""
+        return self.held > 0 and self.reason is not Reason.CHOSEN
 
 
 @dataclass(frozen=True, slots=True)

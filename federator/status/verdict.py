@@ -25,6 +25,7 @@ STALLING: Final = frozenset(
         Reason.NOT_ALLOWED,
         Reason.API_NOT_AVAILABLE,
         Reason.NO_MATCHING_CLUSTER,
+        Reason.NO_CLUSTER_ADMITTED,
         Reason.NOT_SELECTED,
     }
 )
@@ -172,6 +173,8 @@ def _placed(facts: Facts) -> Condition:
     if placing.short:
         message = placing.message if placing.unreadable else _shortfall(facts, placing)
         return Condition("Placed", conditions.FALSE, placing.reason.value, message, generation)
+    if placing.misplaced:
+        return Condition("Placed", conditions.FALSE, placing.reason.value, placing.message, generation)
     if wanted.suspended and not facts.placed:
         return Condition("Placed", conditions.FALSE, Reason.SUSPENDED.value, "It is suspended.", generation)
     clusters = len([share for share in placing.shares if share.count > 0])
@@ -236,7 +239,7 @@ def _stalled(facts: Facts) -> Condition:
         return Condition("Stalled", conditions.TRUE, reason, message, facts.observed_generation)
 
     placing = facts.placing
-    if placing is not None and placing.short and placing.reason in STALLING:
+    if placing is not None and (placing.short or placing.misplaced) and placing.reason in STALLING:
         return stalled(placing.reason.value, placing.message)
     permanent = next((refusal for refusal in facts.refusals if refusal.permanent), None)
     if permanent is not None:
@@ -319,6 +322,8 @@ def _summary(facts: Facts) -> str:
         return f"{text}, {placing.shortfall} not placed: {placing.message}"
     if reason := next((seen.reason for seen in tally.unhealthy if seen.reason), ""):
         return f"{text} ({reason})"
+    if placing.misplaced:
+        return f"{text}, {placing.held} held for want of a place: {placing.message}"
     return text
 
 

@@ -199,10 +199,10 @@ def overlooks(*reasons: Reason) -> Callable[[Method], Method]:
 
 
 def _keeps_all(original: Method) -> Method:
-    def evicted(ask: Any, cluster: Any) -> bool:
-        return False
+    def admitted(ask: Any, cluster: Any) -> bool:
+        return True
 
-    return evicted
+    return admitted
 
 
 def _divided_by_clusters(original: Method) -> Method:
@@ -354,7 +354,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a cordon keeps nobody away": ("2 feasibility", instead(filters, "refusal", overlooks(Reason.CORDONED))),
     "a policy's choice of clusters is not looked at": (
         "2 feasibility",
-        together(instead(filters, "refusal", overlooks(Reason.NOT_SELECTED)), instead(filters, "evicted", _keeps_all)),
+        together(instead(filters, "refusal", overlooks(Reason.NOT_SELECTED)), instead(filters, "admitted", _keeps_all)),
     ),
     "capacity is charged twice": (
         "2 room is used",

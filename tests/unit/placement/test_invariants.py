@@ -10,7 +10,7 @@ from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.placement import invariants
 from federator.placement.invariants import INVARIANTS, Case
-from tests.unit.placement.fleets import books_with, cluster, commitment, decide, fleet, held, jobs, service
+from tests.unit.placement.fleets import books_with, cluster, commitment, decide, fleet, held, holdings, jobs, service
 
 FLEET = fleet(cluster("a", 10), cluster("b", 10, cordoned=True))
 ROOM = {"a": 10, "b": 10}
@@ -73,8 +73,21 @@ def test_a_moved_finished_shard_and_a_changed_seq_are_noticed() -> None:
     assert "steadiness" in broken(renumbered)
 
 
+def test_copies_that_leave_for_nowhere_are_noticed() -> None:
+    gone = dataclasses.replace(case((Share("a", 4, 4, 5),)), held=held(a=10))
+    assert "leaving" in broken(gone)
+    said = service(10, policy=Policy(exclude=("a",)))
+    assert "leaving" not in broken(dataclasses.replace(case((), ask=said), held=held(a=10)))
+    fewer = dataclasses.replace(case((Share("a", 4, 4, 5),), ask=service(4)), held=held(a=10))
+    assert broken(fewer) == set()
+    shards_gone = dataclasses.replace(
+        case((Share("a", 10, 2, 5, ((0, 9),)),), ask=jobs(10, 4)), held=holdings((Share("a", 10, 4, 1, ((0, 9),)),))
+    )
+    assert "leaving" in broken(shards_gone)
+
+
 def test_every_invariant_has_a_negative_control() -> None:
-    assert set(INVARIANTS) == {"conservation", "feasibility", "gang", "steadiness"}
+    assert set(INVARIANTS) == {"conservation", "feasibility", "gang", "leaving", "steadiness"}
 
 
 def test_books_beyond_a_quota_are_noticed_unless_they_were_so_before_it_was_lowered() -> None:

@@ -1,0 +1,79 @@
+"""Which field of a policy admits no cluster, what it asks for, and what the clusters do have: one sentence for a person
+who mistyped a label. Only words, and only for policies that admit nobody."""
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from federator.model import selectors
+from federator.model.ask import Policy
+from federator.model.fleet import ClusterView
+from federator.model.selectors import LabelSelector, Operator
+from federator.placement import filters
+
+LISTED: Final = 8
+"""So many of the names or values that exist are told, the rest is counted."""
+ALIKE: Final = 0.6
+"""How similar a name must be to be suggested (difflib's ratio)."""
+_WANTS: Final = (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS)
+
+
+def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
+    """Which field admits none of the clusters, or "" when no single field does."""
+    if not clusters:
+        return "the fleet has no clusters"
+    if policy.names and not any(one.name in policy.names for one in clusters):
+        field = filters.field_of(policy, "clusters.names")
+        return f"{field} names {_listed(policy.names)}, {_instead('', policy.names, [one.name for one in clusters])}"
+    if policy.selector is not None and not any(policy.selector.matches(one.labels) for one in clusters):
+        field = filters.field_of(policy, "clusters.selector")
+        return f"{field} asks for {_unmatched(policy.selector, clusters)}"
+    groups = policy.division.groups
+    if groups and all(filters.group_of(policy, one) is None for one in clusters):
+        field = filters.field_of(policy, "division.groups")
+        wanted = [_unmatched(group.selector, clusters) for group in groups if group.selector is not None]
+        named = [name for group in groups for name in group.names]
+        if named:
+            wanted.append(f"{_listed(named)}, {_instead('', named, [one.name for one in clusters])}")
+        return f"the {len(groups)} groups of {field} ask for {'; '.join(wanted) or 'no cluster at all'}"
+    return ""
+
+
+def _unmatched(selector: LabelSelector, clusters: Sequence[ClusterView]) -> str:
+    """The first condition that no cluster meets; the whole selector when each is met by some."""
+    for key, value in selector.match_labels:
+        if not any(one.labels.get(key) == value for one in clusters):
+            return f"{key}={value}, {_label(key, [value], clusters)}"
+    for requirement in selector.requirements:
+        if not any(requirement.matches(one.labels) for one in clusters):
+            wanted = requirement.values if requirement.operator in _WANTS else ()
+            return f"{requirement}, {_label(requirement.key, wanted, clusters)}"
+    return f"{selectors.to_text(selector)}: each condition is met by some cluster, all of them by none"
+
+
+def _label(key: str, wanted: Iterable[str], clusters: Sequence[ClusterView]) -> str:
+    values = {one.labels[key] for one in clusters if key in one.labels}
+    if values:
+        return _instead(f"{key} ", wanted, values)
+    keys = {name for one in clusters for name in one.labels}
+    return _instead(f"no label {key}, only ", [key], keys) if keys else "and the clusters have no labels"
+
+
+def _instead(what: str, wanted: Iterable[str], there: Iterable[str]) -> str:
+    """What the clusters have instead, and which of it may have been meant."""
+    known = sorted(set(there))
+    meant = [match for name in wanted for match in difflib.get_close_matches(name, known, n=1, cutoff=ALIKE)]
+    hint = f" (did you mean {meant[0]}?)" if meant else ""
+    return f"the clusters have {what}{_listed(known)}{hint}" if what else f"the clusters are {_listed(known)}{hint}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    every = list(texts)
+    rest = len(every) - LISTED
+    return ", ".join(every[:LISTED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def where(counts: Mapping[str, int]) -> str:
+    """Clusters with their numbers, the largest first: `a 120, b 3`."""
+    order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return _listed(f"{name} {count}" for name, count in order)

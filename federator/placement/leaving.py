@@ -1,0 +1,72 @@
+"""Who leaves: a copy that runs leaves a cluster only when it has somewhere to be in the same decision.
+
+A person may take copies away in the field that says so: the count itself, `exclude`, a NoExecute taint. No other edit
+(of a policy, of labels, of a quota) takes a running copy to nowhere. After the division, what lost its place without
+getting another one is given back to the cluster where it runs. Replicas leave one by one. A job set leaves a cluster
+that its policy does not admit as a whole, because a shard that moves starts again.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from federator.model import names
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Reason
+from federator.model.fleet import Holding
+from federator.placement import books, candidates
+from federator.placement.candidates import Candidate, Place
+from federator.placement.division import DIVIDERS
+
+
+def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], *, by_name: bool) -> list[Candidate]:
+    """Clusters that run copies of the workload and are not admitted any more, by name. They take part only as far as
+    what they run has no other place."""
+    last = len(ask.policy.division.groups)
+    mine = names.stable_order(ask.uid)
+    return [
+        Candidate(
+            replace(place, level=last),
+            held=copies,
+            room=0,
+            cap=copies,
+            limit=Reason.NOT_SELECTED,
+            weight=copies,
+            order=candidates.tie_break(place, mine, by_name=by_name),
+        )
+        for name, place in eligible.items()
+        if place.refusal is not None
+        and place.refusal.moves
+        and (holding := held.get(name)) is not None
+        and (copies := books.copies_of(holding)) > 0
+    ]
+
+
+def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int, most: int) -> dict[str, int]:
+    """cluster -> copies that stay there beyond what the division gave it (`got`), `lacking` at most in all.
+
+    `most` bounds what one cluster may hold: all copies, or for a workload that is everywhere its whole count. Clusters
+    of earlier groups keep theirs first.
+    """
+    kept: dict[str, int] = {}
+    for one in sorted(losers, key=lambda one: (one.place.level, one.order, one.name)):
+        stays = min(min(one.held, most) - got.get(one.name, 0), lacking)
+        if stays > 0:
+            kept[one.name] = stays
+            lacking -= stays
+    return kept
+
+
+def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
+    """As few of the clusters as hold `lacking` copies: the largest first, so that few stay where they may not."""
+    taken: list[Candidate] = []
+    for one in sorted(waiting, key=lambda one: (-one.held, one.order, one.name)):
+        if lacking <= 0:
+            break
+        taken.append(one)
+        lacking -= one.held
+    return taken
+
+
+def everywhere(ask: Ask) -> bool:
+    """Whether each cluster is to have all copies, so that one cluster's copies are no place for another's."""
+    return ask.unit is Unit.REPLICAS and DIVIDERS[ask.policy.division.strategy].everywhere
