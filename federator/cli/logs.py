@@ -106,7 +106,8 @@ class Shown:
                     partial = True
                 continue
             for line in self._new(entry):
-                click.echo(f"[{name}] {line}" if prefix else line)
+                # click leaves escape sequences out where nobody looks; who asks for them wants them in a file, too.
+                click.echo(f"[{name}] {line}" if prefix else line, color=self.raw or None)
             if entry.get("cut"):
                 click.echo(f"{name}: only the first bytes of its lines are shown; ask for fewer lines", err=True)
                 partial = True
