@@ -28,3 +28,8 @@ def data(name: str) -> Path:
     if not path.is_dir():
         pytest.skip(f"the real input {name} is not there; set FEDERATOR_DATA to the folder that holds it")
     return path
+
+
+def files(name: str, pattern: str) -> list[Path]:
+    """The files of one folder of cases (FEDERATOR_CASES), by name; none when it is absent."""
+    return sorted(Path(os.environ.get("FEDERATOR_CASES", ROOT / "../shared/cases"), name).glob(pattern))

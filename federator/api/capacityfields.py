@@ -31,7 +31,7 @@ from federator.model import quantity, sharing, taints
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
-from federator.model.resources import Resources
+from federator.model.resources import PODS, Resources
 from federator.model.taints import Taint
 
 MAX_ROWS = 256
@@ -80,7 +80,7 @@ class NodeRowFields(Model):
     count: Count
     """How many."""
     allocatable: Amounts
-    """What each offers to pods."""
+    """What each offers to pods; 0 is a limit, pods that are not named are not limited."""
     free: Amounts
     """What each has left."""
     model: Annotated[str, Field(max_length=MAX_LOOK)] = ""
@@ -203,7 +203,8 @@ def taints_of(value: object) -> tuple[Taint, ...]:
 
 
 def _to_row(row: Obj) -> NodeRow:
-    allocatable = vector(dict(list(raw.mapping(row, "allocatable").items())[:MAX_RESOURCES]))
+    offered = dict(list(raw.mapping(row, "allocatable").items())[:MAX_RESOURCES])
+    allocatable = vector(offered)
     free = vector({name: amount for name, amount in raw.mapping(row, "free").items() if name in allocatable})
     return NodeRow(
         count=min(raw.integer(row, "count"), MAX_NODES),
@@ -212,6 +213,7 @@ def _to_row(row: Obj) -> NodeRow:
         model=raw.text(row, "model")[:MAX_LOOK],
         family=raw.text(row, "family")[:MAX_LOOK],
         taints=taints_of(row.get("taints"))[:MAX_TAINTS],
+        podless=PODS in offered and not allocatable[PODS],
     )
 
 
@@ -225,6 +227,8 @@ def _from_row(row: NodeRow) -> dict[str, Any]:
         "allocatable": quantity.render(row.allocatable),
         "free": quantity.render(row.free),
     }
+    if row.podless:
+        body["allocatable"][PODS] = body["free"][PODS] = "0"
     body |= raw.present({"model": row.model, "family": row.family})
     if row.taints:
         body["taints"] = [taints.taint_to_dict(taint) for taint in row.taints]

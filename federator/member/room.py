@@ -7,6 +7,7 @@ Pure; made anew for every capacity report. Claims are placed the way the schedul
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +18,7 @@ from federator.member.rows import Node
 from federator.model import taints
 from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
-from federator.model.resources import Resources
+from federator.model.resources import PODS, Resources
 from federator.placement import binding
 
 Column = npt.NDArray[np.int64]
@@ -128,9 +129,7 @@ class Room:
         counts: dict[NodeRow, int] = {}
         for index, node in enumerate(self.masks.nodes):
             free = Resources(zip(self._names, self._free[index].tolist(), strict=True))
-            row = NodeRow(1, node.allocatable, free, node.model, node.family, node.taints)
+            podless = not node.allocatable[PODS]
+            row = NodeRow(1, node.allocatable, free, node.model, node.family, node.taints, podless)
             counts[row] = counts.get(row, 0) + 1
-        return [
-            NodeRow(count, row.allocatable, row.free, row.model, row.family, row.taints)
-            for row, count in counts.items()
-        ]
+        return [replace(row, count=count) for row, count in counts.items()]

@@ -23,6 +23,10 @@ class NodeRow:
     """GPU model, "" without GPUs."""
     family: str = ""
     taints: tuple[Taint, ...] = ()
+    podless: bool = False
+    """It is stated to take 0 pods. A row whose allocatable does not name pods at all is not limited in them (a
+    hand-written fleet): vectors keep no zeros, so the difference is kept here. Any other resource that a row does not
+    name it does not have."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,14 +10,14 @@ from types import MappingProxyType
 from typing import Final
 
 from federator.model import names
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Ask, Policy, Strategy
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding
-from federator.placement import books, filters, scorers
+from federator.placement import books, domains, filters, scorers
 from federator.placement.division import DIVIDERS, Party
+from federator.placement.domains import UNLABELLED
 from federator.placement.filters import Refusal
 from federator.placement.ledger import PENDING, Ledger
-from federator.placement.spread import UNLABELLED
 
 NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 """Every scheduler could bind what it was given: no cluster is capped."""
@@ -57,6 +57,8 @@ class Candidate:
     """Copies that may stay although its scheduler could not bind them all, when nobody else can take them; 0 where it
     is not capped for that."""
     terms: tuple[tuple[str, int], ...] = ()
+    counted: bool = True
+    """Whether it makes a domain of spread rules even when it gets nothing (`domains.counts`)."""
 
     @property
     def name(self) -> str:
@@ -79,6 +81,7 @@ class Candidate:
             4 * self.place.level + 2 * bool(self.place.avoided) + (holders_first and not seats),
             self.order,
             self.place.domains,
+            self.counted,
         )
 
 
@@ -137,7 +140,8 @@ def candidates(
         weight = weigh(ask.policy, place.view, copies, room)
         order = tie_break(place, mine, by_name=by_name)
         stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
-        found.append(Candidate(place, copies, room, cap, limit, weight, order, pending, stays))
+        counted = _counted(ask.policy, place, copies, weight)
+        found.append(Candidate(place, copies, room, cap, limit, weight, order, pending, stays, counted=counted))
     _add_scores(ask, found)
     return found
 
@@ -150,6 +154,13 @@ def tie_break(place: Place, workload: int, *, by_name: bool) -> int:
 def _keeps(refusal: Refusal) -> bool:
     """Whether a cluster that takes nothing new still keeps what it holds."""
     return not (refusal.evicts or refusal.moves)
+
+
+def _counted(policy: Policy, place: Place, copies: int, weight: int) -> bool:
+    """A weight that stands for room says nothing of what may come to lie there: full clusters count."""
+    division = policy.division
+    weight = weight if division.strategy is Strategy.WEIGHTED else 1
+    return domains.counts(held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster)
 
 
 def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int) -> tuple[int, Reason]:

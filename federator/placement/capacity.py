@@ -6,6 +6,7 @@ request.
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Final
 
 from federator.model.ask import PodShape
@@ -58,17 +59,15 @@ def lost(nodes: Iterable[NodeRow], rows: Iterable[NodeRow]) -> Resources:
 
 
 def _group(nodes: Iterable[NodeRow]) -> list[NodeRow]:
-    counts: dict[tuple[Resources, Resources, str, str, tuple[Taint, ...]], int] = {}
+    counts: dict[tuple[Resources, Resources, str, str, tuple[Taint, ...], bool], int] = {}
     for node in nodes:
-        key = (node.allocatable, node.free, node.model, node.family, tuple(sorted(node.taints)))
+        key = (node.allocatable, node.free, node.model, node.family, tuple(sorted(node.taints)), node.podless)
         counts[key] = counts.get(key, 0) + node.count
     return [NodeRow(count, *key) for key, count in counts.items() if count > 0]
 
 
 def _rounded(row: NodeRow, digits: int) -> NodeRow:
-    return NodeRow(
-        row.count, _floor(row.allocatable, digits), _floor(row.free, digits), row.model, row.family, row.taints
-    )
+    return replace(row, allocatable=_floor(row.allocatable, digits), free=_floor(row.free, digits))
 
 
 def _floor(amounts: Resources, digits: int) -> Resources:

@@ -33,6 +33,8 @@ class Party:
     """The last tie-break; injected, so that no name is favoured."""
     domains: tuple[str, ...] = ()
     """Its domain under each spread rule."""
+    counted: bool = True
+    """Whether it makes a domain even without seats (`domains.counts`)."""
 
     def next_key(self) -> tuple[int, int, int, str]:
         """Sorts by who gets the next seat first."""
@@ -129,6 +131,12 @@ def shrink(parties: Sequence[Party], surplus: int) -> None:
             surplus = _take([party for party in parties if party.level == level], surplus, floors_too=floors_too)
             if surplus == 0:
                 return
+
+
+def shrink_to_floors(parties: Sequence[Party], surplus: int) -> None:
+    """As `shrink`, but nobody falls below its floor."""
+    for level in sorted({party.level for party in parties}, reverse=True):
+        surplus = _take([party for party in parties if party.level == level], surplus, floors_too=False)
 
 
 def _take(parties: Sequence[Party], surplus: int, *, floors_too: bool) -> int:

@@ -14,7 +14,7 @@ from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
-from federator.placement import books, candidates, choosing, division, filters, inputs, leaving, spread, verdicts
+from federator.placement import books, candidates, filters, inputs, leaving, seating, spread, verdicts
 from federator.placement import shards as assignment
 from federator.placement.books import Commitment
 from federator.placement.candidates import Candidate, Place
@@ -234,8 +234,9 @@ def _divide(job: _Job, found: list[Candidate]) -> _Outcome:
             if one.cap > ask.count:
                 one.cap, one.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    parties, before, missing, left_out = _seated(ask, found, total, fresh=job.fresh)
-    missing = _stay(found, parties, missing)
+    seated = seating.seat(ask, found, total, fresh=job.fresh)
+    parties, left_out = seated.parties, seated.left_out
+    missing = _stay(found, parties, seated.missing)
     placed = total - missing
     outcome = _Outcome({}, wanted, placed, admission, left_out)
     outcome.violated = missing > 0 and any(party.seats < party.cap and party.weight > 0 for party in parties)
@@ -251,13 +252,15 @@ def _divide(job: _Job, found: list[Candidate]) -> _Outcome:
     )
     outcome.message = verdicts.sentence(ask, wanted, placed, outcome.why, {})
     if ask.policy.require_all and placed < wanted:
-        for party, seats in zip(parties, before, strict=True):
+        seated = seating.seat(ask, found, total, fresh=job.fresh, sticky=True)
+        parties = seated.parties
+        for party, seats in zip(parties, seated.before, strict=True):
             party.seats = min(party.seats, seats)
         outcome.placed = sum(party.seats for party in parties)
         outcome.reason = Reason.GANG_INCOMPLETE
         outcome.message = f"spec.partial is RequireAll, and only {outcome.message}"
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
-    outcome.violations = spread.violations(parties, ask.policy.spread) if outcome.placed else ()
+    outcome.violations = spread.violations(parties, ask.policy.spread, seated.idle) if outcome.placed else ()
     return outcome
 
 
@@ -271,33 +274,6 @@ def _stay(found: Sequence[Candidate], parties: Sequence[Party], missing: int) ->
         party.seats += kept
         missing -= kept
     return missing
-
-
-def _seated(
-    ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool
-) -> tuple[list[Party], list[int], int, dict[str, Reason]]:
-    """(who takes part, with its seats; the seats before; how many are missing; who was left out).
-
-    A strategy that wants few clusters takes more of them as long as hard spread rules cannot be kept with those.
-    """
-    policy, fewest = ask.policy, DIVIDERS[ask.policy.division.strategy].fewest
-    floor, strict = policy.division.min_per_cluster, any(rule.hard for rule in policy.spread)
-    beyond = 0
-    while True:
-        left_out = choosing.choose(found, total, policy.division, fresh=fresh, strict=strict, beyond=beyond)
-        parties = [one.party(floor, fresh=fresh, holders_first=fewest) for one in found if one.name not in left_out]
-        before = [party.seats for party in parties]
-        if fewest and not strict and sum(before) > total:
-            division.consolidate(parties, total)
-            return parties, before, 0, left_out
-        missing = spread.divide(parties, total, policy.spread)
-        if not (fewest and strict) or beyond >= len(found):
-            return parties, before, missing, left_out
-        # Domains that were left out count as well: they might have had copies.
-        idle = [one.party(floor, fresh=True, holders_first=True) for one in found if one.name in left_out]
-        if missing == 0 and spread.keeps_hard([*parties, *idle], policy.spread):
-            return parties, before, missing, left_out
-        beyond = 2 * beyond + 1
 
 
 def _shares(

@@ -52,7 +52,15 @@ def shape_id(shape: PodShape) -> str:
 
 def row_key(row: NodeRow) -> tuple[object, ...]:
     """A total order over rows, so that nothing depends on how a member listed them."""
-    return (tuple(row.allocatable.items()), tuple(row.free.items()), row.model, row.family, row.taints, row.count)
+    return (
+        tuple(row.allocatable.items()),
+        tuple(row.free.items()),
+        row.model,
+        row.family,
+        row.taints,
+        row.podless,
+        row.count,
+    )
 
 
 def leading(amount: int, digits: int) -> int:
@@ -64,7 +72,8 @@ def leading(amount: int, digits: int) -> int:
 class Nodes:
     """`free[i, r]` is the free amount of resource `names[i]` on each of the `counts[r]` nodes of row r.
 
-    A row whose allocatable does not name `pods` is not limited in them (a hand-written fleet); every real node is.
+    A row whose allocatable does not name `pods` is not limited in them (a hand-written fleet); every real node is, and
+    one that is stated to take 0 takes none.
     """
 
     __slots__ = ("_heights", "counts", "free", "kinds", "makes", "most_rows", "names")
@@ -88,7 +97,8 @@ class Nodes:
     @classmethod
     def of(cls, rows: Iterable[NodeRow]) -> "Nodes":
         every = sorted((row for row in rows if row.count > 0), key=row_key)
-        names = tuple(sorted({name for row in every for name in (*row.allocatable, *row.free)}))
+        named = {name for row in every for name in (*row.allocatable, *row.free)}
+        names = tuple(sorted(named | {PODS} if any(row.podless for row in every) else named))
         made = [_make(row) for row in every]
         makes = tuple(sorted(set(made)))
         index_of = {make: index for index, make in enumerate(makes)}
@@ -207,7 +217,9 @@ def _make(row: NodeRow) -> Make:
 
 
 def _amount(row: NodeRow, name: str) -> int:
-    return UNLIMITED if name == PODS and name not in row.allocatable else row.free[name]
+    if name == PODS and name not in row.allocatable and not row.podless:
+        return UNLIMITED
+    return row.free[name]
 
 
 def _merged(

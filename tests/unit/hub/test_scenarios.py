@@ -196,8 +196,12 @@ def test_a_job_set_has_settled_when_what_clusters_were_given_is_done_although_th
         both = {"division": {"strategy": "Spread"}}
         await world.create("PinterestJobSet", "feed", "index", {**jobset(4, 2), "placement": both})
         await asyncio.sleep(20)
-        apart = {"topologyKey": "zone", "minDomains": 2, "whenUnsatisfiable": "DoNotSchedule"}
-        placement = {**both, "clusters": {"exclude": ["b"]}, "spread": [apart]}
+        nowhere = {
+            "topologyKey": "rack",
+            "minDomains": 1,
+            "whenUnsatisfiable": "DoNotSchedule",
+        }  # no cluster has a rack
+        placement = {**both, "clusters": {"exclude": ["b"]}, "spread": [nowhere]}
         await world.patch("PinterestJobSet", "feed", "index", {"spec": {"placement": placement}})
         await world.settle()
         found = await world.get("PinterestJobSet", "feed", "index")

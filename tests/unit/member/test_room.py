@@ -8,9 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.api import capacityfields
 from federator.member.room import Masks, Room
 from federator.member.rows import Node
 from federator.model.ask import PodShape
+from federator.model.fleet import Capacity
 from federator.model.resources import Resources
 from federator.model.taints import Taint, Toleration
 from federator.placement import capacity
@@ -40,6 +42,15 @@ def test_what_pods_use_is_gone_and_pod_slots_count() -> None:
 def test_a_resource_that_no_node_has_fits_nowhere() -> None:
     wanted = PodShape(Resources({"cpu": 1, "pods": 1, "nvidia.com/gpu": 1}))
     assert room(node("a", 8)).copies(wanted) == 0
+
+
+def test_a_node_that_takes_no_pods_is_reported_as_such() -> None:
+    none = Node("a", True, Resources({"cpu": 8000}), {}, (), "", "")
+    (row,) = room(none).rows()
+    assert room(none).copies(shape(1000)) == capacity.copies([row], shape(1000)) == 0
+    body = capacityfields.from_capacity(Capacity(rows=(row,)))
+    assert body["nodes"][0]["allocatable"] == {"cpu": "8", "pods": "0"}
+    assert capacityfields.to_capacity(body).rows == (row,)
 
 
 def test_taints_keep_out_what_does_not_tolerate_them() -> None:

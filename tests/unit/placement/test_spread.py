@@ -67,12 +67,13 @@ def test_a_minimum_of_domains_opens_them_even_for_few_copies() -> None:
     assert zones(decision) == {"z1": 1, "z2": 1, "z3": 1}
 
 
-def test_too_few_domains_refuse_a_hard_rule_and_are_reported_under_a_soft_one() -> None:
+def test_too_few_domains_hold_back_under_a_hard_rule_and_are_reported_under_a_soft_one() -> None:
     refused = decide(service(8, policy=spread(hard(domains=4))), UNEVEN)
-    assert (counts(refused), refused.reason) == ({}, Reason.SPREAD_UNSATISFIABLE)
-    told = decide(service(8, policy=spread(SpreadRule("zone", 4))), UNEVEN)
-    assert told.shortfall == 0
-    assert "minDomains is 4" in told.violations[0]
+    assert (zones(refused), refused.reason) == ({"z1": 1, "z2": 1, "z3": 1}, Reason.SPREAD_UNSATISFIABLE)
+    assert refused.violations == ()
+    reported = decide(service(8, policy=spread(SpreadRule("zone", 4))), UNEVEN)
+    assert reported.shortfall == 0
+    assert "minDomains is 4" in reported.violations[0]
 
 
 def test_zones_within_regions_keep_both_rules() -> None:
