@@ -178,8 +178,8 @@ def removal(obj: Obj) -> Removal:
 def to_view(obj: Obj, as_of: float) -> ClusterView:
     """The cluster as placement sees it, from the object alone (the hub lays what it knows better over it).
 
-    Without a Ready condition a cluster that reported capacity counts as ready (fleet files). Ready=Unknown makes it
-    stale (not unready) since the time of that condition; Ready=False unready with its message.
+    Without a Ready condition a cluster that reported capacity counts as ready (fleet files). Ready=False and Unknown
+    make it unready with that condition's message; Unknown also makes its report stale since the time of the condition.
     """
     ready = raw.condition(obj, "Ready")
     verdict = ready.get("status")
@@ -194,7 +194,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         labels=raw.text_map(obj, "metadata", "labels"),
         taints=capacityfields.taints_of(raw.at(obj, "spec", "taints")),
         cordoned=raw.flag(obj, "spec", "cordoned"),
-        ready=verdict in ("True", "Unknown") or (verdict is None and capacity is not None),
+        ready=verdict == "True" or (verdict is None and capacity is not None),
         unready_reason="" if verdict == "True" else _unready(ready, capacity),
         removing=raw.at(obj, "metadata", "deletionTimestamp") is not None,
         apis=frozenset(raw.texts(status, "apis")) if "apis" in status else WORKLOAD_APIS,
@@ -218,8 +218,9 @@ def usable_permille(text: str) -> int:
 
 def _unready(ready: Obj, capacity: Capacity | None) -> str:
     if ready:
-        return raw.text(ready, "message") or raw.text(ready, "reason")
-    return "" if capacity is not None else "The cluster has not reported its capacity yet."
+        message = raw.text(ready, "message").removesuffix(".")
+        return f"{message[:1].lower()}{message[1:]}" or raw.text(ready, "reason")
+    return "" if capacity is not None else "it has no Ready condition and no report of its capacity"
 
 
 def to_status_capacity(capacity: Capacity, *, error: str, as_of_s: float) -> dict[str, Any]:

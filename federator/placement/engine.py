@@ -86,10 +86,16 @@ def decide(
         outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(grown, mine, unfinished))
     shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=seq)
     _charge(ask, shares, found, finished, ledger)
-    told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out)
+    told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
     changed = {share.cluster for share in shares} != set(mine) or any(share.seq == seq for share in shares)
     last = seq if changed else max((holding.seq for holding in held), default=seq)
     return _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
+
+
+def _told(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
+    missing = outcome.wanted - sum(outcome.got.values())
+    why = outcome.why or outcome.message
+    return verdicts.Outcome(outcome.wanted, missing, outcome.reason, why, ask.policy.require_all and missing > 0)
 
 
 def commitment(ask: Ask, shares: Sequence[Share], finished: Ranges = ()) -> Commitment:
@@ -217,7 +223,7 @@ def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
         outcome.reason = Reason.NO_CLUSTER_ADMITTED
         outcome.message = verdicts.none_admitted(ask, job.eligible, outcome.kept, outcome.wanted - placed)
         return
-    why = f"spec.partial is RequireAll, and {first.why}" if first.reason is Reason.GANG_INCOMPLETE else first.why
+    why = f"spec.partial is RequireAll, and {first.why}" if ask.policy.require_all and first.why else first.why
     outcome.message = verdicts.sentence(ask, outcome.wanted, by_policy, why, outcome.kept)
 
 
@@ -257,7 +263,6 @@ def _divide(job: _Job, found: list[Candidate]) -> _Outcome:
         for party, seats in zip(parties, seated.before, strict=True):
             party.seats = min(party.seats, seats)
         outcome.placed = sum(party.seats for party in parties)
-        outcome.reason = Reason.GANG_INCOMPLETE
         outcome.message = f"spec.partial is RequireAll, and only {outcome.message}"
     outcome.got = {party.name: party.seats for party in parties if party.seats > 0}
     outcome.violations = spread.violations(parties, ask.policy.spread, seated.idle) if outcome.placed else ()

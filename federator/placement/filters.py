@@ -123,7 +123,7 @@ def refuses_unhealthy(ask: Ask, cluster: ClusterView) -> str | None:
 
 def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
     if cluster.capacity is None:
-        return "has not reported its capacity yet"
+        return "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
     return (
         f"last reported its capacity {cluster.capacity_age_s:.0f} s ago, too long to rely on" if cluster.stale else None
     )

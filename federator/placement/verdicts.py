@@ -4,13 +4,28 @@ Only words: whatever they say was decided by the engine.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from federator.model import quantity
-from federator.model.ask import Ask, Policy, Strategy, Unit
+from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
 from federator.model.decision import Reason, Verdict
 from federator.placement import admitting
 from federator.placement.candidates import Candidate, Place
 from federator.placement.quota import Admission
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the division led to, as far as a cluster's verdict depends on it."""
+
+    wanted: int
+    missing: int
+    binding: Reason
+    """Why something is missing; CHOSEN when nothing is."""
+    why: str
+    """The same as a part of a sentence."""
+    whole: bool = False
+    """All are wanted or none, and not all have a place."""
 
 
 def verdicts(
@@ -19,11 +34,13 @@ def verdicts(
     found: Sequence[Candidate],
     got: Mapping[str, int],
     left_out: Mapping[str, Reason],
+    *,
+    outcome: Outcome,
 ) -> tuple[Verdict, ...]:
     """One verdict per cluster of the snapshot, by name."""
     by_name = {one.name: one for one in found}
     return tuple(
-        _of_candidate(ask, by_name[name], got.get(name, 0), left_out.get(name))
+        _of_candidate(ask, by_name[name], got.get(name, 0), left_out.get(name), outcome)
         if name in by_name
         else _of_refused(place)
         for name, place in eligible.items()
@@ -37,12 +54,13 @@ def _of_refused(place: Place) -> Verdict:
     return Verdict(place.view.name, refusal.reason, refusal.message)
 
 
-def _of_candidate(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> Verdict:
-    reason, message = _judged(ask, one, got, left_out)
+def _of_candidate(ask: Ask, one: Candidate, got: int, left_out: Reason | None, outcome: Outcome) -> Verdict:
+    reason, message = _judged(ask, one, got, left_out) if got > 0 else _spared(ask, one, left_out, outcome)
     return Verdict(one.name, reason, f"cluster {one.name} {message}", one.cap, got, one.score, one.terms)
 
 
 def _judged(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> tuple[Reason, str]:
+    """What a cluster that gets something has, and what bounds it."""
     things = noun(ask)
     if got > 0 and one.place.refusal is not None:
         because = one.place.refusal.message.removeprefix(f"cluster {one.name} ")
@@ -53,12 +71,20 @@ def _judged(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> tupl
         return Reason.CHOSEN, f"keeps {got} {things}, {got - one.cap} of them beyond {_beyond(ask, one)}"
     if left_out is not None and got > 0:
         return Reason.CHOSEN, f"keeps {got} {things} that have no other place yet, although {_kept_out(ask, left_out)}"
-    if got > 0:
-        kept = f", {min(one.held, got)} of them held before" if one.held else ""
-        return (
-            Reason.CHOSEN,
-            f"gets {got} {things}{kept}; at most {one.cap} are possible there{_limited(ask.policy, one)}",
-        )
+    kept = f", {min(one.held, got)} of them held before" if one.held else ""
+    return (
+        Reason.CHOSEN,
+        f"gets {got} {things}{kept}; at most {one.cap} are possible there{_limited(ask.policy, one)}",
+    )
+
+
+def _spared(ask: Ask, one: Candidate, left_out: Reason | None, outcome: Outcome) -> tuple[Reason, str]:
+    """Why a cluster that takes part gets nothing."""
+    things = noun(ask)
+    if outcome.wanted <= 0:
+        return Reason.NOT_NEEDED, f"is not needed: there are no {things} to place"
+    if outcome.binding in (Reason.SUSPENDED, Reason.MISCONFIGURED):
+        return outcome.binding, f"gets nothing new: {outcome.why}"
     if one.pending:
         return (
             Reason.PENDING_EVALUATION,
@@ -74,7 +100,12 @@ def _judged(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> tupl
         return one.limit, _full(ask, one)
     if one.weight <= 0:
         return Reason.NOT_SELECTED, "has no weight under spec.division.weights"
-    return Reason.NOT_NEEDED, f"could take {one.cap} {things}, none was needed there"
+    could = f"could take {one.cap} {things}"
+    if outcome.missing <= 0:
+        return Reason.NOT_NEEDED, f"{could}, none was needed there"
+    if outcome.whole:
+        return Reason.GANG_INCOMPLETE, f"{could}, but all are wanted or none (spec.partial RequireAll): {outcome.why}"
+    return outcome.binding, f"{could}, but {outcome.why}"
 
 
 def _beyond(ask: Ask, one: Candidate) -> str:
@@ -199,16 +230,18 @@ def _binding(
     ask: Ask, placed: int, found: Sequence[Candidate], left_out: Mapping[str, Reason], violated: bool
 ) -> tuple[Reason, str]:
     room = sum(one.cap for one in found if one.name not in left_out)
-    fits = f"{len(found)} clusters could hold {room} in all"
+    fits = f"{_clusters(len(found))} could hold {sum(one.cap for one in found)} in all"
+    if left_out:
+        fits += f", the {len(found) - len(left_out)} that take part {room}"
     if any(one.pending for one in found):
         waiting = sum(one.pending for one in found)
         return (
             Reason.PENDING_EVALUATION,
-            f"{waiting} clusters have not yet answered how many copies of this pod fit; {fits}",
+            f"{_clusters(waiting, 'has', 'have')} not yet answered how many copies of this pod fit; {fits}",
         )
     if violated or (room > placed and any(rule.hard for rule in ask.policy.spread)):
-        keys = ", ".join(rule.topology_key for rule in ask.policy.spread if rule.hard)
-        return Reason.SPREAD_UNSATISFIABLE, f"the DoNotSchedule spread over {keys} allows no more; {fits}"
+        rules = ", ".join(_rule(ask.policy, at, found) for at, rule in enumerate(ask.policy.spread) if rule.hard)
+        return Reason.SPREAD_UNSATISFIABLE, f"the DoNotSchedule spread over {rules} allows no more; {fits}"
     for reason, why in (
         (Reason.BELOW_MINIMUM, f"minPerCluster {ask.policy.division.min_per_cluster} keeps clusters out; {fits}"),
         (Reason.AT_MAXIMUM, f"maxClusters {ask.policy.division.max_clusters} is reached; {fits}"),
@@ -229,3 +262,18 @@ def _binding(
     if ask.policy.division.strategy is Strategy.WEIGHTED and room > placed:
         return Reason.NOT_SELECTED, f"no cluster with room has a weight; {fits}"
     return Reason.INSUFFICIENT_CAPACITY, f"{fits} copies of {request(ask)}"
+
+
+def _rule(policy: Policy, at: int, found: Sequence[Candidate]) -> str:
+    """A spread rule with its bounds, and in how many domains a copy may come to lie."""
+    rule: SpreadRule = policy.spread[at]
+    domains = {one.place.domains[at] for one in found if one.cap > 0 and one.weight > 0} - {""}
+    bounds = [f"maxSkew {rule.max_skew}"] if rule.max_skew else []
+    if rule.min_domains > 1:
+        bounds.append(f"minDomains {rule.min_domains}")
+    text = ", ".join([*bounds, f"{len(domains)} domain{'' if len(domains) == 1 else 's'} with room"])
+    return f"{rule.topology_key} ({text})"
+
+
+def _clusters(count: int, one: str = "", many: str = "") -> str:
+    return f"1 cluster {one}".rstrip() if count == 1 else f"{count} clusters {many}".rstrip()

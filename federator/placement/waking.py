@@ -81,17 +81,12 @@ def helps(change: Change, waiting: Waiting) -> bool:
     """Whether the change could let more of the waiting workload be placed."""
     if change.news is News.QUOTA:
         named = not change.projects or waiting.project in change.projects
-        return named and (waiting.reason in _QUOTA_REASONS or waiting.reason is Reason.NOT_ALLOWED or _mixed(waiting))
+        return named and (waiting.reason in _QUOTA_REASONS or waiting.reason is Reason.NOT_ALLOWED)
     if waiting.reason in _QUOTA_REASONS:
         return False
     if change.news is News.CLUSTER:
         return True
     return waiting.clusters is None or change.cluster in waiting.clusters
-
-
-def _mixed(waiting: Waiting) -> bool:
-    """All-or-nothing placements name only that they are incomplete; quota may be the cause."""
-    return waiting.reason is Reason.GANG_INCOMPLETE
 
 
 def woken(changes: Iterable[Change], waiting: Iterable[Waiting]) -> list[WorkloadKey]:

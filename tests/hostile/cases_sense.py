@@ -131,7 +131,7 @@ SENSE: tuple[SenseCase, ...] = (
         "F62",
         {**spec(replicas=1000, placement={"partial": "RequireAll"})},
         words="spec.partial is RequireAll",
-        reason="GangIncomplete",
+        reason="InsufficientCapacity",
     ),
     SenseCase(
         "a policy that is not there",

@@ -120,13 +120,13 @@ def test_a_cluster_of_a_fleet_file_is_ready_and_serves_every_workload_kind() -> 
     assert membercluster.to_view(_cluster(), 0.0).ready is False
 
 
-def test_silence_makes_a_cluster_stale_and_a_verdict_makes_it_unready() -> None:
+def test_silence_makes_a_cluster_unready_and_stale_and_a_verdict_unready() -> None:
     unknown = {"type": "Ready", "status": "Unknown", "lastTransitionTime": "1970-01-01T00:01:40Z"}
     view = membercluster.to_view(_cluster(status={"conditions": [unknown], "capacity": {}}), 160.0)
-    assert (view.ready, view.stale, view.capacity_age_s) == (True, True, 60.0)
+    assert (view.ready, view.stale, view.capacity_age_s) == (False, True, 60.0)
     refused = {"type": "Ready", "status": "False", "reason": "WrongCluster", "message": "It is another cluster."}
     view = membercluster.to_view(_cluster(status={"conditions": [refused], "capacity": {}}), 160.0)
-    assert (view.ready, view.stale, view.unready_reason) == (False, False, "It is another cluster.")
+    assert (view.ready, view.stale, view.unready_reason) == (False, False, "it is another cluster")
 
 
 @pytest.mark.parametrize(

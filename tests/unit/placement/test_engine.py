@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from federator.model.ask import Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Weight
-from federator.model.decision import Reason
-from federator.model.fleet import Capacity, FleetSnapshot, Holding, NodeRow
+from federator.model.decision import Decision, Reason
+from federator.model.fleet import Capacity, FleetSnapshot, Holding, NodeRow, QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.model.selectors import LabelSelector
 from federator.model.taints import Effect, Taint, Toleration
@@ -231,7 +231,7 @@ def test_require_all_places_nothing_new_unless_everything_fits() -> None:
     snapshot = fleet(cluster("a", 4), cluster("b", 4))
     refused = decide(service(9, policy=whole), snapshot)
     assert counts(refused) == {}
-    assert (refused.shortfall, refused.reason) == (9, Reason.GANG_INCOMPLETE)
+    assert (refused.shortfall, refused.reason) == (9, Reason.INSUFFICIENT_CAPACITY)
     assert counts(decide(service(8, policy=whole), snapshot)) == {"a": 4, "b": 4}
     assert counts(decide(service(99, policy=whole), snapshot, held(a=2, b=1))) == {"a": 2, "b": 1}
 
@@ -381,3 +381,50 @@ def test_every_cluster_has_a_verdict_that_is_a_sentence_with_its_name() -> None:
     assert all(one.cluster in one.message for one in decision.verdicts)
     assert all(one.score == sum(points for _, points in one.terms) for one in decision.verdicts)
     assert "cpu 1" in decision.verdicts[1].message
+
+
+def verdict(decision: Decision, name: str) -> tuple[Reason, str]:
+    (found,) = (one for one in decision.verdicts if one.cluster == name)
+    return found.reason, found.message
+
+
+def test_a_cluster_with_room_that_gets_nothing_while_something_is_missing_says_what_keeps_it_out() -> None:
+    limits = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 2000}))}
+    account = QuotaAccount("feed", projects=frozenset({"feed"}), tiers=limits)
+    groups = (Group("g", ("a",)), Group("h", ("b",)))
+    by_quota = decide(
+        service(4, policy=Policy(division=Division(groups=groups))),
+        fleet(cluster("a", 5), cluster("b", 5), quotas=[account]),
+    )
+    reason, message = verdict(by_quota, "b")
+    assert reason is by_quota.reason is Reason.EXCEEDS_MAX_QUOTA
+    assert message.startswith("cluster b could take 5 copies, but FederatedQuota feed allows 2 cpu")
+
+    whole = decide(service(9, policy=Policy(require_all=True)), fleet(cluster("a", 5)))
+    assert whole.reason is Reason.INSUFFICIENT_CAPACITY
+    reason, message = verdict(whole, "a")
+    assert reason is Reason.GANG_INCOMPLETE
+    assert "all are wanted or none (spec.partial RequireAll): 1 cluster could hold 5 in all copies" in message
+
+
+def test_hard_spread_that_keeps_copies_back_is_told_with_its_bounds_and_domains() -> None:
+    rule = SpreadRule("zone", 3, 1, hard=True)
+    snapshot = fleet(cluster("a", 5, labels={"zone": "z1"}), cluster("b", 5, labels={"zone": "z2"}))
+    kept_back = decide(service(9, policy=Policy(spread=(rule,))), snapshot)
+    assert kept_back.reason is Reason.SPREAD_UNSATISFIABLE
+    assert "spread over zone (maxSkew 1, minDomains 3, 2 domains with room)" in kept_back.message
+    for one in kept_back.verdicts:
+        assert one.chosen or one.reason is Reason.SPREAD_UNSATISFIABLE
+
+
+def test_where_nothing_is_wanted_any_more_no_cluster_lacks_room() -> None:
+    done = decide(jobs(4, 2), fleet(cluster("a", 0), cluster("b", 5)), finished=((0, 3),))
+    assert {one.reason for one in done.verdicts} == {Reason.NOT_NEEDED}
+    assert verdict(done, "a")[1] == "cluster a is not needed: there are no slots to place"
+
+
+def test_what_left_out_clusters_could_hold_is_part_of_the_sum() -> None:
+    policy = Policy(division=Division(max_clusters=2))
+    short = decide(service(300, policy=policy), fleet(cluster("a", 100), cluster("b", 100), cluster("c", 1)))
+    assert short.reason is Reason.AT_MAXIMUM
+    assert "3 clusters could hold 201 in all, the 2 that take part 200" in short.message

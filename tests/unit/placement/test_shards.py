@@ -114,7 +114,7 @@ def test_everything_finished_asks_for_no_slots() -> None:
 def test_a_gang_runs_all_slots_or_none() -> None:
     whole = Policy(require_all=True)
     refused = decide(jobs(100, 50, policy=whole), two())
-    assert (split(refused), refused.shortfall, refused.reason) == ({}, 100, Reason.GANG_INCOMPLETE)
+    assert (split(refused), refused.shortfall, refused.reason) == ({}, 100, Reason.INSUFFICIENT_CAPACITY)
     assert sum(share.slots for share in decide(jobs(100, 40, policy=whole), two()).shares) == 40
 
 
