@@ -6,6 +6,7 @@ production.
 
 import datetime
 import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,11 +27,19 @@ class Files:
     key: Path
     token_key: Path
     """Signs service account tokens."""
+    ca_key: Path
+    """Signs the certificates of users."""
 
 
 def write(directory: Path) -> Files:
     """Makes fresh keys and writes them under `directory`."""
-    files = Files(directory / "ca.crt", directory / "tls.crt", directory / "tls.key", directory / "token.key")
+    files = Files(
+        directory / "ca.crt",
+        directory / "tls.crt",
+        directory / "tls.key",
+        directory / "token.key",
+        directory / "ca.key",
+    )
     now = datetime.datetime.now(datetime.UTC)
     ca_key, key, token_key = (ec.generate_private_key(ec.SECP256R1()) for _ in range(3))
     ca_name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "federator-tests")])
@@ -57,7 +66,30 @@ def write(directory: Path) -> Files:
     files.certificate.write_bytes(leaf.public_bytes(serialization.Encoding.PEM))
     _write_key(files.key, key)
     _write_key(files.token_key, token_key)
+    _write_key(files.ca_key, ca_key)
     return files
+
+
+def client(files: Files, user: str, groups: Sequence[str]) -> tuple[bytes, bytes]:
+    """A client certificate for a user in these groups, and its key, as PEM."""
+    now = datetime.datetime.now(datetime.UTC)
+    ca = x509.load_pem_x509_certificate(files.ca.read_bytes())
+    ca_key = serialization.load_pem_private_key(files.ca_key.read_bytes(), None)
+    assert isinstance(ca_key, ec.EllipticCurvePrivateKey)
+    key = ec.generate_private_key(ec.SECP256R1())
+    names = [x509.NameAttribute(NameOID.COMMON_NAME, user)]
+    names += [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
+    certificate = (
+        _unsigned(x509.Name(names), ca.subject, key.public_key(), now)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    key_pem = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    return certificate.public_bytes(pem), key_pem
 
 
 def _unsigned(

@@ -80,6 +80,10 @@ class ControlPlane:
             self._start_scheduler(cluster)
         return cluster
 
+    def client_certificate(self, user: str, *groups: str) -> tuple[bytes, bytes]:
+        """A client certificate that every API server here takes, and its key, as PEM."""
+        return certs.client(self._files, user, groups)
+
     def names(self) -> Sequence[str]:
         """Of the clusters that run."""
         return tuple(self._clusters)
@@ -169,6 +173,7 @@ class ControlPlane:
                 f"--tls-cert-file={files.certificate}",
                 f"--tls-private-key-file={files.key}",
                 f"--token-auth-file={self._token_file}",
+                f"--client-ca-file={files.ca}",
                 "--anonymous-auth=false",
                 "--authorization-mode=RBAC",
                 "--service-account-issuer=https://kubernetes.default.svc",

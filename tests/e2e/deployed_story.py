@@ -35,6 +35,7 @@ def tell(deployed: Deployed) -> None:
     fleet.host("apply", "-f", fleet.manifest(PROFILE, QUOTA))
     _asked_before_there_is_a_report(deployed)
     _a_service_grows_and_shrinks(fleet)
+    _what_runs_is_looked_into(fleet)
     _drift_is_repaired(fleet)
     _what_a_service_gives_up_goes(fleet)
     _a_plain_deployment(fleet)
@@ -81,6 +82,16 @@ def _a_service_grows_and_shrinks(fleet: Fleet) -> None:
     until(rolled_out, lambda: "the new image has not been rolled out")
     series = "jsonpath={.items[*].series.count}"
     until(lambda: fleet.host("get", "events.events.k8s.io", *SPACE, "-o", series) != "", lambda: "no Event was counted")
+
+
+def _what_runs_is_looked_into(fleet: Fleet) -> None:
+    """Through the hub's query port, with its rights in the members. Stand-in kubelets serve no logs: that is said."""
+    rows = fleet.federator.run("pods", "psvc/web", *SPACE, "--no-headers").rows
+    assert sorted({row[0] for row in rows}) == ["a", "b"]
+    assert len(rows) == int(fleet.host.json("get", "psvc", "web", *SPACE)["spec"]["replicas"])
+    logs = fleet.federator.run("logs", "psvc/web", *SPACE)
+    assert logs.code == 1
+    assert logs.err.count(": no log, ") == len(rows)
 
 
 def _drift_is_repaired(fleet: Fleet) -> None:
