@@ -74,6 +74,7 @@ class Asking:
     async def _from_leader(
         self, host: "Client", question: str, parameters: Mapping[str, str | int | bool]
     ) -> dict[str, Any]:
+        from federator.hub.query import selection
         from federator.kube import connect, errors
         from federator.kube.client import Client
 
@@ -91,7 +92,7 @@ class Asking:
         except errors.Unreachable as trouble:
             common.fail(unreachable(said, address, trouble))
         except errors.ApiError as trouble:
-            common.fail(str(trouble).partition(f"{path}: ")[2] or str(trouble))
+            common.fail(selection.printable(str(trouble).partition(f"{path}: ")[2] or str(trouble)))
         except (msgspec.MsgspecError, ValueError):
             common.fail(f"what answers at {address} is no query port")
         finally:

@@ -113,6 +113,7 @@ class _Connections(web.Server):
             handler_cancellation=True,  # who went away is not answered to the end
             access_log=None,
             keepalive_timeout=IDLE_S,
+            lingering_time=0.0,  # nobody reads what follows a head
             max_line_size=HEAD_MAX_BYTES,
             max_field_size=HEAD_MAX_BYTES,
         )

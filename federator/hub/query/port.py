@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from federator.hub.query import questions, router
+from federator.hub.query import questions, router, selection
 from federator.hub.query.access import Access, Refused, User
 from federator.hub.query.questions import Sources
 from federator.hub.query.router import Question, Route
@@ -100,7 +100,8 @@ class QueryPort:
             rights = tuple(right.filled(given) for right in route.rights)
             await self._access.allow(user, rights, given["namespace"])
             question = Question(given, router.parameters(route, request.query))
-            log.info("%s of %s %s/%s for %s", route.name, given["plural"], given["namespace"], given["name"], user.name)
+            what = f"{given['plural']} {given['namespace']}/{given['name']}"
+            log.info("%s of %s for %s", route.name, what, selection.text(user.name))
             return await route.answer(sources, question)
         finally:
             self._by_user[user.name] -= 1

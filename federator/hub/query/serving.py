@@ -18,7 +18,7 @@ from federator.hub.query.announcing import Announcement
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.port import QueryPort
 from federator.hub.query.questions import Sources
-from federator.kube import errors, selfsigned, tls, tlsserver
+from federator.kube import errors, tls, tlsserver
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
@@ -66,8 +66,7 @@ class QueryServer:
             cert_pem, key_pem, ca_pem = await asyncio.to_thread(_files, options)
             server_name = announcing.address(options.advertise, options.host, 0).rpartition(":")[0].strip("[]")
         else:
-            made = await asyncio.to_thread(selfsigned.made, announcing.SERVER_NAME, now_s=self._clock.now())
-            cert_pem, key_pem, ca_pem = made.cert_pem, made.key_pem, made.ca_pem
+            cert_pem, key_pem, ca_pem = await asyncio.to_thread(_made, self._clock.now())
             server_name = announcing.SERVER_NAME
         try:
             self._context = tlsserver.server_context(cert_pem, key_pem)
@@ -122,6 +121,14 @@ class QueryServer:
                 log.info("the query port shows the certificate that is in its file now")
         except (OSError, ValueError, ssl.SSLError):
             log.warning("the certificate of the query port cannot be read again; the old one is kept")
+
+
+def _made(now_s: float) -> tuple[bytes, bytes, bytes]:
+    """A certificate of our own. What makes it takes 8 MB, which a hub that has one in files is spared."""
+    from federator.kube import selfsigned
+
+    made = selfsigned.made(announcing.SERVER_NAME, now_s=now_s)
+    return made.cert_pem, made.key_pem, made.ca_pem
 
 
 def _files(options: QueryOptions) -> tuple[bytes, bytes, bytes]:

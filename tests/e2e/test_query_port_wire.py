@@ -1,0 +1,143 @@
+"""What reaches the query port's socket and is no question: dropped or refused, bounded, before anybody is asked."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from federator.hub.query import announcing
+from federator.hub.query.port import status
+from federator.kube import errors, selfsigned, tls, tlsserver
+from federator.kube.client import Client
+from federator.kube.http import Endpoint, HttpTransport, StaticToken
+from federator.kube.tlsserver import Incoming, Outgoing
+
+pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
+
+NOW_S = 1_795_000_000.0
+
+
+class Served:
+    """A server whose handler notes what came."""
+
+    def __init__(self) -> None:
+        self.asked: list[Incoming] = []
+        self.answer: Callable[[Incoming], Awaitable[Outgoing]] = self._plain
+        self.identity = selfsigned.made(announcing.SERVER_NAME, now_s=NOW_S)
+        self.server = tlsserver.TlsServer(self._handle)
+        self.context = tlsserver.server_context(self.identity.cert_pem, self.identity.key_pem)
+        self.port = 0
+
+    async def _handle(self, asked: Incoming) -> Outgoing:
+        self.asked.append(asked)
+        return await self.answer(asked)
+
+    async def _plain(self, asked: Incoming) -> Outgoing:
+        return Outgoing(200, b'{"ok": true}')
+
+    def trusting(self) -> ssl.SSLContext:
+        return tls.client_context(ca_pem=self.identity.ca_pem)
+
+    async def raw(self, sent: bytes, *, within_s: float = 5.0) -> bytes:
+        """What comes back until the connection ends."""
+        reader, writer = await asyncio.open_connection(
+            "127.0.0.1", self.port, ssl=self.trusting(), server_hostname=announcing.SERVER_NAME
+        )
+        try:
+            writer.write(sent)
+            async with asyncio.timeout(within_s):
+                return await reader.read()
+        except ConnectionError:
+            return b""
+        finally:
+            writer.close()
+
+    def client(self, *, name: str = announcing.SERVER_NAME) -> Client:
+        endpoint = Endpoint(
+            f"https://127.0.0.1:{self.port}",
+            tls=self.trusting(),
+            credentials=StaticToken("canary"),
+            tls_server_name=name,
+        )
+        return Client(HttpTransport(endpoint), "leader")
+
+
+@pytest_asyncio.fixture
+async def served(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Served]:
+    monkeypatch.setattr(tlsserver, "HEAD_S", 0.5)
+    monkeypatch.setattr(tlsserver, "ANSWER_S", 0.5)
+    found = Served()
+    found.port = await found.server.start("127.0.0.1", 0, found.context)
+    yield found
+    await found.server.close()
+
+
+async def test_a_question_arrives_as_it_was_sent(served: Served) -> None:
+    client = served.client()
+    assert await client.raw("GET", "/v1/a%2Fb", (("x", "1 2"),)) == b'{"ok": true}'
+    await client.close()
+    (asked,) = served.asked
+    assert (asked.path, asked.query, asked.authorization) == ("/v1/a%2Fb", "x=1%202", "Bearer canary")
+    assert "canary" not in repr(asked)
+
+
+async def test_silence_and_a_head_that_never_ends_are_dropped(served: Served) -> None:
+    assert await served.raw(b"") == b""
+    assert await served.raw(b"GET / HTTP/1.1\r\nX: ") == b""
+    assert served.asked == []
+
+
+async def test_a_head_that_is_too_long_is_refused(served: Served) -> None:
+    answer = await served.raw(b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"a" * 40_000 + b"\r\n\r\n")
+    assert answer.startswith(b"HTTP/1.1 400") or answer.startswith(b"HTTP/1.0 400")
+    assert served.asked == []
+
+
+async def test_a_body_is_told_and_never_read(served: Served) -> None:
+    head = b"POST /v1 HTTP/1.1\r\nHost: x\r\nContent-Length: 100000000\r\n\r\n"
+
+    async def refuses(asked: Incoming) -> Outgoing:
+        return status(405, "MethodNotAllowed", "no") if asked.has_body else Outgoing(200, b"")
+
+    served.answer = refuses
+    assert (await served.raw(head + b"x" * 1000)).startswith(b"HTTP/1.1 405")
+
+
+async def test_an_answer_that_takes_too_long_ends_the_connection(served: Served) -> None:
+    async def sleeps(asked: Incoming) -> Outgoing:
+        await asyncio.sleep(60)
+        return Outgoing(200, b"")
+
+    served.answer = sleeps
+    assert await served.raw(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n") == b""
+
+
+async def test_one_address_has_so_many_connections_and_no_more(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tlsserver, "CONNECTIONS_OF_ONE_ADDRESS", 3)
+    monkeypatch.setattr(tlsserver, "HEAD_S", 30.0)
+    opened: list[Any] = []
+    for _ in range(5):
+        opened.append(
+            await asyncio.open_connection(
+                "127.0.0.1", served.port, ssl=served.trusting(), server_hostname=announcing.SERVER_NAME
+            )
+        )
+    await asyncio.sleep(0.2)
+    assert [reader.at_eof() or reader.exception() is not None for reader, _ in opened] == [False] * 3 + [True] * 2
+    for _, writer in opened:
+        writer.close()
+
+
+async def test_who_is_not_the_one_the_lease_names_gets_no_token(served: Served) -> None:
+    other = tls.client_context(ca_pem=selfsigned.made(announcing.SERVER_NAME, now_s=NOW_S).ca_pem)
+    of_another_name = served.client(name="other.example")
+    endpoint = Endpoint(f"https://127.0.0.1:{served.port}", tls=other, tls_server_name=announcing.SERVER_NAME)
+    of_another_authority = Client(HttpTransport(endpoint), "leader")
+    for client in (of_another_name, of_another_authority):
+        with pytest.raises(errors.Unreachable, match="certificate"):
+            await client.raw("GET", "/v1", timeout_s=2.0)
+        await client.close()
+    assert served.asked == []
