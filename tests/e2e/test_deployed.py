@@ -68,4 +68,4 @@ def test_a_federation_lives_on_the_rights_of_the_manifests_and_uses_all_of_them(
         faults += [f"{row.user} was refused: {row}" for row in sorted(rows) if row.refused]
         faults += [f"{base}: {account} never used {grant}" for grant in sorted(given) if not deployed.used(rows, grant)]
         assert len(given) > 10
-    assert faults == []
+    assert not faults, "\n".join(faults)
