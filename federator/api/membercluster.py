@@ -27,6 +27,8 @@ from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
 
 KIND: Final = "MemberCluster"
+NOT_REPORTING: Final = "NotReporting"
+"""Reason of a cluster that answers, and of whose work nothing is told."""
 
 
 class Removal(StrEnum):
@@ -135,7 +137,7 @@ class Status(Model):
     ] = Field(default_factory=list)
     """What is removed here as soon as the cluster is heard again: its deletion did not wait for that."""
     last_heard: Moment | None = None
-    """When it was last heard of before it fell silent."""
+    """When it, or its member process, was last heard of before it fell silent; absent while it is heard."""
 
 
 class MemberCluster(Model):
@@ -173,6 +175,12 @@ def removal(obj: Obj) -> Removal:
         return Removal.NONE
     asked = raw.text_map(raw.mapping(obj, "metadata"), "annotations").get(names.REMOVAL_ANNOTATION, "")
     return Removal(asked) if asked in (Removal.ORPHAN, Removal.LOST) else Removal.EMPTY
+
+
+def process_silent_since(obj: Obj) -> str:
+    """Since when its member process is recorded as not heard, although the cluster answers; "" when it is not."""
+    silent = raw.condition(obj, "Ready").get("reason") == NOT_REPORTING
+    return raw.text(obj, "status", "lastHeard") if silent else ""
 
 
 def to_view(obj: Obj, as_of: float) -> ClusterView:

@@ -208,9 +208,11 @@ class Dispatching:
         observed = seen.observation
         share = record.share_of(cluster)
         standing = self.writer.standing(member, workload, share, seen)
+        speaks = member.speaks_of(workload.key.kind)
         return Held(
             cluster,
             known=True,
+            reported=speaks,
             exists=True,
             ours=seen.ours(self.state.options.fleet),
             same_workload=self._is_this(seen, workload) and not seen.deleting,
@@ -218,7 +220,7 @@ class Dispatching:
             template_current=standing.content or not standing.known,
             count=observed.desired,
             ready=observed.ready,
-            healthy=standing.content and seen.rolled_out,
+            healthy=speaks and standing.content and seen.rolled_out,
             safe=self._safe(workload, seen),
         )
 

@@ -229,8 +229,9 @@ class Gathering:
             seq=mark.seq if mark is not None else 0,
             origin_generation=origin,
             outdated=outdated,
-            known=member.heard,
+            known=member.speaks_of(workload.key.kind),
             deleting=seen.deleting,
+            unheard=_capital(member.process.why()) if member.heard else "",
         )
 
     def _patch(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> dict[str, Any]:
@@ -297,6 +298,10 @@ class Gathering:
             elif self._patch(workload, workload.live_status(), result):
                 waiting.append(f"{key}: its status is still to be written")
         return not waiting, waiting
+
+
+def _capital(sentence: str) -> str:
+    return f"{sentence[:1].upper()}{sentence[1:]}"
 
 
 def _integer(value: object) -> int:

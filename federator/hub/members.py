@@ -5,6 +5,7 @@ MemberCluster object; a closed line leaves the last seen slices in place, becaus
 """
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from federator.hub import capacityreport, claims, slices
 from federator.hub import link as links
 from federator.hub.capacityreport import CapacityReport
 from federator.hub.link import Link
+from federator.hub.processwatch import LEASE, ProcessWatch
 from federator.hub.sameness import Sameness
 from federator.hub.slices import SliceSeen, SliceShape
 from federator.hub.vitals import Vitals
@@ -31,7 +33,6 @@ from federator.model.fleet import ClusterView, serves
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 
-EXPANDER_LEASE = "federator-member"
 EXPANDED_KINDS = ("PinterestService.pinterest.com", "PinterestJobSet.pinterest.com")
 
 
@@ -61,10 +62,8 @@ class Member:
     uid: str = ""
     version: str = ""
     apis: frozenset[str] = frozenset()
-    expander_looked_s: float = 0.0
-    """Monotonic time at which that lease was last read."""
-    expander_heard_s: float | None = None
-    """Monotonic time at which the member process's lease last moved; None when it has none."""
+    process: ProcessWatch = field(default_factory=ProcessWatch)
+    """Whether its member process lives."""
     client: clients.Client | None = None
     applier: Applier | None = None
     """Carries steps out on `client`; both are None while there is no connection."""
@@ -102,7 +101,6 @@ class Member:
     reported: bool = False
     probes: int = 0
     """Probes that were answered or given up."""
-    _lease_seen: str = ""
 
     @property
     def synced(self) -> bool:
@@ -122,6 +120,11 @@ class Member:
         """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
         now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed."""
         return self.heard and kind in self.stores and serves(self.apis, kind)
+
+    def speaks_of(self, kind: str) -> bool:
+        """Whether what a slice of this kind says of its copies may be taken for the present state. Its member process
+        writes that; the status of a carried native kind is written by the cluster itself."""
+        return self.heard and (self.process.speaks or kinds.KINDS[kind].model is None)
 
     def lacks(self, key: WorkloadKey) -> bool:
         """Whether it holds no slice of this workload, by stores that its last probe shows to be of now."""
@@ -242,20 +245,14 @@ class Member:
             f"{kind.kind}.{kind.group}" for kind in kinds.WORKLOADS.values() if (kind.api_version, kind.kind) in served
         )
 
-    async def hear_expander(self, client: clients.Client, namespace: str, clock: Clock) -> None:
-        """Looks at the member process's lease. Its own clock is not believed: what counts is that the lease moves."""
-        try:
-            lease = await client.get(
-                ObjectRef("coordination.k8s.io/v1", "leases", namespace, EXPANDER_LEASE, "Lease"), timeout_s=5.0
-            )
-        except errors.NotFound:
-            self.expander_heard_s = None
-            return
-        self.expander_looked_s = clock.monotonic()
-        seen = raw.text(lease, "spec", "renewTime")
-        if seen != self._lease_seen or self.expander_heard_s is None:
-            self._lease_seen = seen
-            self.expander_heard_s = self.expander_looked_s
+    async def hear_process(self, client: clients.Client, namespace: str, clock: Clock, grace_s: float) -> None:
+        """Looks at the member process's lease."""
+        ref = ObjectRef("coordination.k8s.io/v1", "leases", namespace, LEASE, "Lease")
+        lease: Mapping[str, Any] | None = None
+        with contextlib.suppress(errors.NotFound):
+            lease = await client.get(ref, timeout_s=5.0)
+        self.process.recorded(membercluster.process_silent_since(self.obj))
+        self.process.look(lease, clock.monotonic(), clock.now(), grace_s)
 
     async def reflect(
         self,
@@ -354,18 +351,20 @@ class Member:
     def _capacity_changed(self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock) -> None:
         if old is not None and new is not None and old.status != new.status:
             # Only the member process writes that: it lives, whatever the last probe saw of its lease.
-            self.expander_heard_s = clock.monotonic()
+            self.process.report(clock.monotonic())
         self.report = new
         self.report_heard_s = clock.monotonic()
         self.on_capacity(self)
 
-    def view(self, now_s: float, clock: Clock, *, unready_after_s: float, stale_after_s: float) -> ClusterView:
+    def view(self, now_s: float, clock: Clock, *, stale_after_s: float) -> ClusterView:
         """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot."""
         declared = membercluster.to_view(self.obj, now_s)
-        ready, why = self.readiness(unready_after_s)
+        ready, why = self.readiness()
         age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
-        if self.link.trusted:
-            age = 0.0
+        if self.link.trusted and self.process.speaks:
+            age = 0.0  # it would have told of a change
+        elif self.link.trusted and self.process.heard_s is not None:
+            age = min(age, clock.monotonic() - self.process.heard_s)
         return replace(
             declared,
             ready=ready,
@@ -376,7 +375,7 @@ class Member:
             stale=age > stale_after_s,
         )
 
-    def readiness(self, unready_after_s: float) -> tuple[bool, str]:
+    def readiness(self) -> tuple[bool, str]:
         """Whether it takes new work, and the sentence why not."""
         if self.duplicate_of:
             return False, f"it is the same cluster as {self.duplicate_of}"
@@ -388,13 +387,8 @@ class Member:
             return False, "its slices have not been listed yet"
         if self.cleaning:
             return False, self.cleaning
-        if self.expander_heard_s is None:
-            return False, "no member process has reported there (lease federator-system/federator-member)"
-        # Until we last looked, not until now: while we ourselves stood still nobody was silent (F10).
-        silent = self.expander_looked_s - self.expander_heard_s
-        if silent > unready_after_s:
-            return False, f"its member process has been silent for {silent:.0f} s"
-        return True, ""
+        why = self.process.why()
+        return not why, why
 
     @property
     def known_or_unknown(self) -> bool:
@@ -411,7 +405,7 @@ class Member:
         """In one word why it takes no new work, while it takes none."""
         if self.lost:
             return self.link_reason
-        return claims.REASON if self.other_host and not self.duplicate_of else "NotReporting"
+        return claims.REASON if self.other_host and not self.duplicate_of else membercluster.NOT_REPORTING
 
 
 def slice_store(name: str) -> Store[SliceSeen]:

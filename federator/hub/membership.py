@@ -94,6 +94,8 @@ class Line:
         self._discovered_s = float("-inf")
         self._identified_s = float("-inf")
         """Begin of the last probe that was told who it is."""
+        self._spoke = False
+        """Whether its member process was heard then."""
         self._was_ready = False
         """As it was told last: by a probe that was answered, or with the first lists."""
         self._named = ""
@@ -242,7 +244,8 @@ class Line:
         """The first lists of a member are news: from now on an absence there is an absence. The next probe need not
         tell again what they have made of it: every telling has all of the member's work looked at."""
         await self.member.wait_synced()
-        self._was_ready, _ = self.member.readiness(self.options.unready_after_s)
+        self._was_ready, _ = self.member.readiness()
+        self._spoke = self.member.process.speaks
         self.changed(self.member)
 
     async def _probe(self, client: clients.Client) -> None:
@@ -262,7 +265,9 @@ class Line:
                     member.on_other(member)
                     return
                 member.uid, self._identified_s = uid, now
-                await member.hear_expander(client, self.options.system_namespace, self.clock)
+                await member.hear_process(
+                    client, self.options.system_namespace, self.clock, self.options.unready_after_s
+                )
                 if now - self._discovered_s >= self.options.discovery_interval_s:
                     await self._discover(client)
                     self._discovered_s = now
@@ -302,9 +307,10 @@ class Line:
         member = self.member
         self._judge(Sign.HEARD, "answers", reason="Ready")
         failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
-        ready, _ = member.readiness(self.options.unready_after_s)
+        ready, _ = member.readiness()
         news = member.vitals.note_watches(failing)
-        if news or ready != self._was_ready:
+        spoke, self._spoke = self._spoke, member.process.speaks
+        if news or ready != self._was_ready or spoke != self._spoke:
             self._was_ready = ready
             self.changed(member)
 

@@ -149,7 +149,6 @@ class Placing:
             name: member.view(
                 now,
                 self.clock,
-                unready_after_s=options.unready_after_s,
                 stale_after_s=options.capacity_stale_after_s,
             )
             for name, member in sorted(self.state.members.items())

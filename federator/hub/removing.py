@@ -130,7 +130,7 @@ class Removing:
         if never and not named and member.known_or_unknown:
             await self._finish(member, "Removed", "It had never been heard and was given nothing.")
             return None
-        _, why = member.readiness(self.state.options.unready_after_s)
+        _, why = member.readiness()
         also = f" {_workloads(named, member.name)} are there by their decisions." if named else ""
         message = (
             f"It cannot be emptied: {why}.{also} If it is gone for good, run `federator cluster remove {member.name}"
@@ -255,7 +255,7 @@ class Removing:
     async def _orphan(self, member: Member) -> Revisit | None:
         """Tells the cluster that it belongs to no host any more."""
         if not member.heard or member.client is None:
-            _, why = member.readiness(self.state.options.unready_after_s)
+            _, why = member.readiness()
             message = (
                 f"It does not know yet that it is nobody's: {why}. If it is gone for good, run `federator cluster"
                 f" remove {member.name} --lost`."

@@ -19,6 +19,7 @@ from federator.hub.link import Link
 from federator.hub.members import Member
 from federator.hub.state import HubState
 from federator.kube import client as clients
+from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
@@ -186,7 +187,7 @@ class Reporting:
 
     def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """Whether it takes new work, and what it is."""
-        ready, why = member.readiness(self.state.options.unready_after_s)
+        ready, why = member.readiness()
         state = conditions.TRUE if ready else conditions.UNKNOWN if member.link.link is Link.LOST else conditions.FALSE
         reason = "Ready" if ready else member.unready_reason
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
@@ -194,7 +195,9 @@ class Reporting:
         # Of a removal that began before this process did, what was said stands until it is looked at.
         begun = member.removal is not Removal.NONE and member.vitals.removal is None
         owned = tuple(kind for kind in OWNED if not (begun and kind == "Removing"))
+        heard = self._last_heard(member, live)
         return {
+            **({"lastHeard": heard} if heard or "lastHeard" in live else {}),
             "observedGeneration": member.obj["metadata"].get("generation", 0),
             "conditions": conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), owned),
             "unknownSlices": len(member.vitals.strangers),
@@ -204,6 +207,14 @@ class Reporting:
             "apis": sorted(member.apis) or live.get("apis") or [],
             "summary": (member.vitals.removal.message if member.vitals.removal else "Ready" if ready else why)[:256],
         }
+
+    def _last_heard(self, member: Member, live: Mapping[str, Any]) -> str | None:
+        """When a member that is not heard any more, or its member process, was heard last; None while both are."""
+        if member.link.trusted:
+            return member.process.silent_since or None
+        if isinstance(known := live.get("lastHeard"), str) or member.link.heard_at_s is None:
+            return known
+        return clocks.stamp(self.clock.now() - (self.clock.monotonic() - member.link.heard_at_s))
 
     def _claim(self, name: str) -> None:
         """Somebody waits for this member to be claimed."""

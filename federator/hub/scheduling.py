@@ -62,7 +62,9 @@ class Feedback:
         if seen is None or not seen.serves(self.state.options.fleet, workload.uid):
             self._waits_no_more(key, cluster)
             return None
-        observed = seen.observation
+        member, observed = self.state.members.get(cluster), seen.observation
+        if member is not None and not member.process.speaks:
+            return None  # what it wrote before it died may have changed: neither a cause for moves nor the end of one
         if not observed.unschedulable:
             self._waits_no_more(key, cluster)
             return None

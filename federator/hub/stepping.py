@@ -35,6 +35,9 @@ class Held:
     known: bool
     """False while the cluster is not heard, or does not serve the kind: nothing is done there, and it counts as not
     ready."""
+    reported: bool = True
+    """False while the process that reports its copies is silent: `ready` is the last figure, which only counts where
+    more copies would allow less."""
     exists: bool = False
     ours: bool = True
     """False for an object of the same name that this fleet did not write."""
@@ -84,7 +87,7 @@ def plan(
         share, now = wanted.get(cluster), held[cluster]
         action = _one(unit, cluster, share, now, may_roll=cluster in rolling, allowance=allowance)
         if action.do in (Do.UPDATE, Do.DELETE) and unit is Unit.REPLICAS:
-            allowance -= max(0, now.ready - action.count)
+            allowance -= max(0, now.ready - action.count) if now.reported else 0
         actions.append(action)
     return tuple(actions)
 
@@ -135,13 +138,15 @@ def _shrink_allowance(unit: Unit, wanted: Mapping[str, Share], held: Mapping[str
     if unit is Unit.SHARDS:
         return 0
     growing = any(
-        not held[name].known or held[name].count < share.count or held[name].ready < min(share.count, held[name].count)
+        not (held[name].known and held[name].reported)
+        or held[name].count < share.count
+        or held[name].ready < min(share.count, held[name].count)
         for name, share in wanted.items()
         if not (held[name].known and held[name].exists and held[name].count > share.count)
     )
-    ready = sum(now.ready for now in held.values() if now.known)
     if not growing or not wanted:
-        return ready
+        return sum(now.ready for now in held.values() if now.known)
+    ready = sum(now.ready for now in held.values() if now.known and now.reported)
     floor = sum(share.count for share in wanted.values()) - max_unavailable
     return max(0, ready - floor)
 
@@ -155,7 +160,7 @@ def _rolled_out_to(wanted: Mapping[str, Share], held: Mapping[str, Held], at_onc
     for name in sorted(wanted.keys() - reached):
         if busy >= max(1, at_once):
             break
-        if held[name].known:
+        if held[name].known and held[name].reported:
             reached.add(name)
             busy += 1
     return frozenset(reached)

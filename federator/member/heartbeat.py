@@ -7,6 +7,7 @@ restored from a backup, however much has been written there since.
 """
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -16,6 +17,7 @@ from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.store import version_number
 from federator.member.options import MemberOptions
+from federator.model import names
 from federator.model.steps import ObjectRef
 
 log = logging.getLogger(__name__)
@@ -25,7 +27,8 @@ LEASE = "federator-member"
 
 class Heartbeat:
     """Renews the lease until cancelled. `on_rewind()`: the server's history went back; told each time it is seen.
-    `on_return()`: the server answers again after it did not."""
+    `on_return()`: the server answers again after it did not. `caught_up`: set when this life has looked at everything
+    that it reports on; the lease says until then that it has not."""
 
     def __init__(
         self,
@@ -36,6 +39,7 @@ class Heartbeat:
         identity: str,
         on_rewind: Callable[[], None],
         on_return: Callable[[], None],
+        caught_up: asyncio.Event,
     ) -> None:
         self._client = client
         self._options = options
@@ -44,6 +48,7 @@ class Heartbeat:
         self._ref = ObjectRef("coordination.k8s.io/v1", "leases", options.system_namespace, LEASE, "Lease")
         self._on_rewind = on_rewind
         self._on_return = on_return
+        self._caught_up = caught_up
         self.renewed = 0
         self._version = ""
         """Of the lease as the last renewal left it."""
@@ -52,7 +57,7 @@ class Heartbeat:
     async def run(self) -> None:
         while True:
             try:
-                await self._renew()
+                said = await self._renew()
                 self.renewed += 1
                 if self._trouble:
                     self._trouble = ""
@@ -64,43 +69,59 @@ class Heartbeat:
                     log.warning("the lease is not renewed: %s", trouble)
                 await asyncio.sleep(self._options.heartbeat_s / 4)
                 continue
-            await asyncio.sleep(self._options.heartbeat_s)
+            await self._rest(until_caught_up=said)
 
-    async def _renew(self) -> None:
+    async def _rest(self, *, until_caught_up: bool) -> None:
+        """Until the next beat, or until there is news of catching up."""
+        if not until_caught_up:
+            await asyncio.sleep(self._options.heartbeat_s)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._options.heartbeat_s):
+                await self._caught_up.wait()
+
+    async def _renew(self) -> bool:
+        """Renews the lease; True when it says that this life is still catching up."""
         spec = {
             "holderIdentity": self._identity,
             "leaseDurationSeconds": int(4 * self._options.heartbeat_s),
             "renewTime": self._clock.rfc3339_micro(),
         }
+        catching_up = not self._caught_up.is_set()
+        notes = {names.CATCHING_UP: "true" if catching_up else None}
         lease: Mapping[str, Any] | None
         try:
-            lease = await self._write(spec)
+            lease = await self._write(spec, notes)
         except errors.NotFound:
-            lease = await self._make(spec)
+            lease = await self._make(spec, notes)
         if lease is not None:
             self._version = lease["metadata"]["resourceVersion"]
+        return catching_up
 
-    async def _write(self, spec: Mapping[str, object]) -> Mapping[str, Any]:
+    async def _write(self, spec: Mapping[str, object], notes: Mapping[str, str | None]) -> Mapping[str, Any]:
         if self._version:
             try:
-                return await self._client.patch(
-                    self._ref, {"metadata": {"resourceVersion": self._version}, "spec": spec}
-                )
+                meta = {"resourceVersion": self._version, "annotations": notes}
+                return await self._client.patch(self._ref, {"metadata": meta, "spec": spec})
             except errors.Conflict:
                 # A patch of nothing tells what is there; to get a lease it has no right, and needs none.
                 found = (await self._client.patch(self._ref, {}))["metadata"]["resourceVersion"]
                 if 0 <= version_number(found) < version_number(self._version):
                     self._on_rewind()
-        return await self._client.patch(self._ref, {"spec": spec})
+        return await self._client.patch(self._ref, {"metadata": {"annotations": notes}, "spec": spec})
 
-    async def _make(self, spec: Mapping[str, object]) -> Mapping[str, Any] | None:
+    async def _make(self, spec: Mapping[str, object], notes: Mapping[str, str | None]) -> Mapping[str, Any] | None:
         """The lease, and the namespace that it lives in; None when somebody else has made it meanwhile."""
         name = self._options.system_namespace
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
         lease = {
             "apiVersion": "coordination.k8s.io/v1",
             "kind": "Lease",
-            "metadata": {"name": LEASE, "namespace": name},
+            "metadata": {
+                "name": LEASE,
+                "namespace": name,
+                "annotations": {note: text for note, text in notes.items() if text is not None},
+            },
             "spec": {**spec, "acquireTime": spec["renewTime"]},
         }
         try:

@@ -17,6 +17,7 @@ from federator.kube.metrics import Metrics
 from federator.kube.queue import WorkQueue
 from federator.kube.supervisor import Supervisor
 from federator.member.caches import Caches
+from federator.member.catchingup import CatchingUp
 from federator.member.entitlements import Entitlements
 from federator.member.expanding import Expander
 from federator.member.heartbeat import Heartbeat
@@ -77,6 +78,7 @@ class MemberProcess:
         self.reporter = CapacityReporter(
             self.caches, applier, Entitlements(self.caches, self.expander), options=self.options, clock=clock
         )
+        self.catching_up = CatchingUp(self.caches, self.expander, self.roll_up)
         self.heartbeat = Heartbeat(
             client,
             options=self.options,
@@ -84,6 +86,7 @@ class MemberProcess:
             identity=identity or cluster,
             on_rewind=self.caches.went_back.set,
             on_return=self.caches.hurry,
+            caught_up=self.catching_up.done,
         )
         self.tiers = TierClasses(self.caches, applier, rng=rng)
         self.to_roll_up: WorkQueue[WorkloadKey] = WorkQueue("roll-up", rng=rng, metrics=metrics)
@@ -112,7 +115,8 @@ class MemberProcess:
             # No write to a native before everything that it is compared with has been listed (FAULTS invariant 14).
             await self.caches.until(lambda: self.caches.natives_synced)
             supervisor.start("tiers", self.tiers.run)
-            supervisor.start("expand", self.to_expand.run, self.expander.turn, self.options.workers)
-            supervisor.start("roll-up", self.to_roll_up.run, self.roll_up.turn, self.options.workers)
+            supervisor.start("catching up", self.catching_up.run, once=True)
+            supervisor.start("expand", self.to_expand.run, self.catching_up.expand, self.options.workers)
+            supervisor.start("roll-up", self.to_roll_up.run, self.catching_up.roll_up, self.options.workers)
             await self.caches.went_back.wait()
         raise errors.WentBack(f"{self._cluster}: the API server tells of an older state than before; beginning anew.")

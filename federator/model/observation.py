@@ -52,6 +52,8 @@ class SliceObservation:
     unschedulable: int = 0
     unschedulable_since_s: float = 0.0
     deleting: bool = False
+    unheard: str = ""
+    """Why `known` is False although the cluster answers, as a sentence; "" when the cluster itself is not heard."""
 
     @property
     def updated_ready(self) -> int:

@@ -101,6 +101,8 @@ class Row:
     failed: int = 0
     reason: str = ""
     message: str = ""
+    unheard: str = ""
+    """As of its observation: why it is not known although the cluster answers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,8 @@ def _row(
     )
     reason, message = seen.reason, seen.message
     if not seen.known:
-        reason, message = "ClusterUnknown", "The cluster is not heard; the figures are the last ones seen."
+        why = seen.unheard or "The cluster is not heard"
+        reason, message = "ClusterUnknown", f"{why}; the figures are the last ones seen."
     elif refusal is not None:
         reason, message = refusal.reason, refusal.message
     return Row(
@@ -253,4 +254,5 @@ def _row(
         failed=shards.size(shards.intersect(ranges, tally.failed)),
         reason=reason,
         message=message,
+        unheard=seen.unheard,
     )

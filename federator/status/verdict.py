@@ -79,7 +79,7 @@ def waiting_for(facts: Facts) -> str:
     if tally.finished:
         return ""
     if unheard := [row for row in facts.rows if not row.known]:
-        return f"{_names(unheard)} {_verb(unheard, 'is', 'are')} not heard."
+        return f"{_sentence(_not_heard(unheard))}."
     if behind := [row for row in facts.shared_rows if not row.caught_up]:
         return f"{_names(behind)} {_verb(behind, 'has', 'have')} not observed generation {wanted.generation} yet."
     if not tally.exact:
@@ -90,7 +90,7 @@ def waiting_for(facts: Facts) -> str:
 def _waiting_left_alone(facts: Facts) -> str:
     """Nothing is changed, so all there is to wait for is to be heard, and what runs to stand."""
     if unheard := [row for row in facts.rows if not row.known]:
-        return f"{_names(unheard)} {_verb(unheard, 'is', 'are')} not heard."
+        return f"{_sentence(_not_heard(unheard))}."
     as_decided = facts.tally.finished or facts.tally.exact or not facts.shared_rows
     return "" if as_decided else f"{_progress(facts)}."
 
@@ -148,9 +148,7 @@ def _ready(facts: Facts) -> Condition:
             return ready(False, seen.reason, f"{_progress(facts)}; {seen.cluster}: {seen.message}")
         return ready(False, "RollingOut" if tally.old else "Progressing", f"{_progress(facts)}.")
     unheard = [row for row in facts.rows if not row.known]
-    return ready(
-        None, "ClusterUnknown", f"{_progress(facts)}; {_names(unheard)} {_verb(unheard, 'is', 'are')} not heard."
-    )
+    return ready(None, "ClusterUnknown", f"{_progress(facts)}; {_not_heard(unheard)}.")
 
 
 def _available(facts: Facts) -> list[Condition]:
@@ -201,7 +199,7 @@ def _applied(facts: Facts) -> Condition:
             False, "Applying", f"{total - len(behind)} of {_clusters(total)} have the present generation and share."
         )
     if behind:
-        return applied(None, "ClusterUnknown", f"{_names(behind)} {_verb(behind, 'is', 'are')} not heard.")
+        return applied(None, "ClusterUnknown", f"{_sentence(_not_heard(behind))}.")
     if not total:
         return applied(True, "NothingPlaced", "No cluster has a share, so there is nothing to apply.")
     return applied(
@@ -226,7 +224,7 @@ def _healthy(facts: Facts) -> Condition:
         return healthy(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
     unheard = [row for row in facts.rows if not row.known]
     if unheard:
-        return healthy(None, "ClusterUnknown", f"{_names(unheard)} {_verb(unheard, 'is', 'are')} not heard.")
+        return healthy(None, "ClusterUnknown", f"{_sentence(_not_heard(unheard))}.")
     if not facts.shared_rows:
         return healthy(True, "NothingPlaced", "No cluster has a share, so nothing can be ill.")
     if not facts.tally.exact:
@@ -355,6 +353,23 @@ def _clusters(count: int) -> str:
 
 def _verb(rows: Sequence[Row], one: str, many: str) -> str:
     return one if len(rows) == 1 else many
+
+
+def _not_heard(rows: Sequence[Row]) -> str:
+    """Whose word is missing: of clusters, or only of the processes that report for them."""
+    clusters = [row for row in rows if not row.unheard]
+    silent = [row for row in rows if row.unheard]
+    found = [f"{_names(clusters)} {_verb(clusters, 'is', 'are')} not heard"] if clusters else []
+    if silent:
+        found.append(
+            f"the member process{_verb(silent, '', 'es')} of {_names(silent)} {_verb(silent, 'is', 'are')} not heard"
+        )
+    return "; ".join(found)
+
+
+def _sentence(text: str) -> str:
+    """With a capital letter, where it is not a name."""
+    return f"The{text[3:]}" if text.startswith("the member process") else text
 
 
 def _names(rows: Sequence[Row]) -> str:

@@ -44,8 +44,7 @@ async def _run(count: int) -> Result:
 
 
 def _ready(federation: Federation) -> int:
-    after = federation.hub_options.unready_after_s
-    return sum(member.readiness(after)[0] for member in federation.hub.state.members.values())
+    return sum(member.readiness()[0] for member in federation.hub.state.members.values())
 
 
 async def _placed(federation: Federation, name: str, count: int) -> float:

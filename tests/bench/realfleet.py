@@ -20,8 +20,8 @@ import yaml
 
 from federator.api import clustercapacity
 from federator.embedded.federation import ensure, install_crds
-from federator.hub.members import EXPANDER_LEASE
 from federator.hub.options import HubOptions
+from federator.hub.processwatch import LEASE as EXPANDER_LEASE
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import RealClock

@@ -10,7 +10,7 @@ from typing import Any
 from federator.api import clustercapacity
 from federator.embedded.federation import Federation, ensure
 from federator.embedded.server import EmbeddedCluster
-from federator.hub.members import EXPANDER_LEASE
+from federator.hub.processwatch import LEASE as EXPANDER_LEASE
 from federator.model.fleet import Capacity, NodeRow
 from federator.model.resources import Resources
 

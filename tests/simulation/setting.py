@@ -60,7 +60,7 @@ def unready(hub: HubProcess) -> list[str]:
     """Members that the hub would give no work, or of whose room it knows nothing: once faults are over, none."""
     found = []
     for name, member in hub.state.members.items():
-        ready, why = member.readiness(hub.options.unready_after_s)
+        ready, why = member.readiness()
         if not ready or member.report is None or not member.report.status:
             found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
         if len(member.apis) < len(kinds.WORKLOADS):

@@ -1,0 +1,77 @@
+"""Whether a member's process lives: by its lease, and by the report that only it writes.
+
+What a slice's status says is that process's word. Silence longer than the grace makes its figures unknown; one that was
+silent is believed again when it has looked at everything there (`CATCHING_UP` is gone from its lease). Its own clock is
+not believed: what counts is that the lease moves. Pure: times are arguments, in seconds of the monotonic clock.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federator.api import raw
+from federator.kube import clock as clocks
+from federator.model import names
+
+LEASE = "federator-member"
+"""The lease of every member process, in the system namespace of its cluster."""
+
+
+@dataclass(slots=True)
+class ProcessWatch:
+    """What is heard of one member's process."""
+
+    silent_since: str = ""
+    """RFC 3339 time since which it is not heard; "" while what it wrote counts."""
+    heard_s: float | None = None
+    """When the lease last moved, or a report came; None while neither was seen."""
+    _looked_s: float | None = None
+    """When the lease was last looked at: while we ourselves stood still nobody was silent (F10)."""
+    _renewed: str = ""
+    _reported: bool = False
+    """A report came since the last look."""
+
+    @property
+    def speaks(self) -> bool:
+        """Whether what it last wrote may be taken for the present state."""
+        return self.heard_s is not None and not self.silent_since
+
+    def recorded(self, silent_since: str) -> None:
+        """An earlier hub found it silent: it has no grace of its own in this life of the hub."""
+        if self._looked_s is None:
+            self.silent_since = silent_since
+
+    def look(self, lease: Mapping[str, Any] | None, now_s: float, wall_s: float, grace_s: float) -> None:
+        """Takes the lease as it is now; None where there is none."""
+        before_s, self._looked_s = self._looked_s, now_s
+        renewed = raw.text(lease or {}, "spec", "renewTime")
+        first = before_s is None and not self.silent_since
+        moved = bool(renewed) and renewed != self._renewed and (before_s is not None or first)
+        alive, self._reported = moved or self._reported, False
+        if renewed:
+            self._renewed = renewed
+        if alive:
+            self.heard_s = now_s
+        elif self.heard_s is not None and before_s is not None and now_s - before_s > grace_s / 2:
+            self.heard_s += now_s - before_s  # nobody could look: that is not its silence
+        if alive and not catching_up(lease):
+            self.silent_since = ""
+        elif not self.silent_since and self.heard_s is not None and now_s - self.heard_s > grace_s:
+            self.silent_since = clocks.stamp(wall_s - (now_s - self.heard_s))
+
+    def report(self, now_s: float) -> None:
+        """Something came that only the member process writes."""
+        self.heard_s, self._reported = now_s, True
+
+    def why(self) -> str:
+        """Why it is not believed, as a sentence without an end; "" when it is."""
+        if self.speaks:
+            return ""
+        if not self.silent_since:
+            return f"no member process has reported there (lease federator-system/{LEASE})"
+        return f"its member process has not been heard since {self.silent_since} (lease federator-system/{LEASE})"
+
+
+def catching_up(lease: Mapping[str, Any] | None) -> bool:
+    """Whether the process that renews this lease has not looked at everything yet in its present life."""
+    return raw.text(lease or {}, "metadata", "annotations", names.CATCHING_UP) == "true"
