@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 from federator.api import raw
 from federator.api.common import (
@@ -17,6 +18,7 @@ from federator.api.common import (
     Model,
     ObjectName,
     ShortText,
+    rules,
 )
 from federator.api.raw import Obj
 from federator.model import quantity
@@ -26,15 +28,37 @@ from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import ZERO, Resources
 
 KIND: Final = "FederatedQuota"
+VALID: Final = "Valid"
+"""The condition that says whether anything is wrong with the account."""
+ABOVE_MAX = "guaranteed may not be above max"
+OWN_PARENT = "an account is not its own parent"
 
 
 class TierLimits(Model):
     """Limits in one tier."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "!has(self.guaranteed) || !has(self.max) || self.guaranteed.all(name, !(name in self.max)"
+                " || quantity(string(self.guaranteed[name])).compareTo(quantity(string(self.max[name]))) <= 0)",
+                ABOVE_MAX,
+            )
+        )
+    )
+
     guaranteed: Amounts | None = None
     """What is kept for this account."""
     max: Amounts | None = None
     """What it may use at most; unlimited when left out."""
+
+    @model_validator(mode="after")
+    def _within(self) -> "TierLimits":
+        most = self.max or {}
+        for name, amount in (self.guaranteed or {}).items():
+            if name in most and quantity.from_json(amount).nanos > quantity.from_json(most[name]).nanos:
+                raise PydanticCustomError("guaranteed", ABOVE_MAX)
+        return self
 
 
 class Tiers(Model):
@@ -52,7 +76,7 @@ class Spec(Model):
     """What the account may use."""
 
     parent: ObjectName | None = None
-    """Account that this one is a part of."""
+    """Account that this one is a part of. Accounts limit each for itself so far, whatever their parents."""
     projects: Annotated[
         list[Annotated[str, Field(min_length=1, max_length=63)]], Field(max_length=256, json_schema_extra=LIST_SET)
     ] = Field(default_factory=list)
@@ -85,7 +109,7 @@ class Status(Model):
     observed_generation: Amount = 0
     """The newest generation that this status speaks about."""
     conditions: Conditions = Field(default_factory=list)
-    """Ready, and what is wrong with the account."""
+    """Valid: whether anything is wrong with the account; if so, what, and in which field."""
     workloads: Amount = 0
     """Workloads that hold something."""
     summary: ShortText = ""
@@ -102,6 +126,10 @@ class Status(Model):
 class FederatedQuota(Model):
     """What the projects of one account may use over all clusters."""
 
+    model_config = ConfigDict(
+        json_schema_extra=rules(("!has(self.spec.parent) || self.spec.parent != self.metadata.name", OWN_PARENT))
+    )
+
     api_version: Literal["federation.pinterest.com/v1alpha1"]
     """federation.pinterest.com/v1alpha1."""
     kind: Literal["FederatedQuota"]
@@ -112,6 +140,12 @@ class FederatedQuota(Model):
     """What the account may use."""
     status: Status | None = None
     """What is used."""
+
+    @model_validator(mode="after")
+    def _above(self) -> "FederatedQuota":
+        if self.spec.parent is not None and self.spec.parent == self.metadata.name:
+            raise PydanticCustomError("parent", OWN_PARENT)
+        return self
 
 
 def to_account(obj: Obj) -> QuotaAccount:

@@ -223,8 +223,11 @@ _ROWS: Final = (
         (
             Column("Parent", ".spec.parent"),
             Column("Workloads", ".status.workloads", "integer"),
+            Column("Valid", '.status.conditions[?(@.type=="Valid")].status'),
             _STATUS,
             _AGE,
+            Column("Reason", '.status.conditions[?(@.type=="Valid")].reason', wide=True),
+            Column("Message", '.status.conditions[?(@.type=="Valid")].message', wide=True),
         ),
     ),
     _federation(

@@ -258,7 +258,7 @@ class Hosting:
             self.state.quotas.pop(key[1], None)
         else:
             self.state.quotas[key[1]] = new
-            self.state.signals.booked()
+        self.state.signals.booked()
         self.place_all()
 
     def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:

@@ -25,10 +25,11 @@ from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.model import diffs
 from federator.model.ask import Tier
-from federator.model.fleet import Capacity
+from federator.model.fleet import Capacity, QuotaAccount
 from federator.model.resources import ZERO, Resources
 from federator.model.steps import Revisit
 from federator.model.taints import Taint
+from federator.placement import accounts
 from federator.status import conditions
 from federator.status.conditions import Condition
 
@@ -60,6 +61,8 @@ class Reporting:
         self._look_due: dict[str, float] = {}
         self.claimed: Callable[[Member], None] = self.changed
         """Told when a member was given to this host."""
+        self._offered: dict[str, frozenset[str]] = {}
+        """By member: resources that its nodes have, as it last reported."""
         self._figures_due: dict[str, float] = {}
         self._claim_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
@@ -87,17 +90,37 @@ class Reporting:
             sum(self.state.books.placed(project) for project in account.projects),
         )
         live = obj.get("status") or {}
+        status["conditions"] = conditions.merge(
+            live.get("conditions"), (self._validity(account),), self.clock.rfc3339(), (federatedquota.VALID,)
+        )
         patch = diffs.replacement_patch(live, {**live, **status})
         if patch:
             version = obj["metadata"]["resourceVersion"]
             body = {"metadata": {"uid": account.uid, "resourceVersion": version}, "status": patch}
             await self.host.patch(ref, body, subresource="status")
 
+    def _validity(self, account: QuotaAccount) -> Condition:
+        """Whether anything is wrong with an account, as a condition: the gravest reason, and all sentences."""
+        offered = {name for member in self.state.members for name in self._offered.get(member, ())}
+        found = accounts.troubles(account, self.state.quotas, offered)
+        if not found:
+            return Condition(federatedquota.VALID, conditions.TRUE, "Valid", "", account.generation)
+        said = "; ".join(one.message for one in found)
+        return Condition(federatedquota.VALID, conditions.FALSE, found[0].reason, said, account.generation)
+
+    def _note_offered(self, member: Member) -> None:
+        """Which resources the nodes of a member have: accounts that name others are told so."""
+        offered = frozenset(member.report.capacity.allocatable) if member.report is not None else frozenset()
+        if self._offered.get(member.name, frozenset()) != offered:
+            self._offered[member.name] = offered
+            self.count_all()
+
     def ask_all(self) -> None:
         for name in sorted(self.state.members):
             self.questions.add_after(name, SETTLE_S)
 
     def changed(self, member: Member) -> None:
+        self._note_offered(member)
         self.reports.add(member.name)
 
     def counted(self, member: Member) -> None:

@@ -1,6 +1,7 @@
 """The generated CRDs: equal to those in config/crd, structural, bounded, described."""
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -182,12 +183,13 @@ def test_names_scope_subresources_and_category() -> None:
 def test_printer_columns_show_scalars_that_exist(kind: str) -> None:
     root = _schema(kind)
     for column in crds.crd(KINDS[kind])["spec"]["versions"][0]["additionalPrinterColumns"]:
-        names = column["jsonPath"].removeprefix(".").split(".")
-        if names[0] == "metadata":
+        steps = re.sub(r'\[\?\(@\.type=="\w+"\)\]', "[]", column["jsonPath"]).removeprefix(".").split(".")
+        if steps[0] == "metadata":
             continue
         node = root
-        for name in names:
-            node = node["properties"][name]
+        for step in steps:
+            node = node["properties"][step.removesuffix("[]")]
+            node = node["items"] if step.endswith("[]") else node
         assert node["type"] == column["type"], column
 
 

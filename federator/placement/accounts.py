@@ -1,0 +1,116 @@
+"""What is wrong with a FederatedQuota beside all others: told in its `Valid` condition, changed by nobody.
+
+An account with a trouble limits all the same, by what of it can be understood. Pure; called by the hub's reporting.
+"""
+
+import difflib
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from federator.model.ask import Tier
+from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.resources import Resources
+
+NATIVE: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
+"""Resources without a domain that pods ask for; those of a domain (nvidia.com/gpu) are what nodes report."""
+PAGES: Final = "hugepages-"
+UNKNOWN_RESOURCE: Final = "UnknownResource"
+UNKNOWN_PARENT: Final = "UnknownParent"
+PARENT_CYCLE: Final = "ParentCycle"
+PROJECT_BOUND_TWICE: Final = "ProjectBoundTwice"
+GUARANTEED_ABOVE_MAX: Final = "GuaranteedAboveMax"
+NAMED_MOST: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """One thing that is wrong: the reason in CamelCase, and a sentence that begins with the field."""
+
+    reason: str
+    message: str
+
+
+def troubles(
+    account: QuotaAccount, accounts: Mapping[str, QuotaAccount], offered: Collection[str]
+) -> tuple[Trouble, ...]:
+    """Everything that is wrong with an account, the gravest first. `accounts` are all, by name; `offered` what nodes of
+    the fleet have by their reports, empty while none is known."""
+    return (
+        *_parents(account, accounts),
+        *_projects(account, accounts),
+        *_limits(account),
+        *_resources(account, offered),
+    )
+
+
+def _parents(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Iterator[Trouble]:
+    if not account.parent:
+        return
+    if account.parent == account.name:
+        yield Trouble(PARENT_CYCLE, f"spec.parent is {account.name}, the account itself; it stands alone")
+        return
+    if account.parent not in accounts:
+        close = _close(account.parent, accounts.keys() - {account.name})
+        yield Trouble(UNKNOWN_PARENT, f"spec.parent is {account.parent}, and there is no such FederatedQuota{close}")
+        return
+    line = [account.name]
+    while (above := accounts.get(line[-1])) is not None and above.parent:
+        line.append(above.parent)
+        if above.parent in line[:-1]:
+            yield Trouble(PARENT_CYCLE, f"spec.parent leads in a circle: {' -> '.join(line)}; it stands alone")
+            return
+
+
+def _projects(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Iterator[Trouble]:
+    """A project has one account. With more, each counts all its use and each limits it."""
+    for project in sorted(account.projects):
+        others = sorted(name for name, one in accounts.items() if name != account.name and project in one.projects)
+        if others:
+            yield Trouble(
+                PROJECT_BOUND_TWICE,
+                f"spec.projects names {project}, as FederatedQuota {_few(others)} does: each of them limits it",
+            )
+
+
+def _limits(account: QuotaAccount) -> Iterator[Trouble]:
+    for tier, limits in _tiers(account):
+        most = limits.maximum or Resources()
+        for name in sorted(limits.guaranteed):
+            if (name in most or name in limits.barred) and limits.guaranteed[name] > most[name]:
+                field = f"spec.tiers.{tier}.guaranteed.{name}"
+                yield Trouble(GUARANTEED_ABOVE_MAX, f"{field} is above spec.tiers.{tier}.max.{name}, which limits")
+
+
+def _resources(account: QuotaAccount, offered: Collection[str]) -> Iterator[Trouble]:
+    for tier, limits in _tiers(account):
+        for field, names in (
+            ("guaranteed", {*limits.guaranteed, *limits.withheld}),
+            ("max", {*(limits.maximum or ()), *limits.barred}),
+        ):
+            for name in sorted(names):
+                where = f"spec.tiers.{tier}.{field}.{name}"
+                known = {*NATIVE, *offered}
+                if name in known or name.startswith(PAGES):
+                    continue
+                if "/" not in name:
+                    yield Trouble(
+                        UNKNOWN_RESOURCE, f"{where}: no pod can ask for {name}: it has no domain{_close(name, known)}"
+                    )
+                elif offered:
+                    yield Trouble(UNKNOWN_RESOURCE, f"{where}: no cluster has {name}{_close(name, known)}")
+
+
+def _tiers(account: QuotaAccount) -> Iterator[tuple[Tier, TierQuota]]:
+    return ((tier, account.tiers[tier]) for tier in Tier if tier in account.tiers)
+
+
+def _few(names: list[str]) -> str:
+    more = len(names) - NAMED_MOST
+    return ", ".join(names[:NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
+
+
+def _close(name: str, known: Collection[str]) -> str:
+    whole = [one for one in sorted(known) if one.endswith(f"/{name}")]  # its domain was left out
+    found = whole or difflib.get_close_matches(name, sorted(known), n=1)
+    return f"; did you mean {found[0]}?" if found else ""

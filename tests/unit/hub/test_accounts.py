@@ -1,0 +1,85 @@
+"""What the status of a FederatedQuota says of what is wrong with it, and that such an account limits all the same."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from federator.kube import errors
+from tests.unit.hub.world import World, play, service
+
+
+async def valid(world: World, name: str) -> tuple[str, str, str]:
+    found = await world.condition("FederatedQuota", "", name, "Valid")
+    return found["status"], found["reason"], found["message"]
+
+
+def limits(cpu: str = "4", **more: str) -> dict[str, Any]:
+    return {"OnDemand": {"max": {"cpu": cpu, **more}}}
+
+
+def test_an_account_says_what_is_wrong_with_it_and_no_longer_when_it_is_put_right() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "parent": "company", "tiers": limits()})
+        await asyncio.sleep(5)
+        status, reason, message = await valid(world, "feed")
+        assert (status, reason) == ("False", "UnknownParent")
+        assert message.startswith("spec.parent is company")
+
+        await world.create("FederatedQuota", "", "company", {})
+        await asyncio.sleep(5)
+        assert await valid(world, "feed") == ("True", "Valid", "")
+
+        found = await world.get("FederatedQuota", "", "company")
+        assert found is not None
+        await world.delete("FederatedQuota", "", "company")
+        await asyncio.sleep(5)
+        assert (await valid(world, "feed"))[1] == "UnknownParent"
+
+    play(scenario)
+
+
+def test_a_project_in_two_accounts_is_limited_by_both_and_both_say_so() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
+        await world.create("FederatedQuota", "", "all", {"projects": ["feed", "ads"], "tiers": limits("2")})
+        await world.create("PinterestService", "feed", "web", service(10, "500m", project="feed"))
+        await world.settle()
+        await asyncio.sleep(5)
+        assert sum((await world.shares("feed", "web")).values()) == 4
+        for name in ("feed", "all"):
+            assert (await valid(world, name))[:2] == ("False", "ProjectBoundTwice")
+
+    play(scenario)
+
+
+def test_a_resource_that_nobody_has_is_named_with_the_one_that_was_meant() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits(memmory="1Gi")})
+        await asyncio.sleep(10)
+        status, reason, message = await valid(world, "feed")
+        assert (status, reason) == ("False", "UnknownResource")
+        assert "spec.tiers.OnDemand.max.memmory" in message
+        assert "did you mean memory?" in message
+
+    play(scenario)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ({"parent": "feed"}, "an account is not its own parent"),
+        (
+            {"tiers": {"OnDemand": {"guaranteed": {"cpu": 3}, "max": {"cpu": "2500m"}}}},
+            "guaranteed may not be above max",
+        ),
+    ],
+)
+def test_what_can_be_seen_at_once_is_refused_at_once(spec: dict[str, Any], said: str) -> None:
+    async def scenario(world: World) -> None:
+        with pytest.raises(errors.Invalid, match=said):
+            await world.create("FederatedQuota", "", "feed", spec)
+        same = {"OnDemand": {"guaranteed": {"cpu": "3", "memory": "1Gi"}, "max": {"cpu": 3}}}
+        await world.create("FederatedQuota", "", "feed", {"parent": "all", "tiers": same})
+
+    play(scenario)
