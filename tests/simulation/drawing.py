@@ -16,8 +16,17 @@ EPISODES_MOST = 4
 ROOMS_PER_MILLE = 250
 """Of all worlds, so many lose room in a member. Drawn from a generator of its own: the others are what they would be
 without."""
+BACKLOG_PER_MILLE = 250
+"""Of all worlds, so many have job sets that queue for a tight quota (`backlog`). Drawn in the same way as room."""
 TWO_KINDS_PER_MILLE = 250
 """Of all worlds, so many have machines of two kinds. Drawn in the same way."""
+
+MOVING_S = 15.0
+"""Job sets of a backlog are moved for about so long first of all."""
+STATUSES_SHARE = 0.6
+"""Of the worlds with a backlog, such a part has a host that refuses statuses of job sets for a while."""
+APART = table.ROOMS | {table.STATUSES}
+"""Episodes that are drawn by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +69,8 @@ class Parameters:
     """What the nemesis does."""
     two_kinds: bool = False
     """Whether machines differ, and some pods ask for one kind of them (`machines`)."""
+    backlog: bool = False
+    """Whether job sets queue for a tight quota (`backlog`)."""
     patient: bool = False
     """Whether every episode runs its course after the script; otherwise all are healed at its end."""
 
@@ -76,7 +87,8 @@ class Parameters:
         turns = " ".join(turn.text() for turn in self.turns)
         return (
             f"seed {self.seed}: {self.hubs} hubs, {self.members} members of {self.nodes} nodes"
-            f"{' of two kinds' if self.two_kinds else ''}, {self.steps} actions"
+            f"{' of two kinds' if self.two_kinds else ''}{', with a backlog' if self.backlog else ''},"
+            f" {self.steps} actions"
             f" with pauses up to {self.pause_s:g} s, restarts within {self.restart_s:g} s, quota of {self.quota_cpu}"
             f" cpus (0: none), faults per mille of hub/members: {faults or 'none'}, episodes at + for seconds:"
             f" {turns or 'none'}{', each to its end' if self.patient else ''}"
@@ -98,6 +110,7 @@ def draw(seed: int, only: Collection[str] = ()) -> Parameters:
         raise ValueError(f"there is no fault {unknown[0]!r} in the table")
     rng = generator(seed, "parameters")
     members, nodes, steps = rng.randint(2, 3), rng.randint(2, 3), rng.randint(6, 14)
+    members = 3 if has_backlog(seed) else members  # so that what is taken from one is divided over others
     pause_s = rng.choice((0.05, 1.0, 4.0, 8.0))
     rows = {name: row for name, row in table.REQUEST_FAULTS.items() if name in only or not only}
     chosen = rng.sample(sorted(rows), rng.randint(0, min(REQUEST_FAULTS_MOST, len(rows))))
@@ -116,6 +129,7 @@ def draw(seed: int, only: Collection[str] = ()) -> Parameters:
         shuffled=True,
         turns=tuple(_turns(seed, rng, only, within_s=steps * pause_s / 2 + 5.0)),
         two_kinds=two_kinds(generator(seed, "machines")),
+        backlog=has_backlog(seed),
         patient=rng.random() < 0.5,
     )
 
@@ -125,13 +139,21 @@ def two_kinds(rng: random.Random) -> bool:
     return rng.randrange(1000) < TWO_KINDS_PER_MILLE
 
 
+def has_backlog(seed: int) -> bool:
+    """Whether job sets queue for a tight quota in the world of a seed."""
+    return generator(seed, "backlog").randrange(1000) < BACKLOG_PER_MILLE
+
+
 def _turns(seed: int, rng: random.Random, only: Collection[str], *, within_s: float) -> list[Turn]:
-    names = sorted(name for name in table.EPISODES if (name in only if only else name not in table.ROOMS))
+    names = sorted(name for name in table.EPISODES if (name in only if only else name not in APART))
     count = min(len(names), rng.choice((1, 2) if only else (0, 1, 1, 2, 2, 3, EPISODES_MOST)))
     found = [_turn(rng, name, within_s) for name in rng.sample(names, count)]
     apart = generator(seed, "rooms")
     if not only and apart.randrange(1000) < ROOMS_PER_MILLE:
         found.append(_turn(apart, apart.choice(sorted(table.ROOMS)), within_s))
+    refused = generator(seed, "statuses")
+    if not only and has_backlog(seed) and refused.random() < STATUSES_SHARE:
+        found.append(_turn(refused, table.STATUSES, MOVING_S))
     return sorted(found, key=lambda turn: (turn.start_s, turn.fault))
 
 

@@ -18,9 +18,11 @@ from federator.member.caches import NATIVES
 from federator.model.shards import Ranges
 from tests.simulation import conduct, hearing, invariants, reasons
 from tests.simulation.bulkhead import Bulkhead
+from tests.simulation.charges import Charges
 from tests.simulation.doubts import Doubts
 from tests.simulation.feasibility import Feasibility
 from tests.simulation.invariants import Obj
+from tests.simulation.once import Once
 from tests.simulation.respect import Respect
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
@@ -67,8 +69,9 @@ class Judges:
         self.respect = Respect()
         self.doubts = Doubts(world)
         self.bulkhead = Bulkhead(world)
-        world.on_hub += [self.feasibility.meet, self.bulkhead.meet]
-        world.senders.append(self.bulkhead.sending)
+        self.charges, self.once = Charges(world), Once()
+        world.on_hub += [self.feasibility.meet, self.bulkhead.meet, self.once.meet]
+        world.senders += [self.bulkhead.sending, self.charges.sending]
         self.errors = Errors(world.say)
         self.broken: list[str] = []
         self.steps = 0
@@ -88,6 +91,7 @@ class Judges:
         return [
             *self.broken,
             *self.bulkhead.found,
+            *self.charges.found,
             *self.errors.found,
             *(text for one in self.watchers for text in one.found),
         ]
@@ -95,7 +99,16 @@ class Judges:
     def judged(self) -> Counter[str]:
         """How much there was to judge for rules that could come away empty."""
         feasible, punctual = self.feasibility, self.bulkhead
-        return Counter(decisions=feasible.judged, shares=punctual.judged, shares_beside=punctual.beside_trouble)
+        return Counter(
+            decisions=feasible.judged,
+            shares=punctual.judged,
+            shares_beside=punctual.beside_trouble,
+            charges=self.charges.judged,
+            served=self.charges.served,
+            divisions=self.once.judged,
+            divided=self.once.divided,
+            unrecorded=self.once.unrecorded,
+        )
 
     def _look_at(self, name: str, cluster: EmbeddedCluster) -> None:
         cluster.store.subscribe_all(lambda event: self._step(name, cluster, event))
@@ -134,11 +147,13 @@ class Judges:
             *self.tombstones.breaches(step, now_s),
             *self.feasibility.breaches(step),
             *self.respect.breaches(step),
+            *self.once.breaches(step),
         ]
         self.broken += found
         for breach in found:
             self.world.say(f"BROKEN: {breach}")
         self.bulkhead.decided(step)
+        self.charges.noted(step)
         if (step.old is None or step.new is None) and step.kind in COUNTED:
             self.changes[f"{'create' if step.old is None else 'delete'} {step.kind}"] += 1
         if step.kind == "Lease" and step.cluster == "host" and step.new is not None:

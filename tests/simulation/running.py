@@ -179,7 +179,7 @@ class Run:
         )
 
     def _contended(self) -> bool:
-        limited = bool(self.parameters.quota_cpu) or self.parameters.two_kinds
+        limited = bool(self.parameters.quota_cpu) or self.parameters.two_kinds or self.parameters.backlog
         return limited or rulings.bind([action.body for action in self.script])
 
     def _profiled(self) -> bool:
@@ -239,6 +239,7 @@ class Run:
 
     def _judge_rest(self) -> None:
         found = [f"10 settles: {text}" for text in self.world.unsettled()] + rest.breaches(self.world)
+        found += self.judges.charges.at_rest()
         if found:
             raise Broken(self.parameters, found, self.world.story)
 

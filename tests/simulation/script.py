@@ -14,7 +14,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
-from tests.simulation import machines, oddities, rulings
+from tests.simulation import backlog, machines, oddities, rulings
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -115,6 +115,7 @@ class _Author:
         self.odd = oddities.Oddities(generator(parameters.seed, "oddities"))
         self.rulings = rulings.Rulings(generator(parameters.seed, "rulings"), self.clusters)
         self.choosy = machines.Choosy(parameters)
+        self.backlog = backlog.Backlog(parameters, self.clusters)
         self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         self.choices += [self.delete, self.recreate, self.suspend]
         self.choices += [self.policy, self.policy] if self.rulings.any else []
@@ -127,6 +128,11 @@ class _Author:
             spec = {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": limits}}}
             yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": spec})
         yield self._made(self.rng.choice(NAMES))
+        if self.backlog.any:
+            yield Action(0.0, "create", "FederatedQuota", "", backlog.PROJECT, self.backlog.account())
+            for name in backlog.NAMES:
+                yield Action(0.1, "create", JOBSET, backlog.NAMESPACE, name, self.backlog.made())
+            yield from self._moves(backlog.EARLY)
 
     def next(self) -> Action:
         while True:
@@ -135,6 +141,7 @@ class _Author:
                 return action
 
     def end(self) -> Iterator[Action]:
+        yield from self._moves(backlog.LATE)
         for cluster in sorted(self.cordoned):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
         for cluster in sorted(self.rulings.tainted):
@@ -147,6 +154,10 @@ class _Author:
                 yield Action(0.0, "patch", *found, machines.ANYWHERE)
         for found, cure in self.odd.cures(self.alive):
             yield Action(0.0, "patch", *found, cure)
+
+    def _moves(self, count: int) -> Iterator[Action]:
+        for pause_s, name, body in self.backlog.moves(count):
+            yield Action(pause_s, "patch", JOBSET, backlog.NAMESPACE, name, body)
 
     def _pause(self) -> float:
         return round(self.rng.uniform(0, self.pause_s), 3)

@@ -129,6 +129,11 @@ def sums(outcomes: Sequence[Outcome]) -> Iterator[str]:
         f"{judged['decisions']} decisions beside what their hub had heard, {judged['shares']} shares in time in their"
         f" members, {judged['shares_beside']} of them while another member was in trouble"
     )
+    yield (
+        f"{judged['charges']} charges of job sets beside the host's objects, {judged['served']} that waited and had"
+        f" room; {judged['divisions']} divisions of shards beside what was done, {judged['divided']} of"
+        f" one cluster's over several, {judged['unrecorded']} with some that the host had not recorded"
+    )
     if good:
         yield (
             f"{sum(one.virtual_s for one in good) / len(good) / 60:.1f} virtual minutes and"

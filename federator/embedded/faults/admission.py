@@ -20,6 +20,7 @@ from federator.kube.transport import Response, Transport
 from federator.model.steps import ObjectRef
 
 _SLICES = frozenset(kind.plural for kind in kinds.WORKLOADS.values())
+_JOBSETS = kinds.KINDS["PinterestJobSet"].plural
 _NATIVES = frozenset({"deployments", "jobs", "services", "configmaps"})
 _WEBHOOK = 'admission webhook "policy.example.com" denied the request: images must come from the mirror'
 _REFUSALS: tuple[tuple[int, str, str], ...] = (
@@ -105,6 +106,23 @@ async def webhook_refuses(stage: Stage, rng: random.Random) -> AsyncIterator[Non
 
     async def how(sending: Sending, inner: Transport) -> Response:
         stage.happened("webhook-refuses")
+        return refusal(*status)
+
+    with stage.boxes.standing(Box(befalls, how)):
+        yield
+
+
+@contextlib.asynccontextmanager
+async def statuses_refused(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """A webhook on the host refuses every status of a job set: what members have done cannot be recorded."""
+    status = rng.choice(_REFUSALS)
+
+    def befalls(sending: Sending) -> bool:
+        plural, subresource = plural_of(sending.request.path)
+        return sending.cluster == "host" and sending.writes and (plural, subresource) == (_JOBSETS, "status")
+
+    async def how(sending: Sending, inner: Transport) -> Response:
+        stage.happened("statuses-refused")
         return refusal(*status)
 
     with stage.boxes.standing(Box(befalls, how)):
@@ -240,6 +258,9 @@ ROWS = (
     Episode("credentials-refused", "F41", _MEMBER, "after 5 to 60 s", credentials_refused, (5.0, 60.0)),
     Episode("secret-absent", "F41", _MEMBER, "a new Secret comes after 5 to 40 s", secret_absent, (5.0, 40.0)),
     Episode("webhook-refuses", "F42", "one member", "it is removed after 5 to 60 s", webhook_refuses, (5.0, 60.0)),
+    Episode(
+        "statuses-refused", "F42", "hubs and the host", "it is removed after 10 to 60 s", statuses_refused, (10.0, 60.0)
+    ),
     Episode("webhook-changes", "F47", "one member", "it is removed after 5 to 60 s", webhook_changes, (5.0, 60.0)),
     Episode("kind-not-served", "F48", "one member", "served again after 10 to 90 s", kind_not_served, (10.0, 90.0)),
     Episode("discovery-flaps", "F48", _MEMBER, "it answers after 30 to 150 s", discovery_flaps, (30.0, 150.0)),
