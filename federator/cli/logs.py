@@ -90,6 +90,7 @@ class Shown:
     timestamps: bool
     stamped: bool
     """Lines come with their times, which tell those apart that were printed."""
+    _told_of_more: bool = False
     _last: dict[tuple[str, str, str], tuple[str, set[str]]] = field(default_factory=dict)
     """By log: the last time stamp, and the lines that have it."""
 
@@ -111,10 +112,10 @@ class Shown:
             if entry.get("cut"):
                 click.echo(f"{name}: only the first bytes of its lines are shown; ask for fewer lines", err=True)
                 partial = True
-        if left := found.get("leftOut"):
-            hint = "choose with -C, --pod or --shard"
-            click.echo(f"the logs of {left} more pods are not shown; {hint}", err=True)
-            partial = partial or not self.stamped
+        more = any(row.get("more") for row in found.get("clusters") or ())
+        if (more or found.get("leftOut")) and not self._told_of_more:
+            click.echo("there are more pods than are shown; choose with -C, --pod or --shard", err=True)
+            self._told_of_more = True
         return partial
 
     def _new(self, entry: Mapping[str, Any]) -> list[str]:

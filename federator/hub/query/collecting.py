@@ -53,23 +53,26 @@ class Wanted:
     """Not older than so many seconds; 0 for no bound."""
     timestamps: bool = False
     previous: bool = False
-    pods_max: int = 2000
+    pods_max: int = 10_000
     log_pods_max: int = 20
-    log_bytes_max: int = 4_000_000
+    log_bytes_max: int = 2_000_000
     timeout_s: float = 8.0
 
 
 async def pods(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
     """The pods of all targets, and how each target answered."""
-    found, clusters = await _from_each(targets, wanted, lambda target: _pods_of(target, selection, wanted))
+    each = max(1, wanted.pods_max // max(1, len(targets)))
+    found, clusters = await _from_each(targets, wanted, lambda target: _pods_of(target, selection, wanted, each))
     return {"pods": [{"cluster": cluster, **row} for cluster, row in found], "clusters": clusters}
 
 
 async def logs(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
-    """The ends of the logs of the chosen pods, one entry for each, and how each target answered."""
-    rows, clusters = await _from_each(targets, wanted, lambda target: _pods_of(target, selection, wanted))
+    """The ends of the logs of the chosen pods, one entry for each, and how each target answered. No more pods are
+    looked for than can be shown: `leftOut` counts those that were found besides."""
+    most = wanted.log_pods_max
+    rows, clusters = await _from_each(targets, wanted, lambda target: _pods_of(target, selection, wanted, most))
     rows = _in_turns(rows)
-    chosen, left = rows[: wanted.log_pods_max], rows[wanted.log_pods_max :]
+    chosen, left = rows[:most], rows[most:]
     by_cluster = {target.cluster: target for target in targets}
     each = max(1024, wanted.log_bytes_max // max(1, len(chosen)))
     entries = await asyncio.gather(
@@ -140,16 +143,18 @@ def why(trouble: Exception, timeout_s: float) -> str:
             return "gave no answer that can be read"
 
 
-async def _pods_of(target: Target, selection: Selection, wanted: Wanted) -> tuple[list[dict[str, Any]], bool]:
-    """The pods of one cluster by name, and whether there are more than are shown."""
+async def _pods_of(
+    target: Target, selection: Selection, wanted: Wanted, most: int
+) -> tuple[list[dict[str, Any]], bool]:
+    """The pods of one cluster by name, `most` of them, and whether there are more."""
     found: list[dict[str, Any]] = []
     token = ""
     while True:
         page = await _page(target, selection, wanted, token)
         found += [row for row in selections.rows(page, selection, target.pieces) if _is_wanted(row, wanted)]
-        if len(found) > wanted.pods_max or not page.metadata.continue_ or page.metadata.continue_ == token:
+        if len(found) > most or not page.metadata.continue_ or page.metadata.continue_ == token:
             found.sort(key=lambda row: (row.get("shard") or 0, str(row["name"])))
-            return found[: wanted.pods_max], len(found) > wanted.pods_max
+            return found[:most], len(found) > most
         token = page.metadata.continue_
 
 

@@ -25,7 +25,7 @@ class QueryOptions:
     """PEM key of `cert_file`."""
     ca_file: str = ""
     """PEM authority of `cert_file`, told in the Lease; the certificate is for the host in `advertise`."""
-    requests_at_once: int = 32
+    requests_at_once: int = 16
     """More requests than this at once are told to come back."""
     requests_of_one_user: int = 4
     """The same for one user, so that nobody keeps the others out."""
@@ -33,9 +33,9 @@ class QueryOptions:
     """Reads in one member at once, for all callers: its lane for writes is not touched."""
     member_timeout_s: float = 8.0
     """A member that has not answered by then is named as away; the others are not waited for longer."""
-    pods_max: int = 2000
-    """Pods of one member in one answer; the rest is said to be left out."""
+    pods_max: int = 10_000
+    """Pods in one answer, shared out evenly over its clusters; the rest is said to be left out."""
     log_pods_max: int = 20
     """Pods whose logs are in one answer; the rest is said to be left out."""
-    log_bytes_max: int = 4_000_000
+    log_bytes_max: int = 2_000_000
     """Bytes of log text in one answer, shared out over its pods."""

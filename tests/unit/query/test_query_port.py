@@ -179,6 +179,10 @@ def test_logs_are_bounded_by_lines_and_pods_and_every_cluster_has_its_turn() -> 
         assert [entry["cluster"] for entry in found["logs"]] == ["a", "b", "c"]
         assert [len(entry["text"].splitlines()) for entry in found["logs"]] == [4, 4, 4]
         assert found["leftOut"] == 3
+        few = port_of(world, options=QueryOptions(pods_max=3))
+        rows = asking.body(await few.answer(request(f"{WEB}/pods", user="owner")))
+        assert [row["cluster"] for row in rows["pods"]] == ["a", "b", "c"]
+        assert [row["more"] for row in rows["clusters"]] == [True, True, True]
         small = port_of(world, options=QueryOptions(log_bytes_max=6 * 1024))
         cut = asking.body(await small.answer(request(f"{WEB}/logs", user="owner", query="tail=10000")))
         assert all(len(entry["text"]) <= 1024 and entry["cut"] for entry in cut["logs"])
