@@ -30,6 +30,9 @@ from federator.model.resources import ZERO, Resources
 KIND: Final = "FederatedQuota"
 VALID: Final = "Valid"
 """The condition that says whether anything is wrong with the account."""
+COMPARED: Final = ("cpu", "memory", "nvidia.com/gpu")
+"""Resources whose guarantee is held beside the maximum when an account is written; of the others its condition tells.
+API servers reckon a rule with amounts as long as a request may be, and take none that looks at all of them."""
 ABOVE_MAX = "guaranteed may not be above max"
 OWN_PARENT = "an account is not its own parent"
 
@@ -40,7 +43,8 @@ class TierLimits(Model):
     model_config = ConfigDict(
         json_schema_extra=rules(
             (
-                "!has(self.guaranteed) || !has(self.max) || self.guaranteed.all(name, !(name in self.max)"
+                f"!has(self.guaranteed) || !has(self.max) || {list(COMPARED)}.all(name, !(name in self.guaranteed)"
+                " || !(name in self.max)"
                 " || quantity(string(self.guaranteed[name])).compareTo(quantity(string(self.max[name]))) <= 0)",
                 ABOVE_MAX,
             )
@@ -55,9 +59,10 @@ class TierLimits(Model):
     @model_validator(mode="after")
     def _within(self) -> "TierLimits":
         most = self.max or {}
-        for name, amount in (self.guaranteed or {}).items():
-            if name in most and quantity.from_json(amount).nanos > quantity.from_json(most[name]).nanos:
-                raise PydanticCustomError("guaranteed", ABOVE_MAX)
+        least = self.guaranteed or {}
+        both = (name for name in COMPARED if name in least and name in most)
+        if any(quantity.from_json(least[name]).nanos > quantity.from_json(most[name]).nanos for name in both):
+            raise PydanticCustomError("guaranteed", ABOVE_MAX)
         return self
 
 

@@ -126,3 +126,22 @@ async def test_containers_of_a_template_are_known_by_name_when_two_apply(ours: S
     live = (await ours.apply(path, yours, "you")).object()
 
     assert [one["name"] for one in live["spec"]["template"]["spec"]["containers"]] == ["app", "side"]
+
+
+async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None:
+    kind = kinds.KINDS["FederatedQuota"]
+
+    def account(**spec: object) -> Object:
+        meta = {"name": f"{ours.namespace}-ads"}
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+
+    above = account(tiers={"OnDemand": {"guaranteed": {"cpu": 3}, "max": {"cpu": "2500m"}}})
+    same = account(tiers={"OnDemand": {"guaranteed": {"cpu": 3, "memory": "1Gi"}, "max": {"cpu": "3000m"}}})
+    for body, words in (
+        (above, "guaranteed may not be above max"),
+        (account(parent=f"{ours.namespace}-ads"), "an account is not its own parent"),
+    ):
+        refused = await ours.post(url(ours, kind), body)
+        assert (refused.status, refused.json["reason"]) == (422, "Invalid")
+        assert words in refused.json["message"]
+    (await ours.post(url(ours, kind), same)).object(201)

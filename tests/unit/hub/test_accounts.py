@@ -53,6 +53,19 @@ def test_a_project_in_two_accounts_is_limited_by_both_and_both_say_so() -> None:
     play(scenario)
 
 
+def test_a_guarantee_above_the_maximum_that_no_rule_saw_is_told() -> None:
+    async def scenario(world: World) -> None:
+        tiers = {"OnDemand": {"guaranteed": {"pods": "9"}, "max": {"pods": "4"}}}
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": tiers})
+        await world.create("PinterestService", "feed", "web", service(9, "10m", project="feed"))
+        await world.settle()
+        await asyncio.sleep(5)
+        assert sum((await world.shares("feed", "web")).values()) == 4
+        assert (await valid(world, "feed"))[:2] == ("False", "GuaranteedAboveMax")
+
+    play(scenario)
+
+
 def test_a_resource_that_nobody_has_is_named_with_the_one_that_was_meant() -> None:
     async def scenario(world: World) -> None:
         await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits(memmory="1Gi")})
