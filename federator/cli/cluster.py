@@ -67,7 +67,7 @@ def add(
 
         return contexts.plain(member_kubeconfig or kubeconfig, member_context or name)
 
-    common.run(common.with_host(kubeconfig, context, work))
+    common.run(common.with_federation(kubeconfig, context, work))
 
 
 @cluster.command()
@@ -102,7 +102,7 @@ def check(name: str, member_context: str, kubeconfig: str, context: str) -> None
 
         return await common.with_host(kubeconfig, member_context, at_member) and fit
 
-    if not common.run(common.with_host(kubeconfig, context, work)):
+    if not common.run(common.with_federation(kubeconfig, context, work)):
         sys.exit(1)
 
 
@@ -134,7 +134,7 @@ def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
     async def work(host: "Client") -> None:
         await host.patch(kinds.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}})
 
-    common.run(common.with_host(kubeconfig, context, work))
+    common.run(common.with_federation(kubeconfig, context, work))
     click.echo(f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}")
 
 
@@ -172,7 +172,7 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
             click.echo(last, err=True)
         click.echo(f"membercluster.federation.pinterest.com/{name} removed")
 
-    common.run(common.with_host(kubeconfig, context, work))
+    common.run(common.with_federation(kubeconfig, context, work))
 
 
 @cluster.command(name="take-over")
@@ -192,7 +192,7 @@ def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
         await host.patch(ref, {"spec": {"takeOverFrom": given}})
         return given
 
-    given = common.run(common.with_host(kubeconfig, context, work))
+    given = common.run(common.with_federation(kubeconfig, context, work))
     click.echo(f"membercluster.federation.pinterest.com/{name} is taken over from the host {given}")
 
 
@@ -210,7 +210,7 @@ def forget(name: str, kubeconfig: str, context: str) -> None:
             await host.get(kinds.KINDS["MemberCluster"].ref("", name))  # a deletion may wait for one that was removed
         return found
 
-    given_up = common.run(common.with_host(kubeconfig, context, work))
+    given_up = common.run(common.with_federation(kubeconfig, context, work))
     for decision in given_up:
         click.echo(f"placementdecision.federation.pinterest.com/{decision} does not wait for {name} any more")
     if not given_up:
@@ -226,4 +226,4 @@ def list_(kubeconfig: str, context: str) -> None:
     async def work(host: "Client") -> None:
         click.echo(await views.table_of(host, "MemberCluster") or "No members have joined.")
 
-    common.run(common.with_host(kubeconfig, context, work))
+    common.run(common.with_federation(kubeconfig, context, work))

@@ -93,6 +93,18 @@ async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitab
         await transport.close()
 
 
+async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[T]]) -> T:
+    """As `with_host`, for what people read: first tells on stderr when the federation is paused or nobody leads it."""
+    from federator.cli import banner
+
+    async def after_banner(client: Any) -> T:
+        for line in await banner.lines(client):
+            click.echo(line, err=True)
+        return await work(client)
+
+    return await with_host(kubeconfig, context, after_banner)
+
+
 def default_namespace(kubeconfig: str, context: str) -> str:
     """The namespace of the context; `default` when it names none or is not readable. Of several files the first to say
     something counts, and one may say which context is current while another has it, as for kubectl."""

@@ -39,7 +39,7 @@ def explain(workload: str, name: str, cluster: str, output: str, namespace: str,
     async def work(client: "Client") -> dict[str, Any]:
         return await gathered(client, kind, where, chosen)
 
-    found = common.run(common.with_host(kubeconfig, context, work))
+    found = common.run(common.with_federation(kubeconfig, context, work))
     rows = found.get("clusters", [])
     if cluster and cluster not in {row["cluster"] for row in rows}:
         known = ", ".join(row["cluster"] for row in rows) or "none"

@@ -80,7 +80,7 @@ def get(
         elif missing:
             sys.exit(1)
 
-    common.run(common.with_host(kubeconfig, context, work))
+    common.run(common.with_federation(kubeconfig, context, work))
 
 
 def wanted(words: Sequence[str]) -> list[Wanted]:

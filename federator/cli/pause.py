@@ -1,40 +1,67 @@
 """`federator pause` and `federator resume`: a switch that every hub watches (a ConfigMap on the host)."""
 
+import getpass
+import platform
+import time
+
 import click
 
-from federator.cli import common
+from federator.cli import banner, common
 
-NAMESPACE = "federator-system"
+REASON_MAX = 256
 
 
 @click.command()
+@click.option("--reason", default="", help="Why: everybody who looks at the federation reads it.")
 @common.connection_options
-def pause(kubeconfig: str, context: str) -> None:
+def pause(reason: str, kubeconfig: str, context: str) -> None:
     """Stop all placing and dispatching; what runs goes on, and reporting goes on."""
-    _switch(kubeconfig, context, True)
+    from federator.kube import clock
+
+    if len(reason) > REASON_MAX:
+        common.fail(f"--reason has {len(reason)} characters; {REASON_MAX} are allowed")
+    said = {"paused": "true", "since": clock.stamp(time.time()), "by": _caller()}
+    _switch(kubeconfig, context, said | ({"reason": " ".join(reason.split())} if reason else {}))
 
 
 @click.command()
 @common.connection_options
 def resume(kubeconfig: str, context: str) -> None:
     """End a pause."""
-    _switch(kubeconfig, context, False)
+    _switch(kubeconfig, context, {"paused": "false"})
 
 
-def _switch(kubeconfig: str, context: str, paused: bool) -> None:
-    from federator.hub.hosting import PAUSE_OBJECT
+def _caller() -> str:
+    """Who types this, as far as the machine knows."""
+    try:
+        return f"{getpass.getuser()}@{platform.node()}"
+    except (KeyError, OSError):
+        return platform.node()
+
+
+def _switch(kubeconfig: str, context: str, said: dict[str, str]) -> None:
+    from federator.hub import pauses
     from federator.kube import client as clients
+    from federator.kube import errors
     from federator.model.steps import ObjectRef
 
-    async def work(client: clients.Client) -> None:
-        ref = ObjectRef("v1", "configmaps", NAMESPACE, PAUSE_OBJECT, "ConfigMap")
+    async def work(client: clients.Client) -> dict[str, str]:
+        ref = ObjectRef("v1", "configmaps", banner.SYSTEM_NAMESPACE, pauses.PAUSE_OBJECT, "ConfigMap")
+        data = dict(said)
+        try:
+            before = (await client.get(ref)).get("data") or {}
+        except errors.NotFound:
+            before = {}
+        if data["paused"] == "true" == before.get("paused") and before.get("since"):
+            data = {**before, **{name: text for name, text in data.items() if name == "reason"}}  # it goes on
         body = {
             "apiVersion": "v1",
             "kind": "ConfigMap",
-            "metadata": {"name": PAUSE_OBJECT, "namespace": NAMESPACE},
-            "data": {"paused": "true" if paused else "false"},
+            "metadata": {"name": ref.name, "namespace": ref.namespace},
+            "data": data,
         }
         await client.patch(ref, body, kind="apply", force=True)
+        return data
 
-    common.run(common.with_host(kubeconfig, context, work))
-    click.echo("paused: nothing is placed or dispatched until `federator resume`" if paused else "resumed")
+    data = common.run(common.with_host(kubeconfig, context, work))
+    click.echo(banner.paused({"data": data}) or "resumed")

@@ -130,6 +130,7 @@ class Gathering:
             suspended=suspended,
             deleting=workload.deleting,
             max_unavailable=workload.max_unavailable,
+            paused=self.state.pause_facts if self.state.paused else None,
             previous_observed_generation=_integer(status.get("observedGeneration")),
             previous_completed=progress.completed,
             previous_failed=progress.failed,

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster, raw, runtimeprofile
-from federator.hub import policying, progress, records, workloads
+from federator.hub import pauses, policying, progress, records, workloads
 from federator.hub.records import Record
 from federator.hub.state import HubState
 from federator.hub.workloads import Documents, Workload
@@ -28,8 +28,6 @@ log = logging.getLogger(__name__)
 
 COMPLAIN_S = 10.0
 """A first list that takes longer than this, in seconds, is worth a line in the log."""
-PAUSE_OBJECT = "federator"
-"""ConfigMap in the system namespace; `paused: "true"` in its data stops all writes of placing and dispatching."""
 
 
 class Hosting:
@@ -52,7 +50,7 @@ class Hosting:
         self.rng = rng
         self.on_member = on_member
         self.reflectors: list[Reflector[Any]] = []
-        self.pause: Store[bool] = Store("host/configmaps")
+        self.pause: Store[tuple[bool, str]] = Store("host/configmaps")
         """Holds the pause object, where there is one."""
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
         """Workloads whose summary was made with a RuntimeProfile that has changed since."""
@@ -290,26 +288,32 @@ class Hosting:
             self.state.signals.place(key)
 
     async def _watch_pause(self) -> None:
-        reflector: Reflector[bool] = Reflector(
+        reflector: Reflector[tuple[bool, str]] = Reflector(
             self.host,
             "v1",
             "configmaps",
             self.pause,
             namespace=self.state.options.system_namespace,
-            field_selector=f"metadata.name={PAUSE_OBJECT}",
-            project=lambda obj: (obj.get("data") or {}).get("paused") == "true",
-            on_change=lambda _key, _old, new: self._pause(bool(new)),
+            field_selector=f"metadata.name={pauses.PAUSE_OBJECT}",
+            project=pauses.read,
+            on_change=lambda _key, _old, new: self._pause(new or pauses.NONE),
             clock=self.clock,
             rng=self.rng,
         )
         await reflector.run()
 
-    def _pause(self, paused: bool) -> None:
-        if paused == self.state.paused:
+    def _pause(self, now: tuple[bool, str]) -> None:
+        """A pause began or ended, or something else is said of it. Every workload says so."""
+        before = (self.state.paused, self.state.pause_facts)
+        if now == before:
             return
-        log.info("paused" if paused else "resumed")
-        self.state.paused = paused
-        if paused:
+        self.state.paused, self.state.pause_facts = now
+        for key in sorted(self.state.workloads):
+            self.state.signals.fold(key)
+        if now[0] == before[0]:
+            return
+        log.info("%s%s", "paused" if now[0] else "resumed", now[1])
+        if now[0]:
             return
         self.place_all()
         for key in sorted(self.state.workloads):

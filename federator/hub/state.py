@@ -127,6 +127,8 @@ class HubState:
     in_use: dict[str, asyncio.Event] = field(default_factory=dict)
     """Kinds of which the host or a member has, or had, anything: only their slices need to be watched."""
     paused: bool = False
+    pause_facts: str = ""
+    """Since when, by whom and why it is paused, as far as that was said; "" while it is not."""
     ready: bool = False
     """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
     gate: Callable[[], bool] = lambda: True

@@ -24,6 +24,8 @@ class Wanted:
     suspended: bool = False
     """The federation leaves it as it is: nothing is placed, moved or changed."""
     deleting: bool = False
+    paused: str | None = None
+    """The federation is paused, with what is said of that; None while it is not."""
     max_unavailable: int = 0
     """Copies that may be missing of one that is Available."""
     previous_observed_generation: int = 0

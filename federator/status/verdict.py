@@ -48,12 +48,15 @@ OWNED: Final = (
     "QuotaUnlimited",
     "SpreadViolated",
     "Suspended",
+    "Paused",
     "Complete",
     "Failed",
 )
 """Every condition type a fold may set; for `conditions.merge`."""
 
 SUMMARY_LIMIT: Final = 200
+UNPLACED: Final = "It has not been placed yet."
+PAUSED: Final = " The federation is paused: nothing is placed or changed until that is over."
 
 
 def waiting_for(facts: Facts) -> str:
@@ -64,7 +67,9 @@ def waiting_for(facts: Facts) -> str:
     if facts.left_alone:
         return _waiting_left_alone(facts)
     if placing is None:
-        return "It has not been placed yet."
+        return f"{UNPLACED}{PAUSED if wanted.paused is not None else ''}"
+    if not placing.current and wanted.paused is not None:
+        return f"What it was placed for has changed.{PAUSED}"
     if not placing.current:
         return "What it was placed for has changed; it is being placed again."
     if facts.in_flight:
@@ -137,7 +142,7 @@ def _ready(facts: Facts) -> Condition:
     if wanted.suspended and not facts.shared_rows:
         return ready(False, Reason.SUSPENDED.value, "It is suspended, and was not placed before.")
     if placing is None:
-        return ready(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
+        return ready(None, Reason.PENDING_EVALUATION.value, UNPLACED)
     short = placing.short
     if tally.current_lo >= tally.need and not short:
         return ready(True, "Ready", f"{_progress(facts)}.")
@@ -166,7 +171,7 @@ def _available(facts: Facts) -> list[Condition]:
 def _placed(facts: Facts) -> Condition:
     placing, wanted = facts.placing, facts.wanted
     if placing is None:
-        return Condition("Placed", conditions.UNKNOWN, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
+        return Condition("Placed", conditions.UNKNOWN, Reason.PENDING_EVALUATION.value, UNPLACED)
     generation = wanted.generation if placing.current else facts.observed_generation
     if placing.short:
         message = placing.message if placing.unreadable else _shortfall(facts, placing)
@@ -189,7 +194,7 @@ def _applied(facts: Facts) -> Condition:
         others = f" (and {len(facts.refusals) - 1} more)" if len(facts.refusals) > 1 else ""
         return applied(False, worst.reason, f"{worst.cluster} refused it{others}: {worst.message}")
     if facts.placing is None:
-        return applied(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
+        return applied(None, Reason.PENDING_EVALUATION.value, UNPLACED)
     if facts.leftovers:
         return applied(False, "Leaving", f"{_names(facts.leftovers)} still to be emptied.")
     behind = [row for row in facts.shared_rows if not row.applied]
@@ -221,7 +226,7 @@ def _healthy(facts: Facts) -> Condition:
             False, first.reason or "Progressing", f"{first.cluster}{more}: {first.message or 'not healthy yet.'}"
         )
     if facts.placing is None:
-        return healthy(None, Reason.PENDING_EVALUATION.value, "It has not been placed yet.")
+        return healthy(None, Reason.PENDING_EVALUATION.value, UNPLACED)
     unheard = [row for row in facts.rows if not row.known]
     if unheard:
         return healthy(None, "ClusterUnknown", f"{_sentence(_not_heard(unheard))}.")
@@ -276,6 +281,9 @@ def _notices(facts: Facts) -> list[Condition]:
         found.append(
             Condition("SpreadViolated", conditions.TRUE, Reason.SPREAD_UNSATISFIABLE.value, message, generation)
         )
+    if facts.wanted.paused is not None:
+        message = f"The federation is paused{facts.wanted.paused}: nothing is placed or changed; what runs goes on."
+        found.append(Condition("Paused", conditions.TRUE, "Paused", message, generation))
     if facts.wanted.suspended:
         message = "spec.suspend is true: nothing is placed, moved or changed."
         found.append(Condition("Suspended", conditions.TRUE, Reason.SUSPENDED.value, message, generation))
@@ -289,6 +297,8 @@ def _reconciling_reason(facts: Facts) -> str:
     placing = facts.placing
     if facts.wanted.deleting:
         return "Deleting"
+    if facts.wanted.paused is not None and (placing is None or not placing.current or facts.in_flight):
+        return "Paused"
     if placing is None or not placing.current:
         return Reason.PENDING_EVALUATION.value
     if any(not row.known for row in facts.rows):

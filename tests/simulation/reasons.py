@@ -22,11 +22,12 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed"}),
     "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
     "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
-    "workload Reconciling": _UNKNOWN | {"Settled", "Deleting", "Applying", "Progressing", "Failed"},
+    "workload Reconciling": _UNKNOWN | {"Paused", "Settled", "Deleting", "Applying", "Progressing", "Failed"},
     "workload Stalled": frozenset({"NotStalled", "Failed"}),
     "workload QuotaUnlimited": frozenset({"NoQuota"}),
     "workload SpreadViolated": frozenset({"SpreadUnsatisfiable"}),
     "workload Suspended": frozenset({"Suspended"}),
+    "workload Paused": frozenset({"Paused"}),
     "workload Failed": frozenset({"ShardsFailed"}),
     "workload Complete": frozenset({"AllShardsCompleted"}),
     "workload Available": frozenset({"MinimumReplicasAvailable", "MinimumReplicasUnavailable", "ClusterUnknown"}),
@@ -75,6 +76,8 @@ _PASSED = "Passed on from a cluster's own controller, which does not say it here
 _CLIENT = "Other callers of the client meet it; a write into a member ends with it only by a rare meeting of faults."
 ELSEWHERE: Mapping[str, str] = {
     "workload Placed: Suspended": "Who is suspended here was placed before, or is short for a reason of its own.",
+    "workload Paused: Paused": "No script pauses the federation.",
+    "workload Reconciling: Paused": "No script pauses the federation.",
     "workload Reconciling: Failed": "Shards that failed are the last news of a job set, except for a moment.",
     "workload Reconciling: Deleting": "No workload on the host has a finalizer, so it is gone at once.",
     "slice Stalled: ProgressDeadlineExceeded": "A run is over before the ten minutes that a deadline gives.",

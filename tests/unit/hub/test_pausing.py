@@ -97,3 +97,26 @@ def test_a_slice_that_came_back_during_a_pause_is_removed_after_it() -> None:
         assert await slice_in(world, "b", "web") is None
 
     play(scenario)
+
+
+def test_every_workload_says_that_it_is_paused_and_since_when_and_no_more_when_that_is_over() -> None:
+    async def scenario(world: World) -> None:
+        await spread(world, "web")
+        await world.settle()
+        await pause(world)
+        await world.host.patch(SWITCH, {"data": {"since": "2026-09-21T14:00:00Z", "by": "ann", "reason": "upgrade"}})
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
+        await asyncio.sleep(5)
+        paused = await world.condition(PSVC, "feed", "web", "Paused")
+        reconciling = await world.condition(PSVC, "feed", "web", "Reconciling")
+        assert (paused["status"], paused["reason"]) == ("True", "Paused")
+        assert "since 2026-09-21T14:00:00Z by ann (upgrade)" in paused["message"]
+        assert (reconciling["status"], reconciling["reason"]) == ("True", "Paused")
+        assert "being placed again" not in reconciling["message"]
+
+        await resume(world)
+        await world.settle()
+        assert await world.condition(PSVC, "feed", "web", "Paused") == {}
+        assert (await world.condition(PSVC, "feed", "web", "Reconciling"))["status"] == "False"
+
+    play(scenario)
