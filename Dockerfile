@@ -12,6 +12,6 @@ COPY --from=build /opt/federator /opt/federator
 ENV PATH=/opt/federator/bin:$PATH PYTHONDONTWRITEBYTECODE=1 PYTHONUNBUFFERED=1
 USER 65532:65532
 WORKDIR /tmp
-EXPOSE 8080
+EXPOSE 8080 8444
 ENTRYPOINT ["federator"]
 CMD ["--help"]

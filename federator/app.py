@@ -92,7 +92,9 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             )
             work = answering(process, server, election.identity)
         else:
-            work = process.run()  # without a Lease nobody could find the port
+            if settings.query.enabled:
+                log.info("the query port is off: without leader election there is no Lease to find it by")
+            work = process.run()
         # A standby is ready too: it is what takes over.
         await _serve(settings, metrics, work, lambda: {"host": "" if process.warm else "not read yet"})
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from federator.api.kinds import Kind
     from federator.hub.query.announcing import Announcement
     from federator.hub.query.collecting import Wanted
+    from federator.hub.query.selection import Selection
     from federator.kube.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,27 +106,31 @@ class Asking:
         from federator.hub.query import collecting
         from federator.model.errors import FieldError
 
-        selection, pieces = await common.with_host(self.kubeconfig, self.context, self._parts)
+        try:
+            selection, pieces, uids = await common.with_host(self.kubeconfig, self.context, self._parts)
+        except FieldError as bad:
+            common.fail(str(bad))
         names = [name for name in sorted(pieces) if self.cluster in ("", name)]
         if self.cluster and not names:
             where = ", ".join(sorted(pieces)) or "no cluster"
             common.fail(f"{self.cluster} has no part of {self.title}; it is in {where}")
         wanted: Wanted = collecting.Wanted(**{name: value for name, value in parameters.items() if value != ""})
         async with contextlib.AsyncExitStack() as opened:
-            targets = []
-            for name in names:
-                client = await own_client(opened, name, self.kubeconfig)
-                away = "" if client is not None else f"has no context of yours ({name})"
-                targets.append(collecting.Target(name, client, away=away, pieces=pieces[name]))
-            try:
-                ask = {"pods": collecting.pods, "logs": collecting.logs}[question]
-                return await ask(targets, selection, wanted)
-            except FieldError as bad:
-                common.fail(str(bad))
+            clients = [await own_client(opened, name, self.kubeconfig) for name in names]
+            troubles = await asyncio.gather(
+                *(trouble(client, uids.get(name, "")) for name, client in zip(names, clients, strict=True))
+            )
+            targets = [
+                collecting.Target(name, client, away=away, pieces=pieces[name])
+                for name, client, away in zip(names, clients, troubles, strict=True)
+            ]
+            ask = {"pods": collecting.pods, "logs": collecting.logs}[question]
+            return await ask(targets, selection, wanted)
 
-    async def _parts(self, host: "Client") -> tuple[Any, dict[str, Any]]:
-        """Which pods belong to the workload, and the clusters that have a part of it with their shards."""
-        from federator.api import decisionfacts, kinds
+    async def _parts(self, host: "Client") -> tuple["Selection", dict[str, Any], dict[str, str]]:
+        """Which pods belong to the workload, the clusters that have a part of it with their shards, and which cluster
+        each name stands for, as far as the caller may know. Raises FieldError for one that selects no pods."""
+        from federator.api import decisionfacts, kinds, membercluster
         from federator.hub.query import selection
         from federator.kube import errors
         from federator.model import names
@@ -142,7 +147,12 @@ class Asking:
             facts = decisionfacts.decision_facts(decision)
             pieces |= dict.fromkeys(facts.terms.leaving, ())
             pieces |= {share.cluster: share.ranges for share in facts.shares}
-        return chosen, pieces
+        uids: dict[str, str] = {}
+        with contextlib.suppress(errors.Denied):  # who may not see the fleet trusts the names of contexts
+            members = kinds.KINDS["MemberCluster"]
+            listing = await host.list(members.api_version, members.plural)
+            uids = {one["metadata"]["name"]: membercluster.recorded_uid(one) for one in listing.items}
+        return chosen, pieces, uids
 
 
 def asking(workload: str, name: str, given: Mapping[str, Any]) -> Asking:
@@ -213,6 +223,23 @@ async def own_client(opened: contextlib.AsyncExitStack, cluster: str, kubeconfig
     transport = await connect.from_kubeconfig(kubeconfig, cluster)
     opened.push_async_callback(transport.close)
     return Client(transport, cluster)
+
+
+async def trouble(client: "Client | None", uid: str) -> str:
+    """Why a cluster is not asked with a context: there is none, or it leads elsewhere. "" when it is asked; what the
+    context may not tell, or does not answer, is found out then."""
+    from federator.kube import errors
+
+    if client is None:
+        return "has no context of yours"
+    if not uid:
+        return ""
+    try:
+        async with asyncio.timeout(ANSWER_S / 3):
+            found = await client.kube_system_uid()
+    except (errors.ApiError, TimeoutError):
+        return ""
+    return "" if found == uid else "is another cluster than the one that your context of this name leads to"
 
 
 def _text(value: str | int | bool) -> str:

@@ -7,11 +7,14 @@ The hub has no such rights in members and lends none. These commands find the co
 import os
 import shutil
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from federator.cli import asking, common
+
+if TYPE_CHECKING:
+    from federator.kube.client import Client
 
 
 def _options(command: common.F) -> common.F:
@@ -55,6 +58,7 @@ def _hand_over(verb: str, target: str, arguments: list[str], given: dict[str, An
     cluster, pod, workload = _target(target, given["cluster"])
     context = given["member_context"] or cluster
     _check_context(context, cluster, given["kubeconfig"])
+    _check_cluster(context, cluster, given)
     namespace = given["namespace"] or common.default_namespace(given["kubeconfig"], given["context"])
     if workload:
         pod = _running_pod(workload, cluster, context, {**given, "namespace": namespace})
@@ -92,6 +96,28 @@ def _check_context(context: str, cluster: str, kubeconfig: str) -> None:
             f"you have no context {context!r} for {cluster}: exec and port-forward use contexts of your own"
             f" (you have {shown}); name another with --member-context, or another file in KUBECONFIG"
         )
+
+
+def _check_cluster(context: str, cluster: str, given: dict[str, Any]) -> None:
+    """Ends the command when the context leads to another cluster than the member of that name, as far as the host and
+    the member tell: a command must not run in the wrong one."""
+    from federator.api import kinds, membercluster
+    from federator.kube import errors
+
+    async def recorded(host: "Client") -> str:
+        try:
+            return membercluster.recorded_uid(await host.get(kinds.KINDS["MemberCluster"].ref("", cluster)))
+        except errors.NotFound:
+            common.fail(f"there is no member {cluster!r}")
+        except errors.ApiError:
+            return ""
+
+    async def check() -> str:
+        uid = await common.with_host(given["kubeconfig"], given["context"], recorded)
+        return await common.with_host(given["kubeconfig"], context, lambda client: asking.trouble(client, uid))
+
+    if why := common.run(check()):
+        common.fail(f"{cluster} {why}")
 
 
 def _running_pod(workload: str, cluster: str, context: str, given: dict[str, Any]) -> str:

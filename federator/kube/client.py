@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from federator.kube import decode, discovery, errors, paths
-from federator.kube.exchange import Call, Exchange, Query, RequestMeter
+from federator.kube.exchange import BODY_LIMIT, Call, Exchange, Query, RequestMeter
 from federator.kube.transport import Transport
 from federator.kube.watchstream import WatchStream
 from federator.model.steps import ObjectRef
@@ -199,12 +199,13 @@ class Client:
         *,
         headers: Mapping[str, str] | None = None,
         timeout_s: float | None = None,
+        body_limit: int = BODY_LIMIT,
     ) -> bytes:
-        """The body of any request, at most `BODY_LIMIT` bytes. `path` is percent-encoded already."""
+        """The body of any request, at most `body_limit` bytes. `path` is percent-encoded already."""
         given = self.timeout_s if timeout_s is None else timeout_s
         safe = method in ("GET", "HEAD")
         return await self._exchange.send(
-            Call(method.lower(), "raw", method, path, query, body, headers or {}, given, safe)
+            Call(method.lower(), "raw", method, path, query, body, headers or {}, given, safe, body_limit)
         )
 
     # -- watches -------------------------------------------------------------------------------------------------

@@ -44,6 +44,8 @@ class Call:
     """Deadline of the whole call, tries and waits included, in seconds."""
     safe: bool = False
     """A read: sending it again does no harm."""
+    body_limit: int = BODY_LIMIT
+    """Largest answer that is read, in bytes."""
 
 
 class Exchange:
@@ -102,7 +104,7 @@ class Exchange:
     async def _once(self, call: Call) -> tuple[bytes, Mapping[str, str]]:
         response = await self._begin(call, read_timeout_s=call.timeout_s, total_timeout_s=call.timeout_s)
         try:
-            return await response.read(BODY_LIMIT), response.headers
+            return await response.read(call.body_limit), response.headers
         finally:
             await response.close()
 

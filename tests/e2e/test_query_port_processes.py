@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.controlplane import build
 from tests.e2e import federations, workloads
@@ -46,13 +47,28 @@ def test_a_cluster_without_a_context_is_a_line_and_exit_1(fleet: Fleet) -> None:
     ran = fleet.federator.run("pods", "psvc/web", *SPACE, "--own-contexts", KUBECONFIG=_without_last(fleet))
     last = max(fleet.members)
     assert ran.code == 1
-    assert ran.err == f"{last}: not shown, it has no context of yours ({last})\n"
+    assert ran.err == f"{last}: not shown, it has no context of yours\n"
     assert {row[0] for row in ran.rows[1:]} == set(fleet.members) - {last}
 
 
 def _without_last(fleet: Fleet) -> str:
     kept = [shell for name, shell in sorted(fleet.members.items()) if name != max(fleet.members)]
     return ":".join(str(shell.kubeconfig) for shell in (fleet.host, *kept))
+
+
+def test_a_context_that_leads_to_another_cluster_is_not_asked_nor_entered(fleet: Fleet, tmp_path: Path) -> None:
+    first, *_, last = sorted(fleet.members)
+    swapped = yaml.safe_load(fleet.members[first].kubeconfig.read_text())
+    swapped["contexts"][0]["name"] = last
+    path = tmp_path / "swapped.kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(swapped))
+    where = f"{fleet.host.kubeconfig}:{path}"
+    ran = fleet.federator.run("pods", "psvc/web", *SPACE, "-C", last, "--own-contexts", KUBECONFIG=where)
+    told = "is another cluster than the one that your context of this name leads to\n"
+    assert (ran.code, ran.err.splitlines()[-1]) == (1, f"{last}: not shown, it {told}".rstrip())
+    entered = fleet.federator.run("exec", f"{last}/web-x", *SPACE, "--", "env", KUBECONFIG=where)
+    assert (entered.code, entered.err) == (1, f"error: {last} {told}")
 
 
 def test_exec_and_port_forward_become_kubectl_with_the_member_s_context(fleet: Fleet, tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ from federator.model.shards import Ranges
 T = TypeVar("T")
 PAGE = 250
 """Pods in one page: decoding it takes about a millisecond."""
+PAGE_BYTES_MAX = 4 * 1024 * 1024
+"""A server that does not keep to pages is not read: decoding would hold the event loop."""
+SLACK_BYTES = 4096
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 """The member's own server makes the columns that its kubectl would print."""
 WHY_MAX = 200
@@ -166,7 +169,9 @@ async def _page(target: Target, selection: Selection, wanted: Wanted, token: str
     if token:
         query.append(("continue", token))
     path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods"
-    body = await target.client.raw("GET", path, tuple(query), headers=TABLE, timeout_s=wanted.timeout_s)
+    body = await target.client.raw(
+        "GET", path, tuple(query), headers=TABLE, timeout_s=wanted.timeout_s, body_limit=PAGE_BYTES_MAX
+    )
     return selections.table(body)
 
 
@@ -181,10 +186,11 @@ async def _log_of(
     container = wanted.container or selection.container
     entry: dict[str, Any] = {"cluster": target.cluster, "pod": row["name"], "container": container}
     query = (("container", container), *_bounds(wanted), ("limitBytes", str(bytes_max)))
+    path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods/{quote(str(row['name']), safe='')}/log"
     if row.get("shard") is not None:
         entry["shard"] = row["shard"]
     try:
-        body = await _log(target, selection, str(row["name"]), query, wanted.timeout_s)
+        body = await _log(target, path, query, timeout_s=wanted.timeout_s, most=bytes_max)
     except (errors.Invalid, errors.NotFound) as trouble:
         # About this very pod: it waits to start, has no such container, or is gone.
         said = str(trouble).rpartition("/log: ")[2]
@@ -203,10 +209,7 @@ def _bounds(wanted: Wanted) -> tuple[tuple[str, str], ...]:
     return tuple(query)
 
 
-async def _log(
-    target: Target, selection: Selection, pod: str, query: tuple[tuple[str, str], ...], timeout_s: float
-) -> bytes:
+async def _log(target: Target, path: str, query: tuple[tuple[str, str], ...], *, timeout_s: float, most: int) -> bytes:
     assert target.client is not None
-    path = f"/api/v1/namespaces/{quote(selection.namespace, safe='')}/pods/{quote(pod, safe='')}/log"
     async with asyncio.timeout(timeout_s), target.gate:
-        return await target.client.raw("GET", path, query, timeout_s=timeout_s)
+        return await target.client.raw("GET", path, query, timeout_s=timeout_s, body_limit=most + SLACK_BYTES)

@@ -78,6 +78,8 @@ class Canned:
             yield self._body
 
     async def read(self, limit: int) -> bytes:
+        if len(self._body) > limit:
+            raise errors.Malformed(f"an answer of more than {limit} bytes")
         return self._body
 
     async def close(self) -> None:

@@ -376,5 +376,10 @@ def test_a_member_that_refuses_or_talks_nonsense_is_a_row_without_its_words() ->
         assert rows["a"]["reason"] == "does not allow it (list pods, get pods/log)"
         assert rows["b"]["reason"] == "gave no answer that can be read"
         assert b"canary" not in answer.body
+        # A server that keeps to no page is not read to its end.
+        world.canned["hub", "b", "/pods"] = (200, b'{"kind": "Table", "rows": [' + b"{}," * 2_000_000 + b"{}]}")
+        flooded = asking.body(await port_of(world).answer(request(f"{WEB}/pods", user="owner")))
+        assert flooded["clusters"][1]["reason"] == "gave no answer that can be read"
+        assert {row["cluster"] for row in flooded["pods"]} == {"c"}
 
     worlds.play(scenario)
