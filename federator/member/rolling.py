@@ -33,6 +33,8 @@ from federator.status.reasons import Finding
 PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
 """What health says while things simply take their time: no reason for anybody to act."""
 DEADLINE = "ProgressDeadlineExceeded"
+_NEW_IN_STATUS = {"template"}
+"""What an earlier version did not write: alone it is no reason for a write, or an upgrade would write every slice."""
 PATIENCE_S = 30.0
 """How long a status that tells of nothing that matters may wait for slices that are being expanded, in seconds.
 Whatever gives it something to tell brings a turn."""
@@ -122,7 +124,7 @@ class RollUp:
         merged = conditions.merge(live.get("conditions"), found, self._clock.rfc3339(), results.OWNED)
         status = row.verbs.slice_status(seen, merged)
         patch = diffs.replacement_patch(live, status) if status is not None else {}
-        if not patch:
+        if not patch or patch.keys() == _NEW_IN_STATUS:
             return None, False, False
         moving = not seen.healthy and not seen.reason and raw.integer(live, "observedGeneration") < row.generation
         # The version, because API servers do not compare the uid of a status: what an earlier slice of this name

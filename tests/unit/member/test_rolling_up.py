@@ -196,3 +196,16 @@ async def test_a_roll_out_without_progress_stalls_its_slice_until_it_is_taken_ba
     await world.patch("PinterestService", "web", {"spec": {"template": cured}})
     await world.until_status("PinterestService", "web", healthy=True)
     assert condition_of(await world.get("PinterestService", "web"), "Stalled") == {}
+
+
+@in_member()
+async def test_a_status_that_an_earlier_version_wrote_is_left_until_it_has_something_to_tell(
+    world: MemberWorld,
+) -> None:
+    await world.create(service(replicas=4))
+    await world.until_status("PinterestService", "web", ready=4, healthy=True)
+    await world.patch("PinterestService", "web", {"status": {"template": None}}, subresource="status")
+    await asyncio.sleep(60)
+    assert "template" not in (await world.get("PinterestService", "web"))["status"]
+    await world.patch("PinterestService", "web", {"spec": {"replicas": 5, "slice": {"seq": 6}}})
+    assert "template" in await world.until_status("PinterestService", "web", ready=5, updatedReplicas=5)
