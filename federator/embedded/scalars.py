@@ -10,31 +10,40 @@ import re
 from fractions import Fraction
 from typing import Final
 
-_QUANTITY: Final = re.compile(
-    r"^([+-]?)(\d+\.?\d*|\.\d+)(?:([eE][+-]?\d+)|(Ki|Mi|Gi|Ti|Pi|Ei|n|u|m|k|M|G|T|P|E)?)$", re.ASCII
-)
+_QUANTITY: Final = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?([eEinumkKMGTP]*[-+]?\d*)", re.ASCII)
+_EXPONENT: Final = re.compile(r"[eE]([+-]?\d+)", re.ASCII)
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _DECIMAL: Final = {-3: "n", -2: "u", -1: "m", 0: "", 1: "k", 2: "M", 3: "G", 4: "T", 5: "P", 6: "E"}
 _DECIMAL_EXPONENT: Final = {suffix: power for power, suffix in _DECIMAL.items()}
 _TIME: Final = re.compile(r"^(\d{4}-\d\d-\d\d)[Tt](\d\d:\d\d:\d\d)(\.\d+)?([Zz]|[+-]\d\d:\d\d)$", re.ASCII)
 QUANTITY_PATTERN: Final = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+BAD_SUFFIX: Final = "unable to parse quantity's suffix"
+BAD_NUMBER: Final = "unable to parse numeric part of quantity"
+FINEST: Final = -9
+"""The smallest exponent of a quantity without digits that a real server takes for nothing."""
 
 
 @functools.lru_cache(maxsize=8192)
 def _parsed(text: str) -> tuple[Fraction, str]:
     """(exact value, suffix as written: a binary or decimal one, `e` for an exponent). Raises ValueError."""
-    match = _QUANTITY.match(text)
-    if match is None:
+    match = _QUANTITY.fullmatch(text)
+    if match is None or not text:
         raise ValueError(QUANTITY_PATTERN)
-    sign, digits, exponent, suffix = match.groups()
-    value = Fraction(digits.rstrip("."))
-    if exponent:
-        value, suffix = value * Fraction(10) ** int(exponent[1:]), "e"
+    sign, whole, fraction, suffix = match.groups(default="")
+    exponent = _EXPONENT.fullmatch(suffix)
+    if exponent is None and suffix not in _BINARY and suffix not in _DECIMAL_EXPONENT:
+        raise ValueError(BAD_SUFFIX)
+    power = int(exponent[1]) if exponent is not None else 0
+    if not whole and not fraction and (suffix in ("Pi", "Ei") or power < FINEST):
+        raise ValueError(BAD_NUMBER)  # other suffixes without a number are read as nothing
+    value = Fraction(int(whole + fraction or "0"), 10 ** len(fraction))
+    if exponent is not None:
+        value, suffix = value * Fraction(10) ** power, "e"
     elif suffix in _BINARY[1:]:
         value *= 1024 ** _BINARY.index(suffix)
     else:
-        value *= Fraction(1000) ** _DECIMAL_EXPONENT[suffix or ""]
-    return (-value if sign == "-" else value), suffix or ""
+        value *= Fraction(1000) ** _DECIMAL_EXPONENT[suffix]
+    return (-value if sign == "-" else value), suffix
 
 
 def amount(text: str) -> Fraction:

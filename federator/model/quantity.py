@@ -26,6 +26,8 @@ _GRAMMAR: Final = re.compile(
     r"(?P<suffix>[numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9]+)?",
     re.ASCII,
 )
+_FINEST: Final = -9
+"""The smallest exponent that a text without digits may have."""
 _DECIMAL_SUFFIXES: Final = {-9: "n", -6: "u", -3: "m", 0: "", 3: "k", 6: "M", 9: "G", 12: "T", 15: "P", 18: "E"}
 _DECIMAL_EXPONENTS: Final = {suffix: exponent for exponent, suffix in _DECIMAL_SUFFIXES.items()}
 _BINARY_SUFFIXES: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
@@ -76,15 +78,20 @@ class Quantity:
 
 
 def parse(text: str) -> Quantity:
-    """Reads the strict grammar of the Kubernetes API (no blanks). Raises FieldError with path ""."""
+    """Reads the strict grammar of the Kubernetes API (no blanks). Raises FieldError with path "".
+
+    A sign, a point or a suffix without a single digit (`+`, `m`, `.e3`) is nothing, as for the library that API servers
+    read amounts with; with the largest binary suffixes, or a tiny exponent, that refuses it, and so do we.
+    """
     if len(text) > MAX_TEXT:
         raise FieldError("", f"a quantity has at most {MAX_TEXT} characters, this one has {len(text)}")
     match = _GRAMMAR.fullmatch(text)
-    if match is None or not (match["whole"] or match["fraction"]):
+    if match is None or not text:
         raise FieldError("", f"{text!r} is not a quantity such as 500m, 2 or 4Gi")
-    fraction = match["fraction"] or ""
+    fraction, suffix = match["fraction"] or "", match["suffix"] or ""
+    if not (match["whole"] or fraction) and (suffix in ("Pi", "Ei") or _below_nano(suffix)):
+        raise FieldError("", f"{text!r} is not a quantity such as 500m, 2 or 4Gi")
     digits = int((match["whole"] or "0") + fraction)
-    suffix = match["suffix"] or ""
     negative = match["sign"] == "-"
     if suffix in _BINARY_SUFFIXES[1:]:
         numerator = digits * 1024 ** _BINARY_SUFFIXES.index(suffix)
@@ -99,6 +106,10 @@ def parse(text: str) -> Quantity:
     exponent = max(exponent, -2 * MAX_TEXT) - len(fraction) + 9
     nanos = digits * 10**exponent if exponent >= 0 else _divide_away(digits, 10**-exponent)
     return Quantity(-nanos if negative else nanos, form)
+
+
+def _below_nano(suffix: str) -> bool:
+    return suffix[:1] in ("e", "E") and suffix[1:] != "" and int(suffix[1:]) < _FINEST
 
 
 def from_json(value: object, path: str = "") -> Quantity:

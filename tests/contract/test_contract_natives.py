@@ -257,6 +257,27 @@ async def test_a_bad_quantity_is_a_bad_request(api: Speaker) -> None:
     )
 
 
+@pytest.mark.parametrize("text", ["+", "m", "Ki", ".e3"])
+async def test_a_quantity_without_digits_is_nothing(api: Speaker, text: str) -> None:
+    body = deployment("nothing")
+    body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": text}}
+    made = (await api.post(api.url("deployments"), body)).object(201)
+    assert made["spec"]["template"]["spec"]["containers"][0]["resources"] == {"requests": {"cpu": "0"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("Ei", "unable to parse numeric part of quantity"), ("1K", "unable to parse quantity's suffix")],
+)
+async def test_a_quantity_that_cannot_be_read_is_refused_in_the_servers_words(
+    api: Speaker, text: str, words: str
+) -> None:
+    body = deployment("bad")
+    body["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": text}}
+    said = f'Deployment in version "v1" cannot be handled as a Deployment: {words}'
+    (await api.post(api.url("deployments"), body)).refused(400, "BadRequest", said)
+
+
 async def test_immutable_fields_stay(api: Speaker) -> None:
     (await api.post(api.url("deployments"), deployment())).object(201)
     patch = {

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.embedded import scalars
 from federator.model import quantity
 from federator.model.errors import FieldError
 from federator.model.quantity import Format, Quantity
@@ -128,14 +129,53 @@ def test_every_case_of_the_table_holds() -> None:
         "NaN",
         "Infinity",
         "0x10",
-        "-",
-        "+",
-        ".",
-        "e3",
+        "Ei",
+        "+Pi",
+        "e-10",
+        "..",
+        "K",
         "",
     ],
 )
 def test_what_python_would_read_but_kubernetes_does_not_is_refused(text: str) -> None:
+    with pytest.raises(FieldError):
+        quantity.parse(text)
+
+
+NOTHING = [
+    *(("+", "DecimalSI"), ("-", "DecimalSI"), (".", "DecimalSI"), ("+.", "DecimalSI"), ("m", "DecimalSI")),
+    *(("-m", "DecimalSI"), (".m", "DecimalSI"), ("n", "DecimalSI"), ("E", "DecimalSI"), ("Ki", "BinarySI")),
+    *(("-.Ki", "BinarySI"), ("Ti", "BinarySI"), ("e3", "DecimalExponent"), (".e3", "DecimalExponent")),
+    *(("-.e3", "DecimalExponent"), ("e-9", "DecimalExponent"), ("E+3", "DecimalExponent")),
+]
+"""Texts without a digit and their format, as k8s.io/apimachinery v0.36.4 reads them."""
+
+
+@pytest.mark.parametrize(("text", "form"), NOTHING)
+def test_a_text_without_digits_is_nothing_as_for_api_servers(text: str, form: str) -> None:
+    assert quantity.parse(text) == Quantity(0, Format(form))
+    assert str(quantity.parse(text)) == scalars.quantity(text) == "0"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Ei", scalars.BAD_NUMBER),
+        ("+Pi", scalars.BAD_NUMBER),
+        ("e-10", scalars.BAD_NUMBER),
+        ("K", scalars.BAD_SUFFIX),
+        ("1e", scalars.BAD_SUFFIX),
+        ("--1", scalars.BAD_SUFFIX),
+        ("m3", scalars.BAD_SUFFIX),
+        ("..", scalars.QUANTITY_PATTERN),
+        ("", scalars.QUANTITY_PATTERN),
+        ("abc", scalars.QUANTITY_PATTERN),
+    ],
+)
+def test_a_refusal_has_the_words_of_api_servers(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match="quantit") as caught:
+        scalars.quantity(text)
+    assert str(caught.value) == said
     with pytest.raises(FieldError):
         quantity.parse(text)
 
