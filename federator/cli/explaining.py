@@ -5,9 +5,9 @@ Made from a `hub.offline.Situation` and the engine's own explanation; reads noth
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
+from federator.advice import search, trials
 from federator.api import raw
 from federator.cli import common
 from federator.hub.offline import Situation
@@ -15,68 +15,47 @@ from federator.hub.workloads import Workload
 from federator.model import quantity, shards
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.decision import Reason, Share, Verdict
-from federator.model.fleet import NodeRow
-from federator.placement import capacity, filters
-from federator.placement import explain as engine
+from federator.placement import explain as split
+from federator.placement import filters, mentions
 from federator.placement.explain import Explanation
 
-FIXES: Final[Mapping[Reason, str]] = {
+HINTS: Final[Mapping[Reason, str]] = {
     Reason.MISCONFIGURED: "correct the field that the message names",
-    Reason.SUSPENDED: "set spec.suspend of the workload to false",
     Reason.HOST_WOULD_RUN_IT: "use a dedicated host, or write a PinterestService instead",
-    Reason.NOT_SELECTED: "change {policy} spec.clusters or spec.division, or the labels of MemberCluster {cluster}",
-    Reason.NO_MATCHING_CLUSTER: "change {policy} spec.clusters",
-    Reason.NO_CLUSTER_ADMITTED: "correct the field of {policy} that the message names, or the labels of the clusters",
-    Reason.API_NOT_AVAILABLE: "install the CRDs there: federator crd install --context {cluster}",
-    Reason.TAINTED: "tolerate it in {policy} spec.tolerations, or take it from MemberCluster {cluster} spec.taints",
-    Reason.CORDONED: "federator cluster uncordon {cluster}",
-    Reason.NOT_ALLOWED: "change spec.tiers or spec.projects of MemberCluster {cluster}",
-    Reason.CLUSTER_UNHEALTHY: "federator cluster check {cluster}",
-    Reason.CLUSTER_STALE: "federator cluster check {cluster}",
     Reason.PENDING_EVALUATION: "wait for the member's answer in its ClusterCapacity status.copies",
-    Reason.PRIORITY_EXCEEDS_MAX: "lower spec.priority, or raise spec.maxPriority of the FederatedQuota",
-    Reason.EXCEEDS_MAX_QUOTA: "ask for less, or raise spec.tiers of the FederatedQuota",
-    Reason.QUOTA_EXCEEDED: (
-        "raise what the message names of the FederatedQuota, or scale another workload of the project down"
-    ),
-    Reason.INSUFFICIENT_CAPACITY: (
-        "add nodes to {cluster}, raise spec.usable of its MemberCluster, or lower the request of one copy"
-    ),
-    Reason.UNSCHEDULABLE: "look at the pending pods in {cluster}; the cap goes away by itself after a while",
-    Reason.SPREAD_UNSATISFIABLE: "relax {policy} spec.spread, or label MemberCluster {cluster}",
-    Reason.GANG_INCOMPLETE: "set {policy} spec.partial to Allow, or make room for all copies",
-    Reason.BELOW_MINIMUM: "lower {policy} spec.division.minPerCluster",
-    Reason.AT_MAXIMUM: "raise {policy} spec.division.maxPerCluster or maxClusters",
+    Reason.UNSCHEDULABLE: "look at the pending pods there; the cap goes away by itself after a while",
 }
-"""What to do about each reason; what is not here needs nothing done."""
-NOT_BY_QUOTA = "change spec.namespaces or spec.projects of the FederatedQuota that the message names, or the project"
-"""Instead, where no cluster but a quota does not allow it."""
+"""What to do where no change of an object can be tried. Everything else that is advised, the engine has tried."""
+BAD: Final[Mapping[str, tuple[str, ...]]] = {
+    "Ready": ("False", "Unknown"),
+    "Applied": ("False", "Unknown"),
+    "Healthy": ("False", "Unknown"),
+    "Reconciling": ("True",),
+    "Stalled": ("True",),
+}
+"""Conditions that are shown, by the values that say that something is not as wanted."""
 
 
 def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> dict[str, Any]:
     """Everything that is known about the placement of one workload."""
-    found: dict[str, Any] = {"workload": _identity(workload, obj), "verdict": _verdict(obj, situation, workload)}
-    ask = situation.ask_of(workload)
+    found: dict[str, Any] = {
+        "workload": _identity(workload, obj),
+        "verdict": _verdict(obj, situation, workload),
+        "state": _state(obj, workload),
+    }
+    ask, record = situation.ask_of(workload), situation.records.get(workload.key)
     if ask is None:
-        return found | {
-            "missing": found["verdict"]["desired"],
-            "reason": str(Reason.MISCONFIGURED),
-            "message": workload.problem,
-            "fix": FIXES[Reason.MISCONFIGURED],
-        }
-    record = situation.records.get(workload.key)
-    why = engine.explain(
-        ask,
-        situation.held(workload),
-        situation.snapshot,
-        situation.books,
-        previous_hash=record.facts.inputs_hash if record is not None else "",
-        finished=workload.progress().done,
-    )
+        return found | _unplaced(found, Reason.MISCONFIGURED, workload.problem)
+    if record is not None and record.terms.reason is Reason.HOST_WOULD_RUN_IT:
+        return found | _unplaced(found, Reason.HOST_WOULD_RUN_IT, record.terms.message)
+    held, finished = situation.held(workload), workload.progress().done
+    decision = trials.decided(situation, workload, ask, situation.snapshot)
+    missing = trials.missing(ask, decision, finished)
+    why = split.explain(ask, held, situation.snapshot, situation.books, decision)
+    advice = search.advise(situation, workload.key, decision, missing)
     shares = {share.cluster: share for share in (record.shares if record is not None else ())}
-    decision = why.decision
-    found |= {
-        "missing": why.missing,
+    return found | {
+        "missing": missing,
         "reason": str(decision.reason),
         "message": decision.message,
         "policy": _policy(ask.policy),
@@ -84,22 +63,48 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> d
         "clusters": [_cluster(one, ask, obj, why, shares, situation) for one in decision.verdicts],
         "arithmetic": list(why.arithmetic),
         "remedies": [
-            *({"field": one.field, "change": one.message, "gains": one.gains} for one in why.remedies),
-            *_more_nodes(ask, situation, why),
+            {"change": fix.text, "gains": fix.gains, "missing": fix.left, "commands": list(fix.commands)}
+            for fix in advice.fixes
         ],
+        "tried": {"changes": list(advice.tried), "trials": advice.trials},
+        "warnings": _warnings(ask, situation),
         "violations": list(decision.violations),
         "unlimitedQuota": decision.unlimited_quota,
         "decision": _recorded(situation, workload),
         "sources": _sources(ask),
     }
-    by_clusters = any(filters.refusal(ask, view) is not None for view in situation.snapshot.clusters.values())
-    if why.missing and (fix := _fix(decision.reason, by_quota=not by_clusters)):
-        found["fix"] = fix.format(policy=policy_name(ask.policy), cluster="a cluster")
-    return found
 
 
-def _fix(reason: Reason, *, by_quota: bool) -> str:
-    return NOT_BY_QUOTA if by_quota and reason is Reason.NOT_ALLOWED else FIXES.get(reason, "")
+def _unplaced(found: Mapping[str, Any], reason: Reason, message: str) -> dict[str, Any]:
+    """Of a workload that the engine is not asked about."""
+    return {
+        "missing": found["verdict"]["desired"],
+        "reason": str(reason),
+        "message": message,
+        "fix": HINTS[reason],
+    }
+
+
+def _state(obj: Mapping[str, Any], workload: Workload) -> list[str]:
+    """How far what is placed runs: the conditions that are not as wanted, and the roll-out where one is under way."""
+    lines = [
+        f"{one['type']}={one.get('status')} ({one.get('reason', '')}): {one.get('message', '')}"
+        for one in raw.objects(obj, "status", "conditions")
+        if one.get("status") in BAD.get(str(one.get("type")), ()) and one.get("reason") != "Settled"
+    ]
+    status = raw.mapping(obj, "status")
+    updated, exist = raw.integer(status, "updatedReplicas"), raw.integer(status, "replicas")
+    if workload.verbs.unit is Unit.REPLICAS and exist and updated < exist:
+        lines.insert(0, f"roll-out: {updated} of {exist} copies have the present template (status.updatedReplicas)")
+    return lines
+
+
+def _warnings(ask: Ask, situation: Situation) -> list[str]:
+    """Names under the policy that no cluster has."""
+    return [
+        f"{filters.field_of(ask.policy, one.field)} {one.sentence}"
+        for one in mentions.unknown(ask.policy, situation.snapshot.clusters)
+    ]
 
 
 def _identity(workload: Workload, obj: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,37 +148,6 @@ def _policy(policy: Policy) -> dict[str, Any]:
     }
 
 
-def policy_name(policy: Policy) -> str:
-    """Where to change the policy in force."""
-    if policy.origin == "inline":
-        return "spec.placement of the workload, in place of"
-    if policy.origin == "default":
-        return "the built-in default by a PlacementPolicy:"
-    return f"PlacementPolicy {policy.name}" if policy.namespace else f"ClusterPlacementPolicy {policy.name}"
-
-
-def _more_nodes(ask: Ask, situation: Situation, why: Explanation) -> list[dict[str, Any]]:
-    """How many more of the nodes that take most copies would do, where room is what is short."""
-    if not why.missing or why.decision.reason is not Reason.INSUFFICIENT_CAPACITY or not ask.shape.plain:
-        return []
-    best: tuple[int, str, NodeRow] | None = None
-    for name, view in sorted(situation.snapshot.clusters.items()):
-        if view.capacity is None or filters.refusal(ask, view) is not None:
-            continue
-        for row in view.capacity.rows:
-            copies = capacity.copies((replace(row, count=1, free=row.allocatable),), ask.shape)
-            if copies > (best[0] if best is not None else 0):
-                best = (copies, name, row)
-    if best is None:
-        return []
-    copies, name, row = best
-    nodes = -(-why.missing // copies)
-    each = ", ".join(f"{what} {amount}" for what, amount in quantity.render(row.allocatable).items())
-    change = f"{nodes} more nodes like those of {name} ({each}), {copies} copies on each (+{why.missing})"
-    field = f"MemberCluster {name} status.capacity.nodes[].allocatable"
-    return [{"field": field, "change": change, "gains": why.missing}]
-
-
 def _cluster(
     one: Verdict,
     ask: Ask,
@@ -195,14 +169,19 @@ def _cluster(
     row["ready"] = raw.integer(reported, field) if reported else None
     if reported.get("reason"):
         row["trouble"] = {"reason": reported["reason"], "message": raw.text(reported, "message")}
-    split = next((entry for entry in why.rows if entry.cluster == one.cluster), None)
-    if split is not None:
-        row |= {"weight": split.weight, "held": split.held, "room": split.room, "atMost": split.cap}
+    part = next((entry for entry in why.rows if entry.cluster == one.cluster), None)
+    if part is not None:
+        row |= {"weight": part.weight, "held": part.held, "room": part.room, "atMost": part.cap}
+        if part.lacks and one.reason not in (Reason.NOT_NEEDED, Reason.SUSPENDED):
+            row["lacks"] = part.lacks
+    if ask.suspended:
+        row |= {"got": row["placed"], "message": f"keeps what it has, {row['placed']}: spec.suspend is true"}
     view = situation.snapshot.clusters.get(one.cluster)
     closed = filters.refusal(ask, view) if view is not None else None
-    fix = _fix(closed.reason if closed is not None else one.reason, by_quota=closed is None)
-    if fix:
-        row["fix"] = fix.format(policy=policy_name(ask.policy), cluster=one.cluster)
+    if closed is not None and (opening := search.openings(situation, ask.key, one.cluster)):
+        row["fix"] = f"{opening[0]}: {opening[1]}"
+    elif hint := HINTS.get(one.reason, ""):
+        row["fix"] = hint
     return row
 
 
@@ -239,6 +218,7 @@ def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
         lines.append(f"  {found['message']}")
         if "fix" in found:
             lines.append(f"  fix: {found['fix']}")
+    lines += [f"  {line}" for line in found["state"]]
     if "policy" not in found:
         return "\n".join(lines)
     policy, identity = found["policy"], found["workload"]
@@ -256,6 +236,7 @@ def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
     split = [line for line in found["arithmetic"] if not cluster or line.startswith(f"{cluster}:")]
     lines += ["", "split", *(f"  {line}" for line in split)]
     lines += [f"  not kept: {violation}" for violation in found["violations"]]
+    lines += [f"  warning: {warning}" for warning in found["warnings"]]
     lines += _short(found)
     lines += ["", "sources", *(f"  {name}: {where}" for name, where in found["sources"].items())]
     if found["decision"] is not None:
@@ -291,6 +272,8 @@ def _remarks(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
     for row in rows:
         lines.append(f"  {row['cluster']}: {row['message'].removeprefix('cluster ' + row['cluster'] + ' ')}")
+        if "lacks" in row:
+            lines.append(f"    lacks: {row['lacks']}")
         if "fix" in row:
             lines.append(f"    fix: {row['fix']}")
         if "trouble" in row:
@@ -307,9 +290,14 @@ def _short(found: Mapping[str, Any]) -> list[str]:
     if not found["missing"]:
         return []
     lines = ["", f"short by {found['missing']} ({found['reason']})"]
+    for fix in found["remedies"]:
+        left = f", {fix['missing']} still missing" if fix["missing"] else ""
+        lines.append(f"  {fix['change']} (+{fix['gains']}{left})")
+        lines += [f"    {command}" for command in fix["commands"]]
     if found["remedies"]:
-        lines.append("would fit more if")
-        lines += [f"  {one['change']}   [{one['field']}]" for one in found["remedies"]]
+        lines.insert(2, "each of these was tried by the engine and places so many more:")
     else:
-        lines.append("  no single change that was tried would place more")
+        tried = found["tried"]
+        classes = ", ".join(tried["changes"])
+        lines.append(f"  no change that was tried would place more ({tried['trials']} trials, pairs too: {classes})")
     return lines

@@ -8,17 +8,27 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import federatedquota, kinds, membercluster
+from federator.api import federatedquota, kinds, membercluster, raw
 from federator.hub import policying, records, workloads
+from federator.hub.options import HubOptions
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
 from federator.model.ask import Ask
-from federator.model.decision import Decision
+from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
-from federator.placement import engine, ordering
+from federator.placement import engine, ordering, verdicts
 from federator.placement.books import Books
 from federator.placement.policies import Rule
+from federator.status import reasons
+
+Id = tuple[str, str, str]
+"""Kind, namespace and name of an object."""
+
+
+def id_of(obj: Mapping[str, Any]) -> Id:
+    meta = obj["metadata"]
+    return (str(obj["kind"]), str(meta.get("namespace") or ""), str(meta["name"]))
 
 
 @dataclass(slots=True)
@@ -30,13 +40,51 @@ class Situation:
     workloads: dict[WorkloadKey, Workload]
     records: dict[WorkloadKey, Record]
     books: Books = field(default_factory=Books)
+    objects: dict[Id, Mapping[str, Any]] = field(default_factory=dict)
+    """What it was read from."""
 
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policy in force; None when it cannot be read."""
+        return self.ask_under(workload, self.rules)
+
+    def ask_under(self, workload: Workload, rules: tuple[Rule, ...]) -> Ask | None:
+        """The same under other policies."""
         if workload.ask is None:
             return None
-        policy = policying.in_force(workload.key, workload.labels, workload.ask.project, workload.placement, self.rules)
+        policy = policying.in_force(workload.key, workload.labels, workload.ask.project, workload.placement, rules)
         return dataclasses.replace(workload.ask, policy=policy)
+
+    def profile_of(self, name: str) -> Mapping[str, Any] | None:
+        """The RuntimeProfile of this name."""
+        return self.objects.get(("RuntimeProfile", "", name))
+
+    def previous_hash(self, workload: Workload) -> str:
+        """The inputs of the decision in force; "" without one."""
+        record = self.records.get(workload.key)
+        return record.facts.inputs_hash if record is not None else ""
+
+    def capped(self, workload: Workload) -> Mapping[str, int]:
+        """How many copies some clusters' schedulers could bind lately, as far as the host's objects tell: by the
+        verdicts of the decision in force, while it is younger than a cap lasts or the cluster still says so."""
+        record = self.records.get(workload.key)
+        decision = self.objects.get(("PlacementDecision", workload.key.namespace, record.name)) if record else None
+        if record is None or decision is None:
+            return {}
+        caps = {
+            raw.text(one, "cluster"): raw.integer(one, "fit")
+            for one in raw.objects(decision, "spec", "verdicts", "chosen")
+            if verdicts.CAPPED in raw.text(one, "message")
+        }
+        for group in raw.objects(decision, "spec", "verdicts", "rejected"):
+            if raw.text(group, "reason") == Reason.UNSCHEDULABLE:
+                caps |= dict.fromkeys(raw.texts(group, "clusters"), 0)
+        recent = self.snapshot.as_of - record.facts.as_of < HubOptions().unschedulable_decay_s
+        waiting = {
+            raw.text(row, "cluster")
+            for row in raw.objects(workload.live_status(), "clusterStatuses")
+            if raw.text(row, "reason") == reasons.UNSCHEDULABLE
+        }
+        return {name: most for name, most in caps.items() if recent or name in waiting}
 
     def held(self, workload: Workload) -> tuple[Holding, ...]:
         record = self.records.get(workload.key)
@@ -51,14 +99,14 @@ class Situation:
         for ask in ordering.order(asks.values(), self.books):
             seq += 1
             workload = self.workloads[ask.key]
-            record = self.records.get(ask.key)
             decision = engine.decide(
                 ask,
                 self.held(workload),
                 self.snapshot,
                 ledger,
                 seq=seq,
-                previous_hash=record.facts.inputs_hash if record is not None else "",
+                capped=self.capped(workload),
+                previous_hash=self.previous_hash(workload),
                 finished=workload.progress().done,
             )
             self.books.record(engine.commitment(ask, decision.shares, workload.progress().done))
@@ -97,6 +145,7 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
         rules=rules,
         workloads=found_workloads,
         records={},
+        objects={id_of(obj): obj for group in by_kind.values() for obj in group},
     )
     _book(situation, by_kind.get("PlacementDecision", ()))
     return situation

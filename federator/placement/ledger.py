@@ -102,6 +102,12 @@ class Ledger:
         found = self._cluster(cluster)
         return 0 if found is None else found.room(shape)
 
+    def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
+        """(nodes with what is free on them, what spec.usable leaves in all; None where it leaves everything). For
+        advice; decisions ask for `room`."""
+        found = self._cluster(cluster)
+        return (None, None) if found is None else (found.nodes, found.headroom)
+
     def charge(self, cluster: str, shape: PodShape, copies: int) -> None:
         """Takes room for copies that the cluster's last summary does not know of."""
         found = self._cluster(cluster)

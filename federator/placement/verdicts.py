@@ -5,6 +5,7 @@ Only words: whatever they say was decided by the engine.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from federator.model import quantity
 from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
@@ -12,6 +13,9 @@ from federator.model.decision import Reason, Verdict
 from federator.placement import admitting
 from federator.placement.candidates import Candidate, Place
 from federator.placement.quota import Admission
+
+CAPPED: Final = "it could not schedule more lately"
+"""In the verdict of a cluster that its own scheduler caps; read back from decisions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ def _limited(policy: Policy, one: Candidate) -> str:
     if one.limit is Reason.AT_MAXIMUM:
         return f" (maxPerCluster {policy.division.max_per_cluster})"
     if one.limit is Reason.UNSCHEDULABLE:
-        return " (it could not schedule more lately)"
+        return f" ({CAPPED})"
     if one.limit is Reason.SPREAD_UNSATISFIABLE:
         return " (it lacks a label of a DoNotSchedule spread rule)"
     return ""

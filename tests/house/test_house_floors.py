@@ -15,6 +15,7 @@ FLOORS = {
     "kube": 3,
     "hub": 4,
     "member": 4,
+    "advice": 5,
     "embedded": 5,
     "simulate": 5,
     "cli": 6,

@@ -1,0 +1,366 @@
+"""The changes that may place more, each as the world in which it is made. Whether it helps, a trial says (`search`).
+
+One function and one row per class of change; each yields every change of its class that could matter in this world.
+Numbers are the smallest that gain as much as the bound's absence.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final
+
+from federator.advice import patches, requests, rooms
+from federator.advice.trials import Change, Trials, World, least
+from federator.api import deployment, kinds, raw
+from federator.hub.offline import Id
+from federator.model import quantity
+from federator.model.ask import Ask, Policy, Strategy, Unit
+from federator.model.decision import Decision, Reason
+from federator.model.fleet import ClusterView, QuotaAccount
+from federator.model.taints import Taint
+from federator.placement import filters, mentions, quota
+
+MAX_CLUSTERS: Final = 16
+"""Closed clusters that are tried, those with most room first."""
+
+
+Source = Callable[[World, Trials, Decision], Iterator[Change]]
+
+
+def clusters(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+    """Closed clusters opened, and clusters that may be filled further."""
+    ask = world.ask
+    assert ask is not None
+    for name in rooms.roomiest(world, ask)[:MAX_CLUSTERS]:
+        view = world.snapshot.clusters[name]
+        if filters.refusal(ask, view) is not None:
+            yield from opened(world, ask, view)
+        elif view.usable_permille < 1000 and (made := _member(world, name, ("spec", "usable"), "100%")):
+            now = raw.text(world.obj(("MemberCluster", "", name)), "spec", "usable")
+            yield Change(f"usable of {name} {now} -> 100%", made)
+
+
+def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
+    """What lets the workload into a cluster that refuses it, as far as its first refusal goes."""
+    refusal = filters.refusal(ask, view)
+    if refusal is None:
+        return
+    name = view.name
+    match refusal.reason:
+        case Reason.CORDONED:
+            if made := _member(world, name, ("spec", "cordoned"), None):
+                yield Change(f"uncordon {name}", made)
+        case Reason.CLUSTER_UNHEALTHY | Reason.CLUSTER_STALE if view.capacity is not None:
+            well = world.with_view(replace(view, ready=True, stale=False))
+            yield Change(
+                f"{name} is ready again, with the room it last reported", well, f"federator cluster check {name}"
+            )
+        case Reason.API_NOT_AVAILABLE:
+            served = world.with_view(replace(view, apis=view.apis | {f"{ask.key.kind}.any"}))
+            yield Change(f"{name} serves {ask.key.kind}", served, f"federator crd install --context {name}")
+        case Reason.TAINTED:
+            yield from _untainted(world, ask, view)
+        case Reason.NOT_ALLOWED:
+            if ask.tier not in view.tiers:
+                tiers = sorted([*(str(tier) for tier in view.tiers), str(ask.tier)])
+                if made := _member(world, name, ("spec", "tiers"), tiers):
+                    yield Change(f"{name} takes tier {ask.tier}", made)
+            elif made := _member(world, name, ("spec", "projects"), sorted([*(view.projects or ()), ask.project])):
+                yield Change(f"{name} takes project {ask.project}", made)
+        case Reason.NOT_SELECTED:
+            yield from _selected(world, ask, view)
+        case _:
+            return
+
+
+def _untainted(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
+    keeps_away = [taint for taint in view.taints if not _tolerated(ask.policy, taint)]
+    named = ", ".join(str(taint) for taint in keeps_away)
+    wanted = [_toleration(taint) for taint in keeps_away]
+    before = raw.items(_policy_fields(world, ask.policy), "tolerations")
+    if made := in_policy(world, ask.policy, ("tolerations",), [*before, *wanted]):
+        yield Change(f"tolerate {named} of {view.name}", made)
+    obj = world.obj(("MemberCluster", "", view.name))
+    left = [
+        entry
+        for entry in raw.objects(obj, "spec", "taints")
+        if not any(entry.get("key") == taint.key and entry.get("effect") == taint.effect for taint in keeps_away)
+    ]
+    if made := _member(world, view.name, ("spec", "taints"), left):
+        yield Change(f"take {named} from {view.name}", made)
+
+
+def _tolerated(policy: Policy, taint: Taint) -> bool:
+    return any(toleration.tolerates(taint) for toleration in policy.tolerations)
+
+
+def _toleration(taint: Taint) -> dict[str, Any]:
+    found = {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": str(taint.effect)}
+    return found if taint.value else {"key": taint.key, "operator": "Exists", "effect": str(taint.effect)}
+
+
+def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
+    """The policy's own choice of clusters widened by one, or the cluster labelled."""
+    policy, fields, name = ask.policy, _policy_fields(world, ask.policy), view.name
+    if name in policy.exclude:
+        rest = [one for one in raw.items(fields, "clusters", "exclude") if one != name]
+        if made := in_policy(world, policy, ("clusters", "exclude"), rest):
+            yield Change(f"do not exclude {name}", made)
+    elif policy.names and name not in policy.names:
+        names = [*raw.items(fields, "clusters", "names"), name]
+        if made := in_policy(world, policy, ("clusters", "names"), names):
+            yield Change(f"add {name} to clusters.names", made)
+    elif policy.selector is not None and not policy.selector.matches(view.labels):
+        labels = dict(view.labels) | dict(policy.selector.match_labels)
+        labels |= {one.key: one.values[0] for one in policy.selector.requirements if str(one.operator) == "in"}
+        added = [f"{key}={value}" for key, value in sorted(labels.items()) if view.labels.get(key) != value]
+        if added and (made := _member(world, name, ("metadata", "labels"), labels)):
+            yield Change(f"label {name} {', '.join(added)}", made)
+    elif policy.division.groups:
+        at = len(policy.division.groups) - 1
+        names = [*policy.division.groups[at].names, name]
+        if made := in_policy(world, policy, ("division", "groups", at, "names"), names):
+            yield Change(f"add {name} to group {policy.division.groups[at].name}", made)
+
+
+def spellings(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+    """Names that no cluster and no policy has, replaced by the one that was probably meant."""
+    ask = world.ask
+    assert ask is not None
+    for one in mentions.unknown(ask.policy, world.snapshot.clusters):
+        if not one.alike:
+            continue
+        path: list[str | int] = []
+        for part in one.field.split("."):
+            word, _, index = part.partition("[")
+            path += [word, int(index[:-1])] if index else [word]
+        names = [one.alike if name == one.name else name for name in mentions.mentioned(ask.policy)[one.field]]
+        if made := in_policy(world, ask.policy, path, list(dict.fromkeys(names))):
+            yield Change(f"{one.field}: {one.name} -> {one.alike}", made)
+    wanted = str(world.workload.placement.get("policyRef") or "")
+    if ask.policy.problem and wanted:
+        there = [
+            rule.policy.name for rule in world.rules if rule.cluster_wide or rule.policy.namespace == ask.key.namespace
+        ]
+        for meant in difflib.get_close_matches(wanted, there, n=1):
+            yield Change(f"policyRef {wanted} -> {meant}", _own(world, "policyRef", meant))
+
+
+def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+    """All accounts that limit the workload raised to just what is needed, in one change; or the priority lowered."""
+    ask = world.ask
+    assert ask is not None
+    accounts = quota.accounts_of(ask.project, world.snapshot.quotas)
+    yield from _bindings(world, ask, accounts)
+    if not accounts:
+        return
+    finished = world.workload.progress().done
+    copies = trials.placed(world, without_quotas=True)
+    if ask.whole and decision.reason in _BY_QUOTA:
+        copies = max(copies, min(ask.slots, ask.count - sum(high - low + 1 for low, high in finished)))
+    made, texts = world, []
+    for account in accounts:
+        obj = made.obj(("FederatedQuota", "", account.name))
+        if obj is None:
+            continue
+        for path, old, new, text in _raised(world, ask, account, copies):
+            texts.append(f"FederatedQuota {account.name} {text} {old} -> {new}")
+            obj = patches.edited(obj, path, new)
+        made = made.with_object(obj) if obj is not made.obj(("FederatedQuota", "", account.name)) else made
+    if texts:
+        yield Change(", ".join(texts), made)
+    bounds = [account.max_priority for account in accounts if account.max_priority is not None]
+    if bounds and ask.priority > min(bounds):
+        yield Change(f"priority {ask.priority} -> {min(bounds)}", _own(world, "priority", min(bounds)))
+
+
+def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Iterator[Change]:
+    """Namespaces and projects bound to each other by accounts that do not fit the workload."""
+    namespace = ask.key.namespace
+    owners = [one for one in world.snapshot.quotas if namespace in one.namespaces]
+    if owners and not any(ask.project in one.projects for one in owners):
+        for account in owners:
+            if obj := world.obj(("FederatedQuota", "", account.name)):
+                projects = sorted([*account.projects, ask.project])
+                text = f"FederatedQuota {account.name} speaks for project {ask.project}"
+                yield Change(text, world.with_object(patches.edited(obj, ("spec", "projects"), projects)))
+    for account in accounts:
+        obj = world.obj(("FederatedQuota", "", account.name))
+        if account.namespaces and namespace not in account.namespaces and obj is not None:
+            names = sorted([*account.namespaces, namespace])
+            text = f"FederatedQuota {account.name} admits namespace {namespace}"
+            yield Change(text, world.with_object(patches.edited(obj, ("spec", "namespaces"), names)))
+
+
+_BY_QUOTA: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX})
+
+
+def _raised(
+    world: World, ask: Ask, account: QuotaAccount, copies: int
+) -> Iterator[tuple[tuple[str, ...], str, Any, str]]:
+    """(path, from, to, field) of each limit of an account that is too low for so many copies."""
+    books = world.situation.books
+    if account.max_priority is not None and ask.priority > account.max_priority:
+        yield ("spec", "maxPriority"), str(account.max_priority), ask.priority, "maxPriority"
+    own = books.commitment(ask.uid)
+    mine = own is not None and own.project in account.projects
+    running = sum(books.placed(project) for project in account.projects)
+    running -= bool(mine and own is not None and own.copies)
+    if account.max_concurrent is not None and running >= account.max_concurrent:
+        field = "maxConcurrentWorkloads"
+        yield ("spec", field), str(account.max_concurrent), running + 1, field
+    tier = account.tiers.get(ask.tier)
+    for name, field, limit in quota.limits(tier) if tier is not None else ():
+        used = sum(books.usage(project, ask.tier)[name] for project in account.projects)
+        if mine and own is not None and own.tier is ask.tier:
+            used -= own.usage[name]
+        needed = used + copies * ask.shape.requests[name]
+        if ask.shape.requests[name] > 0 and needed > limit:
+            texts = [quantity.render_amount(name, amount) for amount in (limit, needed)]
+            path = ("spec", "tiers", str(ask.tier), field, name)
+            yield path, texts[0], texts[1], f"tiers.{ask.tier}.{field}.{name}"
+
+
+def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+    """The policy's bounds on how copies are divided, loosened by as little as gains most."""
+    ask = world.ask
+    assert ask is not None
+    plan = ask.policy.division
+    division = ("division",)
+    if plan.max_per_cluster is not None:
+        now = plan.max_per_cluster
+        yield from _least(world, trials, ask, (*division, "maxPerCluster"), now, max(ask.count, now + 1))
+    if plan.max_clusters is not None:
+        high = max(len(world.snapshot.clusters), plan.max_clusters + 1)
+        yield from _least(world, trials, ask, (*division, "maxClusters"), plan.max_clusters, high)
+    if plan.min_per_cluster > 0 and (made := in_policy(world, ask.policy, (*division, "minPerCluster"), 0)):
+        yield Change(f"minPerCluster {plan.min_per_cluster} -> 0", made)
+    if ask.policy.require_all and (made := in_policy(world, ask.policy, ("partial",), "Allow")):
+        yield Change("partial RequireAll -> Allow", made)
+    weighted = plan.strategy is Strategy.WEIGHTED and bool(plan.weights)
+    if weighted and (made := in_policy(world, ask.policy, (*division, "strategy"), "Capacity")):
+        yield Change("strategy Weighted -> Capacity", made)
+    for at, rule in enumerate(ask.policy.spread):
+        if not rule.hard:
+            continue
+        key = rule.topology_key
+        if made := in_policy(world, ask.policy, ("spread", at, "whenUnsatisfiable"), "ScheduleAnyway"):
+            yield Change(f"spread over {key}: DoNotSchedule -> ScheduleAnyway", made)
+        if rule.max_skew:
+            skew = ("spread", at, "maxSkew")
+            yield from _least(world, trials, ask, skew, rule.max_skew, max(ask.count, rule.max_skew + 1), key)
+        for fewer in range(rule.min_domains - 1, 0, -1):
+            made = in_policy(world, ask.policy, ("spread", at, "minDomains"), fewer)
+            if made is not None and trials.placed(made) > sum(one.got for one in decision.verdicts):
+                yield Change(f"spread over {key}: minDomains {rule.min_domains} -> {fewer}", made)
+                break
+
+
+def _least(  # noqa: PLR0917 a field of one world, and between which numbers it is looked for
+    world: World, trials: Trials, ask: Ask, path: Sequence[str | int], now: int, high: int, of: str = ""
+) -> Iterator[Change]:
+    """The smallest number above `now` that places as much as `high` does, if that is more than `now` does."""
+
+    def made(value: int) -> World:
+        found = in_policy(world, ask.policy, path, value)
+        assert found is not None
+        return found
+
+    if in_policy(world, ask.policy, path, high) is None:
+        return
+    best = trials.placed(made(high))
+    if best <= trials.placed(world):
+        return
+    value = least(now + 1, high, lambda value: trials.placed(made(value)) >= best)
+    yield Change(f"{f'spread over {of}: ' if of else ''}{path[-1]} {now} -> {value}", made(value))
+
+
+def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+    """The workload: resumed, with smaller requests in its own template, or fewer where all or none are wanted."""
+    ask = world.ask
+    assert ask is not None
+    if ask.suspended:
+        yield Change("spec.suspend true -> false", _own(world, "suspend", False))
+        return
+    yield from requests.smaller(world, trials, decision)
+    if not (ask.policy.require_all or ask.whole) or decision.reason is Reason.CHOSEN:
+        return
+    field = "parallelism" if ask.unit is Unit.SHARDS else "replicas"
+
+    def of(count: int) -> World:
+        obj = world.obj(world.workload_id)
+        assert obj is not None
+        return world.with_object(patches.edited(obj, ("spec", field), count))
+
+    fewer = least(0, ask.slots, lambda less: trials.placed(of(ask.slots - less)) >= ask.slots - less)
+    if 0 < ask.slots - fewer < ask.slots:
+        yield Change(f"{field} {ask.slots} -> {ask.slots - fewer}", of(ask.slots - fewer))
+
+
+def nodes(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
+    """More nodes like those that take most copies."""
+    for text, made in rooms.more_nodes(world, trials, decision):
+        yield Change(text, made, "add them, or let the cluster's autoscaler")
+
+
+SOURCES: Final[Mapping[str, Source]] = {
+    "misspelt names": spellings,
+    "closed clusters": clusters,
+    "quotas": quotas,
+    "bounds of the policy": bounds,
+    "the workload": workload,
+    "more nodes": nodes,
+}
+
+
+def policy_target(world: World, policy: Policy) -> tuple[Id, tuple[str, ...]] | None:
+    """The object that holds the policy in force, and where in it; None where there is none to change."""
+    if policy.origin in ("match", "policyRef"):
+        kind = "PlacementPolicy" if policy.namespace else "ClusterPlacementPolicy"
+        return (kind, policy.namespace, policy.name), ("spec",)
+    if policy.origin in ("inline", "default") and kinds.KINDS[world.key.kind].model is not None:
+        return world.workload_id, ("spec", "placement")
+    return None
+
+
+def in_policy(world: World, policy: Policy, path: Sequence[str | int], value: Any) -> World | None:
+    """The world in which one field of the policy in force is changed."""
+    target = policy_target(world, policy)
+    obj = world.obj(target[0]) if target is not None else None
+    if target is None or obj is None:
+        return None
+    return world.with_object(patches.edited(obj, (*target[1], *path), value))
+
+
+def _policy_fields(world: World, policy: Policy) -> Mapping[str, Any]:
+    target = policy_target(world, policy)
+    obj = world.obj(target[0]) if target is not None else None
+    return raw.mapping(obj, *target[1]) if target is not None and obj is not None else raw.NO_FIELDS
+
+
+def _member(world: World, name: str, path: Sequence[str], value: Any) -> World | None:
+    obj = world.obj(("MemberCluster", "", name))
+    return None if obj is None else world.with_object(patches.edited(obj, path, value))
+
+
+_ANNOTATIONS: Final = {
+    "policyRef": deployment.POLICY_ANNOTATION,
+    "priority": deployment.PRIORITY_ANNOTATION,
+    "suspend": deployment.SUSPEND_ANNOTATION,
+}
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "policyRef": ("spec", "placement", "policyRef"),
+    "priority": ("spec", "priority"),
+    "suspend": ("spec", "suspend"),
+}
+
+
+def _own(world: World, field: str, value: Any) -> World:
+    """The world in which the workload says something else of itself: in its spec, or in an annotation of a kind that
+    is not ours."""
+    obj = world.obj(world.workload_id)
+    assert obj is not None
+    if kinds.KINDS[world.key.kind].model is not None:
+        return world.with_object(patches.edited(obj, _FIELDS[field], value))
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return world.with_object(patches.edited(obj, ("metadata", "annotations", _ANNOTATIONS[field]), text))

@@ -1,0 +1,105 @@
+"""A changed object as the patch that leads to it, and as the line of kubectl to copy. Pure."""
+
+import copy
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.api import kinds
+from federator.api.raw import Obj
+
+_GONE: Final = object()
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Leads from one object to another of the same name."""
+
+    kind: str
+    namespace: str
+    name: str
+    type: str
+    """`merge` or `json`, as kubectl's --type."""
+    body: Any
+
+    @property
+    def command(self) -> str:
+        """To copy into a shell."""
+        where = f" -n {self.namespace}" if self.namespace else ""
+        text = json.dumps(self.body, separators=(",", ":"))
+        singular = kinds.KINDS[self.kind].singular
+        return f"kubectl patch {singular} {self.name}{where} --type {self.type} -p {shlex.quote(text)}"
+
+
+def between(before: Obj, after: Obj) -> Patch:
+    """A merge patch, or a JSON patch where entries inside a list change (a merge patch would replace the list)."""
+    meta = before["metadata"]
+    steps = _steps(before, after, "")
+    inside_lists = any(step.inside_list for step in steps)
+    body = [step.operation for step in steps] if inside_lists else _merge(before, after)
+    named = (str(before["kind"]), str(meta.get("namespace") or ""), str(meta["name"]))
+    return Patch(*named, "json" if inside_lists else "merge", body)
+
+
+def edited(obj: Obj, path: Sequence[str | int], value: Any) -> dict[str, Any]:
+    """A copy with one value set; None takes it away. Objects on the way are made where there are none."""
+    made: dict[str, Any] = copy.deepcopy(dict(obj))
+    here: Any = made
+    for part in path[:-1]:
+        if isinstance(here, dict) and not isinstance(here.get(str(part)), dict | list):
+            here[str(part)] = {}
+        here = here[part]
+    if value is None:
+        here.pop(path[-1], None)
+    else:
+        here[path[-1]] = value
+    return made
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    operation: dict[str, Any]
+    inside_list: bool
+
+
+def _steps(before: Any, after: Any, path: str, *, inside: bool = False) -> list[_Step]:
+    if before == after:
+        return []
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        found: list[_Step] = []
+        for name in sorted({*before, *after}):
+            here = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
+            if name not in after:
+                found.append(_Step({"op": "remove", "path": here}, inside))
+            elif name not in before:
+                found.append(_Step({"op": "add", "path": here, "value": after[name]}, inside))
+            else:
+                found += _steps(before[name], after[name], here, inside=inside)
+        return found
+    if isinstance(before, list) and isinstance(after, list) and len(before) == len(after) and _holds_objects(before):
+        return [
+            step
+            for index, (old, new) in enumerate(zip(before, after, strict=True))
+            for step in _steps(old, new, f"{path}/{index}", inside=True)
+        ]
+    return [_Step({"op": "replace", "path": path, "value": after}, inside)]
+
+
+def _holds_objects(entries: list[Any]) -> bool:
+    return all(isinstance(entry, Mapping) for entry in entries)
+
+
+def _merge(before: Obj, after: Obj) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    for name in sorted({*before, *after}):
+        old, new = before.get(name, _GONE), after.get(name, _GONE)
+        if new is _GONE:
+            body[name] = None
+        elif isinstance(old, Mapping) and isinstance(new, Mapping):
+            if old != new:
+                body[name] = _merge(old, new)
+        elif old is _GONE or old != new:
+            body[name] = new
+    return body

@@ -1,0 +1,108 @@
+"""Looks for the smallest changes that place what is missing, and keeps those that the engine says do.
+
+Every change alone first; where none places all, pairs. The number of trials is bounded.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from federator.advice import changes, trials
+from federator.advice.trials import Change, Trials, World
+from federator.hub.offline import Situation
+from federator.model.decision import Decision
+from federator.model.names import WorkloadKey
+from federator.placement import filters
+
+MAX_SINGLE: Final = 250
+"""Trials with one change; what is left of `trials.MAX_TRIALS` is for pairs."""
+MAX_FIRST: Final = 24
+"""First changes with which pairs are tried."""
+MAX_SHOWN: Final = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """What was tried and places `gains` more; `left` are missing still. `commands` make the changes."""
+
+    text: str
+    commands: tuple[str, ...]
+    gains: int
+    left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    fixes: tuple[Fix, ...]
+    tried: tuple[str, ...]
+    """Classes of changes that were tried."""
+    trials: int
+
+
+def advise(situation: Situation, key: WorkloadKey, decision: Decision, missing: int) -> Advice:
+    """Fixes for a workload that lacks something, the best first."""
+    world, asked = trials.present(situation, key), Trials()
+    if missing <= 0 or world.ask is None:
+        return Advice((), (), 0)
+    seen: list[tuple[Change, int]] = []
+    fixes: list[Fix] = []
+    now = trials.placed(decision)
+    for change in _all(world, asked, decision, MAX_SINGLE):
+        gains = asked.placed(change.world) - now
+        seen.append((change, gains))
+        if gains > 0:
+            fixes.append(_fix((change,), gains, missing))
+    if not any(fix.left == 0 for fix in fixes):
+        fixes += _pairs(seen, asked, now, missing)
+    order = sorted(fixes, key=lambda fix: (-fix.gains, len(fix.commands), fix.text))
+    return Advice(tuple(order[:MAX_SHOWN]), tuple(changes.SOURCES), asked.made)
+
+
+def _pairs(seen: list[tuple[Change, int]], asked: Trials, now: int, missing: int) -> Iterator[Fix]:
+    """Two changes that together gain more than either alone."""
+    alone = {change.text: gains for change, gains in seen}
+    told: set[frozenset[str]] = set()
+    for first, gained in sorted(seen, key=lambda one: -one[1])[:MAX_FIRST]:
+        decision = asked.decide(first.world)
+        if decision is None:
+            continue
+        for second in _all(first.world, asked, decision, trials.MAX_TRIALS):
+            both = frozenset({first.text, second.text})
+            if both in told or len(both) < 2:
+                continue
+            gains = asked.placed(second.world) - now
+            if gains > max(gained, alone.get(second.text, 0), 0):
+                told.add(both)
+                yield _fix((first, second), gains, missing)
+
+
+def _all(world: World, asked: Trials, decision: Decision, limit: int) -> Iterator[Change]:
+    for source in changes.SOURCES.values():
+        for change in source(world, asked, decision):
+            yield change
+            if asked.made >= limit:
+                return
+
+
+def openings(situation: Situation, key: WorkloadKey, cluster: str) -> tuple[str, str] | None:
+    """(what would let the workload into a cluster that refuses it, how): the first change after which the cluster takes
+    part and has room for a copy. None where there is none."""
+    world = trials.present(situation, key)
+    ask = world.ask
+    if ask is None:
+        return None
+    for change in changes.opened(world, ask, world.snapshot.clusters[cluster]):
+        then = change.world.ask
+        view = change.world.snapshot.clusters[cluster]
+        if then is None or filters.refusal(then, view) is not None:
+            continue
+        if situation.books.open(change.world.snapshot).room(cluster, then.shape) > 0:
+            commands = [patch.command for patch in change.world.patches]
+            return change.text, change.advice or " && ".join(commands)
+    return None
+
+
+def _fix(made: tuple[Change, ...], gains: int, missing: int) -> Fix:
+    commands = [patch.command for patch in made[-1].world.patches]
+    commands += [change.advice for change in made if change.advice]
+    return Fix(" and ".join(change.text for change in made), tuple(commands), gains, max(missing - gains, 0))

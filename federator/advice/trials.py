@@ -1,0 +1,157 @@
+"""Trials: the engine asked again with objects changed, a bounded number of times. Nothing is charged, nothing written.
+
+A `World` is the host's objects with some of them changed, and what placing reads of them, made by the same code as for
+the objects as they are. Off the hot path.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from federator.advice import patches
+from federator.advice.patches import Patch
+from federator.api import federatedquota, kinds, membercluster
+from federator.hub import offline, policying, workloads
+from federator.hub.offline import Id, Situation
+from federator.hub.workloads import Workload
+from federator.model import shards
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Decision
+from federator.model.fleet import ClusterView, FleetSnapshot
+from federator.model.names import WorkloadKey
+from federator.model.shards import Ranges
+from federator.placement import engine
+from federator.placement.policies import Rule
+
+MAX_TRIALS: Final = 600
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """The host as it is, or as it would be."""
+
+    situation: Situation
+    key: WorkloadKey
+    snapshot: FleetSnapshot
+    rules: tuple[Rule, ...]
+    workload: Workload
+    changed: Mapping[Id, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def ask(self) -> Ask | None:
+        """The workload's ask under the policy in force; None when it cannot be read."""
+        return self.situation.ask_under(self.workload, self.rules)
+
+    @property
+    def workload_id(self) -> Id:
+        return (self.key.kind, self.key.namespace, self.key.name)
+
+    def obj(self, which: Id) -> Mapping[str, Any] | None:
+        return self.changed.get(which) or self.situation.objects.get(which)
+
+    def with_object(self, obj: Mapping[str, Any]) -> "World":
+        """The world in which this object has been written."""
+        which = offline.id_of(obj)
+        world = replace(self, changed={**self.changed, which: obj})
+        kind = which[0]
+        if kind == membercluster.KIND:
+            return world.with_view(membercluster.to_view(obj, self.snapshot.as_of))
+        if kind == federatedquota.KIND:
+            account = federatedquota.to_account(obj)
+            quotas = tuple(account if one.name == account.name else one for one in self.snapshot.quotas)
+            return replace(world, snapshot=replace(self.snapshot, quotas=quotas))
+        if kind == self.key.kind:
+            profile = self.situation.profile_of(kinds.verbs_of(kind).profile(obj))
+            return replace(world, workload=workloads.summarise(kind, obj, profile))
+        rule = policying.rule_of(kind, obj)
+        same = (rule.policy.namespace, rule.policy.name)
+        rules = tuple(rule if (one.policy.namespace, one.policy.name) == same else one for one in self.rules)
+        return replace(world, rules=rules)
+
+    def with_view(self, view: ClusterView) -> "World":
+        """The world in which a cluster is seen like this."""
+        clusters = {**self.snapshot.clusters, view.name: view}
+        return replace(self, snapshot=replace(self.snapshot, clusters=clusters))
+
+    @property
+    def patches(self) -> tuple[Patch, ...]:
+        """What leads from the host as it is to this world, in the order of the changes."""
+        return tuple(patches.between(self.situation.objects[which], obj) for which, obj in self.changed.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """`text` says what changes, from which value to which; `advice` what to do where no object of the host is to be
+    changed."""
+
+    text: str
+    world: World
+    advice: str = ""
+
+
+def present(situation: Situation, key: WorkloadKey) -> World:
+    return World(situation, key, situation.snapshot, situation.rules, situation.workloads[key])
+
+
+class Trials:
+    """Asks the engine, and counts how often."""
+
+    def __init__(self, limit: int = MAX_TRIALS) -> None:
+        self.made = 0
+        self.limit = limit
+
+    @property
+    def spent(self) -> bool:
+        return self.made >= self.limit
+
+    def decide(self, world: World, *, without_quotas: bool = False) -> Decision | None:
+        """What the hub would decide; None for a workload that cannot be read."""
+        ask = world.ask
+        if ask is None:
+            return None
+        self.made += 1
+        snapshot = replace(world.snapshot, quotas=()) if without_quotas else world.snapshot
+        return decided(world.situation, world.workload, ask, snapshot)
+
+    def placed(self, world: World, *, without_quotas: bool = False) -> int:
+        """Copies or slots that would have a place; what only stays for want of one does not count."""
+        decision = self.decide(world, without_quotas=without_quotas)
+        return 0 if decision is None else placed(decision)
+
+
+def decided(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Decision:
+    """One workload decided alone, above what all others hold."""
+    held = situation.held(workload)
+    return engine.decide(
+        ask,
+        held,
+        snapshot,
+        situation.books.open(snapshot),
+        seq=max((one.seq for one in held), default=0) + 1,
+        capped=situation.capped(workload),
+        previous_hash=situation.previous_hash(workload),
+        finished=workload.progress().done,
+    )
+
+
+def placed(decision: Decision) -> int:
+    return sum(one.got for one in decision.verdicts) - decision.held
+
+
+def missing(ask: Ask, decision: Decision, finished: Ranges) -> int:
+    """Copies, or for shards slots, that have no place; those that stay for want of one are among them."""
+    if ask.unit is Unit.REPLICAS:
+        return decision.shortfall + decision.held
+    unfinished = shards.size(shards.minus(((0, ask.count - 1),), finished)) if ask.count > 0 else 0
+    return max(min(ask.slots, unfinished) - placed(decision), 0)
+
+
+def least(low: int, high: int, enough: Callable[[int], bool]) -> int:
+    """The smallest value in low..high that is enough, taking `high` as enough."""
+    while low < high:
+        middle = (low + high) // 2
+        if enough(middle):
+            high = middle
+        else:
+            low = middle + 1
+    return low
