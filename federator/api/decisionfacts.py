@@ -43,6 +43,13 @@ class Terms:
     """None in a decision that was written without a charge."""
     held: int
     """Copies that stay where the policy gives them no place, for want of another."""
+    to_move: int
+    """Copies that wait for the move budget, or for a rebalance."""
+    moved: int
+    """Copies that edits moved with it and within the minute before."""
+    rebalanced: str
+    """The last request for a rebalance that is done with."""
+    policy_namespace: str
     deletion_reason: str
     waiting_for: tuple[str, ...]
 
@@ -148,6 +155,10 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         tier=verbs.tier_of(raw.text(charge, "tier")),
         shape=capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
         held=raw.integer(spec, "held"),
+        to_move=raw.integer(spec, "toMove"),
+        moved=raw.integer(spec, "moved"),
+        rebalanced=raw.text(spec, "rebalanced"),
+        policy_namespace=shared(raw.text(policy, "namespace")),
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
     )

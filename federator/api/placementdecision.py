@@ -127,6 +127,12 @@ class Spec(Model):
     held: Amount | None = None
     """Copies, for job sets slots, of the shares that stay where they run although the policy gives them no place there,
     because they have none elsewhere."""
+    to_move: Amount | None = None
+    """Copies, for job sets slots, that have a place elsewhere and wait for the move budget, or for a rebalance."""
+    moved: Amount | None = None
+    """Copies, for job sets slots, that edits moved with this decision and those of the minute before it."""
+    rebalanced: Annotated[str, Field(max_length=256)] = ""
+    """The last request for a rebalance after which everything lay as the policy wants it."""
     clusters: Amount
     """Clusters with a share."""
     reason: ShortText
@@ -181,10 +187,16 @@ class PlacementDecision(Model):
 
 
 def to_spec(
-    decision: Decision, causes: Sequence[str], ask: Ask | None = None, leaving: Sequence[str] = ()
+    decision: Decision,
+    causes: Sequence[str],
+    ask: Ask | None = None,
+    leaving: Sequence[str] = (),
+    *,
+    rebalanced: str = "",
 ) -> dict[str, Any]:
     """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged
-    with and the roll-out's bound; `leaving` are clusters without a share that may still hold something."""
+    with and the roll-out's bound; `leaving` are clusters without a share that may still hold something;
+    `rebalanced` is the last request for a rebalance that is done with."""
     unit = ask.unit if ask else Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
     spec: dict[str, Any] = {
         "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},
@@ -205,6 +217,8 @@ def to_spec(
         "verdicts": verdicttext.summarise(decision.verdicts),
         "causes": [verdicttext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
     }
+    moves = {"toMove": decision.to_move, "moved": decision.moved, "rebalanced": rebalanced}
+    spec |= {name: value for name, value in moves.items() if value}
     if decision.held:
         spec["held"] = decision.held
     if decision.unlimited_quota:

@@ -5,6 +5,7 @@ Used by `placementpolicy` and by the models of the workload kinds. Conversions a
 holds.
 """
 
+import re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import ConfigDict, Field, model_validator
@@ -18,6 +19,7 @@ from federator.api.common import (
     ClusterName,
     Count,
     DnsLabel,
+    IntOrPercent,
     LabelKey,
     Labels,
     LabelValue,
@@ -28,7 +30,7 @@ from federator.api.common import (
 )
 from federator.api.raw import Obj
 from federator.model import selectors, taints
-from federator.model.ask import Division, Group, Policy, SpreadRule, Strategy, Weight
+from federator.model.ask import Division, Group, MoveBudget, Policy, SpreadRule, Strategy, Weight
 from federator.model.errors import FieldError
 from federator.model.selectors import LabelSelector
 from federator.model.taints import Toleration
@@ -189,6 +191,19 @@ class Rollout(Model):
     out."""
 
 
+class MoveBudgetFields(Model):
+    """At which pace edits of the policy, or of the labels it reads, move copies that run."""
+
+    max_copies_per_minute: IntOrPercent
+    """Copies over all workloads of the policy: a number, or a percentage of those that run under it."""
+
+    @model_validator(mode="after")
+    def _above_nothing(self) -> Self:
+        if move_budget({"maxCopiesPerMinute": self.max_copies_per_minute}) is None:
+            raise PydanticCustomError("moveBudget", "maxCopiesPerMinute is a number above 0 or a percentage up to 100%")
+        return self
+
+
 class PolicyFields(Model):
     """What a policy says about where work may go and how it is divided."""
 
@@ -208,6 +223,11 @@ class PolicyFields(Model):
     """Allow (the default) places what fits, RequireAll everything or nothing."""
     rollout: Rollout | None = None
     """How a changed template travels over the clusters."""
+    on_policy_change: Literal["Reconcile", "Lazy"] | None = None
+    """What becomes of running copies when the policy, or a label it reads, is edited: Reconcile (the default) moves
+    them within the move budget, Lazy leaves them where they are until somebody asks: federator rebalance."""
+    move_budget: MoveBudgetFields | None = None
+    """How fast copies move; 10% a minute when left out, and never fewer than 100 copies."""
 
 
 class Placement(PolicyFields):
@@ -217,7 +237,8 @@ class Placement(PolicyFields):
         json_schema_extra=rules(
             (
                 "!has(self.policyRef) || (!has(self.clusters) && !has(self.tolerations) && !has(self.spread)"
-                " && !has(self.division) && !has(self.partial) && !has(self.rollout))",
+                " && !has(self.division) && !has(self.partial) && !has(self.rollout)"
+                " && !has(self.onPolicyChange) && !has(self.moveBudget))",
                 "policyRef and inline fields of a policy exclude each other",
             )
         )
@@ -246,12 +267,27 @@ def to_policy_fields(fields: Obj) -> dict[str, Any]:
         "division": _division(raw.mapping(fields, "division")),
         "require_all": raw.text(fields, "partial") == "RequireAll",
         "max_clusters_at_once": rollout if rollout > 0 else None,
+        "lazy": raw.text(fields, "onPolicyChange") == "Lazy",
+        "moves": move_budget(raw.mapping(fields, "moveBudget")) or MoveBudget(),
     }
 
 
 def policy_from_inline(fields: Obj) -> Policy:
     """The policy that a workload spells out under `spec.placement`."""
     return Policy(name="", origin="inline", **to_policy_fields(fields))
+
+
+def move_budget(fields: Obj) -> MoveBudget | None:
+    """None for one that says nothing, or nothing that can be followed."""
+    pace = fields.get("maxCopiesPerMinute")
+    if isinstance(pace, int) and not isinstance(pace, bool):
+        return MoveBudget(copies=pace) if pace > 0 else None
+    if not isinstance(pace, str) or not re.fullmatch(r"[0-9]{1,9}%?", pace, re.ASCII):
+        return None
+    number = int(pace.removesuffix("%"))
+    if not pace.endswith("%"):
+        return MoveBudget(copies=number) if number > 0 else None
+    return MoveBudget(percent=number, floor=1) if 0 < number <= 100 else None
 
 
 def selector_of(value: object) -> LabelSelector | None:

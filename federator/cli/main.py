@@ -20,6 +20,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "place": ("federator.cli.place", "The placement engine on files: test policies without a cluster."),
     "convert": ("federator.cli.convert", "Kubernetes manifests to Pinterest workloads."),
     "cluster": ("federator.cli.cluster", "Join, check, cordon and remove members."),
+    "rebalance": ("federator.cli.rebalance", "Move running copies to where their policy wants them now."),
     "crd": ("federator.cli.crd", "Install or print the CustomResourceDefinitions."),
     "pause": ("federator.cli.pause", "Stop all placing and dispatching; reporting goes on."),
     "resume": ("federator.cli.pause", "End a pause."),

@@ -169,6 +169,7 @@ class Gathering:
             violations=record.terms.violations,
             project=ask.project if ask is not None else "",
             held=record.terms.held,
+            to_move=record.terms.to_move,
         )
 
     def _gathered(

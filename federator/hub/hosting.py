@@ -234,7 +234,12 @@ class Hosting:
         self.state.signals.fold(new.key)
         # One of ours whose answer was lost may be heard of late: made for inputs that have changed again since.
         made_for = new.facts.inputs_hash
-        if (old is not None and old.shares != new.shares) or self.state.evaluated.get(new.key, made_for) != made_for:
+        asked = old is not None and old.rebalance != new.rebalance
+        if (
+            asked
+            or (old is not None and old.shares != new.shares)
+            or self.state.evaluated.get(new.key, made_for) != made_for
+        ):
             self.state.signals.place(new.key)
 
     def _policy_listener(self, kind: str) -> Callable[[Any, Any, Any], None]:

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from federator.api import pinterestjobset, placementdecision
-from federator.hub import policying, progress, records, refusing, restored, waves
+from federator.hub import moves, policying, progress, records, refusing, restored, waves
 from federator.hub.events import Events
+from federator.hub.moves import Moves, is_held
 from federator.hub.pledges import Pledges
 from federator.hub.records import Record
 from federator.hub.scheduling import Feedback
@@ -62,6 +63,7 @@ class Placing:
         )
         self.waiting: dict[WorkloadKey, Waiting] = {}
         """Workloads that lack something, and what news could help them."""
+        self.moves = Moves(state, clock=clock, later=self.queue.add_after)
         self._pledges = Pledges()
         self._attempts: dict[WorkloadKey, int] = {}
         self._unheard: dict[WorkloadKey, str] = {}
@@ -140,6 +142,7 @@ class Placing:
         before = self.state.books.commitment(item.workload.uid)
         after = self.state.books.decide(engine.commitment(item.ask, decision.shares))
         self._note_waiting(item.ask, decision)
+        self.moves.note(item.ask, item.record, decision)
         return Decided(item, decision, before, after)
 
     def snapshot(self) -> FleetSnapshot:
@@ -163,6 +166,7 @@ class Placing:
         self._forget_unheard(key, workload)
         if workload is None or workload.deleting or workload.ask is None:
             self.waiting.pop(key, None)
+            self.moves.forget(key)
             if workload is not None:
                 self.state.signals.fold(key)
             else:
@@ -186,7 +190,9 @@ class Placing:
             self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
-        settled = valid and complete and not self.overtaken(key) and not progress.open_shards(self.state, workload)
+        moving = record is not None and (record.terms.to_move > 0 or record.rebalance != record.terms.rebalanced)
+        settled = valid and complete and not (moving or self.overtaken(key))
+        settled = settled and not progress.open_shards(self.state, workload)
         if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None
         return Due(workload, ask, record, found)
@@ -238,12 +244,17 @@ class Placing:
             ledger,
             seq=seq,
             capped=self.feedback.capped(item.ask.key),
-            previous_hash=before,
+            previous_hash="" if self._moves_on(item) else before,
+            leave=self.moves.leave(item.ask, item.record),
             finished=progress.done(self.state, item.workload, item.record),
         )
         if overtaken:
             decision = restored.numbered(self.state, item.workload, decision, seq)
         return in_pieces(_not_below(decision, item.record), {one.cluster: one.ranges for one in held})
+
+    def _moves_on(self, item: Due) -> bool:
+        """Whether what an edit began to move goes on moving: then a division anew is not done with."""
+        return item.record is not None and item.record.terms.to_move > 0 and not is_held(item.ask.policy, item.record)
 
     def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
         """What the workload has, by its decision and what its members say."""
@@ -287,6 +298,7 @@ class Placing:
             async with self.host.lane.slot(key.namespace):
                 obj = await self._write(item, decision)
         except errors.ApiError as trouble:
+            self.moves.refund(item.ask, decision.moved)
             if not waves.charge_kept(one, trouble):
                 self._restore(one)
             elif item.record is None:
@@ -335,7 +347,11 @@ class Placing:
 
     async def _write(self, item: Due, decision: Decision) -> Mapping[str, Any]:
         leaving = self._leaving(item.record, decision)
-        spec = placementdecision.to_spec(decision, self._causes(item), item.ask, leaving)
+        record = item.record
+        decision = dataclasses.replace(decision, moved=moves.moved(record, decision, decision.as_of))
+        asked, done = (record.rebalance, record.terms.rebalanced) if record is not None else ("", "")
+        rebalanced = done if decision.to_move or decision.held else asked
+        spec = placementdecision.to_spec(decision, self._causes(item), item.ask, leaving, rebalanced=rebalanced)
         return await records.write(self.host.client, item.workload.key, item.workload.uid, item.record, spec)
 
     def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
@@ -402,5 +418,7 @@ def _same(record: Record, decision: Decision) -> bool:
         and record.shares == decision.shares
         and record.terms.shortfall == decision.shortfall
         and record.terms.held == decision.held
+        and record.terms.to_move == decision.to_move
+        and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
         and record.terms.reason is decision.reason
     )

@@ -16,7 +16,7 @@ from federator.kube.client import Client
 from federator.model import names
 from federator.model.decision import Share
 from federator.model.fleet import Holding
-from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, WorkloadKey
+from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, REBALANCE_ANNOTATION, WorkloadKey
 from federator.placement.books import Commitment
 
 NOBODY: frozenset[str] = frozenset()
@@ -31,6 +31,9 @@ class Record:
     """Still carries our finalizer."""
     given_up: frozenset[str] = NOBODY
     """Clusters that its deletion shall not wait for, as an operator said."""
+
+    rebalance: str = ""
+    """When and by whom a rebalance was asked for last."""
 
     @property
     def name(self) -> str:
@@ -99,9 +102,15 @@ def holdings(shares: Sequence[Share]) -> tuple[Holding, ...]:
 def summarise(obj: Mapping[str, Any]) -> Record:
     """Reads a PlacementDecision; total on whatever the host may hold."""
     finalizers = obj["metadata"].get("finalizers") or ()
-    named = raw.text_map(obj["metadata"], "annotations").get(FORCE_FORGET_ANNOTATION, "")
+    annotations = raw.text_map(obj["metadata"], "annotations")
+    named = annotations.get(FORCE_FORGET_ANNOTATION, "")
     given_up = frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
-    return Record(decisionfacts.decision_facts(obj), DECISION_FINALIZER in finalizers, given_up)
+    return Record(
+        decisionfacts.decision_facts(obj),
+        DECISION_FINALIZER in finalizers,
+        given_up,
+        annotations.get(REBALANCE_ANNOTATION, ""),
+    )
 
 
 async def write(

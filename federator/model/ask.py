@@ -109,6 +109,22 @@ class Division:
 
 
 @dataclass(frozen=True, slots=True)
+class MoveBudget:
+    """How many running copies edits may move in a minute, over all workloads of a policy. `percent` is of the copies
+    that run under the policy; `floor` copies a minute are allowed whatever that comes to."""
+
+    copies: int | None = None
+    percent: int = 10
+    floor: int = 100
+
+    def a_minute(self, running: int) -> int:
+        """Copies a minute while so many run under the policy; at least one."""
+        if self.copies is not None:
+            return max(self.copies, 1)
+        return max(running * self.percent // 100, self.floor, 1)
+
+
+@dataclass(frozen=True, slots=True)
 class Policy:
     """A placement policy as the core reads it. `origin` tells how it was found: policyRef, inline, match or default."""
 
@@ -125,6 +141,9 @@ class Policy:
     division: Division = Division()
     require_all: bool = False
     max_clusters_at_once: int | None = None
+    lazy: bool = False
+    """True (onPolicyChange: Lazy): running copies stay where they are until somebody asks for a rebalance."""
+    moves: MoveBudget = MoveBudget()
     problem: str = ""
     """Why the policy that the workload asks for cannot be used, as a sentence: it then places nothing new."""
 

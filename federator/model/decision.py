@@ -104,5 +104,10 @@ class Decision:
     """Copies (for shards, slots) among the shares that stay where they run although the policy gives them no place
     there: they have none elsewhere, and nothing that runs is taken to nowhere. `reason` says why."""
 
+    to_move: int = 0
+    """Copies (slots) that have a place elsewhere under the policy, and wait for its move budget or for a rebalance."""
+    moved: int = 0
+    """Copies (slots) that this decision moves because of an edit, counted by the move budget."""
+
     def share_of(self, cluster: str) -> Share | None:
         return next((share for share in self.shares if share.cluster == cluster), None)

@@ -57,6 +57,8 @@ class Candidate:
     """Copies that may stay although its scheduler could not bind them all, when nobody else can take them; 0 where it
     is not capped for that."""
     terms: tuple[tuple[str, int], ...] = ()
+    waits: str = "have no other place yet"
+    """Why what it keeps against its policy stays there."""
     counted: bool = True
     """Whether it makes a domain of spread rules even when it gets nothing (`domains.counts`)."""
 

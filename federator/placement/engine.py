@@ -40,6 +40,10 @@ class _Outcome:
     """What the binding constraint is, as the part of a sentence."""
     kept: Mapping[str, int] = field(default_factory=dict)
     """cluster -> copies that stay there for want of another place."""
+    to_move: int = 0
+    moved: int = 0
+    then: str = ""
+    """When those that are still to move may, as the end of a sentence."""
 
 
 def decide(
@@ -53,6 +57,7 @@ def decide(
     previous_hash: str = "",
     finished: Ranges = (),
     by_name: bool = False,
+    leave: leaving.Leave | None = None,
 ) -> Decision:
     """Decides, and charges the ledger with the result.
 
@@ -61,7 +66,8 @@ def decide(
     schedulers of some clusters could bind lately, whatever room they report; what they hold beyond that goes elsewhere,
     and stays where it waits when nobody else can take it. With mode Fresh what is held counts for nothing, unless
     `previous_hash` equals the hash of the present inputs: a plan is not made anew without a cause. `by_name` breaks the
-    last ties by cluster name instead of by a stable hash.
+    last ties by cluster name instead of by a stable hash. `leave` says how many running copies an edit may move now;
+    without it all may.
     """
     eligible = candidates.places(ask, snapshot, ledger)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
@@ -82,7 +88,7 @@ def decide(
         outcome = _unchanged(ask, found, wanted, problem, admission)
     else:
         leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
-        job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh)
+        job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh, leave)
         outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(grown, mine, unfinished))
     shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=seq)
     _charge(ask, shares, found, finished, ledger)
@@ -182,6 +188,7 @@ class _Job:
     admission: Admission
     wanted: int
     fresh: bool
+    leave: leaving.Leave | None
 
 
 def _placed(
@@ -189,16 +196,10 @@ def _placed(
 ) -> tuple[_Outcome, list[Candidate]]:
     """Divides, and gives back where it runs what lost its place without getting another one. Returns also the clusters
     that take part in the end. `recap` bounds them anew by the shards that are left, when clusters of a job set stay."""
-    ask, taking = job.ask, found
+    ask = job.ask
     outcome = first = _divide(job, found)
     if ask.unit is Unit.SHARDS:
-        while leavers and (lacking := job.wanted - sum(outcome.got.values())) > 0:
-            staying = leaving.enough(leavers, lacking)
-            leavers = [one for one in leavers if one not in staying]
-            taking = _with(taking, staying)
-            recap(taking)
-            outcome = _divide(job, taking)
-        kept = {one.name: outcome.got[one.name] for one in taking if one not in found and one.name in outcome.got}
+        outcome, taking, kept = _whole_clusters(job, outcome, found, leavers, recap)
     else:
         taking, kept = _with(found, leavers), {}
     lacking = job.wanted - sum(outcome.got.values())
@@ -209,7 +210,42 @@ def _placed(
     outcome.kept = {name: kept.get(name, 0) + back.get(name, 0) for name in {**kept, **back}}
     if outcome.kept:
         _say_kept(job, outcome, first)
+    if ask.unit is Unit.REPLICAS:
+        _move(job, outcome, taking)
+    if outcome.to_move:
+        outcome.message = f"{outcome.message}; {outcome.to_move} {verdicts.noun(ask)} are still to move{outcome.then}"
     return outcome, [one for one in taking if one in found or one.name in outcome.got]
+
+
+def _whole_clusters(
+    job: _Job,
+    outcome: _Outcome,
+    found: list[Candidate],
+    leavers: list[Candidate],
+    recap: Callable[[list[Candidate]], None],
+) -> tuple[_Outcome, list[Candidate], dict[str, int]]:
+    """For shards: divides anew with the clusters that stay, those without another place for their slots and those whose
+    turn to move has not come. Returns the outcome, who takes part, and the slots that stay for want of a place."""
+    taking, going = found, leavers
+    while going and (lacking := job.wanted - sum(outcome.got.values())) > 0:
+        staying = leaving.enough(going, lacking)
+        going = [one for one in going if one not in staying]
+        taking = _with(taking, staying)
+        recap(taking)
+        outcome = _divide(job, taking)
+    kept = {one.name: outcome.got[one.name] for one in taking if one not in found and one.name in outcome.got}
+    moving = sum(one.held for one in going if leaving.edited(one))
+    if job.leave is None or not moving:
+        return outcome, taking, kept
+    allowed = job.leave(moving)
+    waiting = leaving.waiting([one for one in going if leaving.edited(one)], allowed.copies)
+    if waiting:
+        taking = _with(taking, waiting)
+        recap(taking)
+        outcome = _divide(job, taking)
+    outcome.to_move = sum(one.held for one in waiting)
+    outcome.moved, outcome.then = moving - outcome.to_move, allowed.then
+    return outcome, taking, kept
 
 
 def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
@@ -225,6 +261,21 @@ def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
         return
     why = f"spec.partial is RequireAll, and {first.why}" if ask.policy.require_all and first.why else first.why
     outcome.message = verdicts.sentence(ask, outcome.wanted, by_policy, why, outcome.kept)
+
+
+def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
+    """Of copies that an edit moves, moves as many as may be moved now; the others stay where they run."""
+    moving = leaving.moving(job.ask, taking, outcome.got)
+    if job.leave is None or moving <= 0:
+        return
+    allowed = job.leave(moving)
+    outcome.moved = min(max(allowed.copies, 0), moving)
+    outcome.to_move, outcome.then = moving - outcome.moved, allowed.then
+    if outcome.to_move:
+        placed = sum(outcome.got.values())
+        outcome.got = leaving.back_to_runners(job.ask, taking, outcome.got, outcome.to_move)
+        outcome.placed = sum(outcome.got.values())
+        outcome.wanted += outcome.placed - placed
 
 
 def _with(found: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
@@ -374,4 +425,6 @@ def _decision(
         unlimited_quota=outcome.admission.unlimited,
         violations=outcome.violations,
         held=sum(outcome.kept.values()),
+        to_move=outcome.to_move,
+        moved=outcome.moved,
     )

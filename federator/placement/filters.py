@@ -154,7 +154,7 @@ def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
     for rule in FILTERS.values():
         message = rule.judge(ask, cluster)
         if message is not None:
-            return Refusal(rule.reason, f"cluster {cluster.name} {_joined(message)}", rule.evicts, rule.moves)
+            return Refusal(rule.reason, f"cluster {cluster.name}{_joined(message)}", rule.evicts, rule.moves)
     return None
 
 
@@ -181,4 +181,4 @@ def field_of(policy: Policy, field: str) -> str:
 
 
 def _joined(message: str) -> str:
-    return f": {message}" if message.startswith("its ") else message
+    return f": {message}" if message.startswith("its ") else f" {message}"

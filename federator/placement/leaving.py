@@ -6,16 +6,31 @@ getting another one is given back to the cluster where it runs. Replicas leave o
 that its policy does not admit as a whole, because a shard that moves starts again.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
 
 from federator.model import names
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import Holding
-from federator.placement import books, candidates
+from federator.placement import books, candidates, division
 from federator.placement.candidates import Candidate, Place
 from federator.placement.division import DIVIDERS
+
+TURN: Final = "are still to move"
+
+
+@dataclass(frozen=True, slots=True)
+class Allowance:
+    """How many running copies an edit may move now, and when the others may follow, as the end of a sentence."""
+
+    copies: int
+    then: str = ""
+
+
+Leave = Callable[[int], Allowance]
+"""So many copies are to move because of an edit -> how many of them may, now. Asked at most once in a decision."""
 
 
 def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], *, by_name: bool) -> list[Candidate]:
@@ -65,6 +80,50 @@ def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
         taken.append(one)
         lacking -= one.held
     return taken
+
+
+def moving(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int]) -> int:
+    """Copies that a division (`got`) takes from where they run because of an edit of the policy or of labels. What
+    leaves because fewer are wanted, because a scheduler could not bind it, or because its cluster is being removed, is
+    not counted."""
+    losses = sum(max(min(one.held, ask.count) - got.get(one.name, 0), 0) for one in taking if edited(one))
+    if everywhere(ask):
+        return losses
+    fewer = sum(one.held for one in taking) - sum(got.values())
+    return max(losses - max(fewer, 0), 0)
+
+
+def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
+    """The clusters that must wait with their shards, when `allowed` slots may move now: the smallest go first, and the
+    first one goes whole whenever any may."""
+    stay: list[Candidate] = []
+    for one in sorted(going, key=lambda one: (one.held, one.order, one.name)):
+        if allowed <= 0:
+            one.waits = TURN
+            stay.append(one)
+        allowed -= one.held
+    return stay
+
+
+def back_to_runners(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], surplus: int) -> dict[str, int]:
+    """The division with `surplus` copies left where they run, instead of where they would have gone."""
+    stay = give_back([one for one in taking if edited(one)], got, surplus, ask.count)
+    for one in taking:
+        one.waits = TURN if one.name in stay else one.waits
+    parties = [replace(one.party(0, fresh=True, holders_first=False), seats=got.get(one.name, 0)) for one in taking]
+    for one, party in zip(taking, parties, strict=True):
+        party.floor = min(one.held, party.seats)
+    if not everywhere(ask):
+        division.shrink(parties, sum(stay.values()))
+    return {party.name: seats for party in parties if (seats := party.seats + stay.get(party.name, 0)) > 0}
+
+
+def edited(one: Candidate) -> bool:
+    """Whether what leaves the cluster does so for an edit of a policy or of labels: not because it is being removed,
+    has a taint, or could not schedule it."""
+    refusal = one.place.refusal
+    tainted = refusal is not None and refusal.reason is Reason.TAINTED
+    return not (one.place.view.removing or tainted or one.limit is Reason.UNSCHEDULABLE)
 
 
 def everywhere(ask: Ask) -> bool:

@@ -69,12 +69,14 @@ def _judged(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> tupl
     if got > 0 and one.place.refusal is not None:
         because = one.place.refusal.message.removeprefix(f"cluster {one.name} ")
         if one.place.refusal.moves:
-            return Reason.CHOSEN, f"keeps {got} {things} that have no other place yet, although it {because}"
+            subject = one.place.refusal.message.removeprefix(f"cluster {one.name}")
+            because = subject.removeprefix(": ") if subject.startswith(": ") else f"it{subject}"
+            return Reason.CHOSEN, f"keeps {got} {things} that {one.waits}, although {because}"
         return Reason.CHOSEN, f"keeps {got} {things} and takes no new ones: it {because}"
     if got > one.cap:
         return Reason.CHOSEN, f"keeps {got} {things}, {got - one.cap} of them beyond {_beyond(ask, one)}"
     if left_out is not None and got > 0:
-        return Reason.CHOSEN, f"keeps {got} {things} that have no other place yet, although {_kept_out(ask, left_out)}"
+        return Reason.CHOSEN, f"keeps {got} {things} that {one.waits}, although {_kept_out(ask, left_out)}"
     kept = f", {min(one.held, got)} of them held before" if one.held else ""
     return (
         Reason.CHOSEN,
@@ -114,8 +116,8 @@ def _spared(ask: Ask, one: Candidate, left_out: Reason | None, outcome: Outcome)
 
 def _beyond(ask: Ask, one: Candidate) -> str:
     if one.limit is Reason.AT_MAXIMUM:
-        return f"maxPerCluster {ask.policy.division.max_per_cluster}, because they have no other place yet"
-    return f"the {one.cap} that are possible there, because they have no other place yet"
+        return f"maxPerCluster {ask.policy.division.max_per_cluster}, because they {one.waits}"
+    return f"the {one.cap} that are possible there, because they {one.waits}"
 
 
 def _kept_out(ask: Ask, left_out: Reason) -> str:

@@ -51,6 +51,9 @@ class Placing:
     held: int = 0
     """Copies that stay where they run although the policy gives them no place there."""
 
+    to_move: int = 0
+    """Copies that wait for the move budget, or for a rebalance."""
+
     @property
     def unreadable(self) -> bool:
         """The workload cannot be read as it is written: it was not placed, and what runs of it stays as it is."""

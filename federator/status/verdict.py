@@ -180,6 +180,8 @@ def _placed(facts: Facts) -> Condition:
         return Condition("Placed", conditions.FALSE, placing.reason.value, placing.message, generation)
     if wanted.suspended and not facts.placed:
         return Condition("Placed", conditions.FALSE, Reason.SUSPENDED.value, "It is suspended.", generation)
+    if placing.to_move:
+        return Condition("Placed", conditions.TRUE, "MovesPending", placing.message, generation)
     clusters = len([share for share in placing.shares if share.count > 0])
     message = f"All {facts.placed} {_things(facts, facts.placed)} have a place, in {_clusters(clusters)}."
     return Condition("Placed", conditions.TRUE, "Placed", message, generation)
@@ -331,7 +333,9 @@ def _summary(facts: Facts) -> str:
     if reason := next((seen.reason for seen in tally.unhealthy if seen.reason), ""):
         return f"{text} ({reason})"
     if placing.misplaced:
-        return f"{text}, {placing.held} held for want of a place: {placing.message}"
+        return f"{text}, {placing.held} held there ({placing.reason})"
+    if placing.to_move:
+        return f"{text}, {placing.to_move} still to move"
     return text
 
 

@@ -1,7 +1,7 @@
 """What a policy says of how copies lie, in its plain meaning: whether a decision keeps to it where it gives more.
 
-Nobody is moved to mend a rule, so what a cluster held before may stay; only of maxPerCluster that is not so. Pure:
-`feasibility` brings decision, policy and the MemberClusters, as the hub had heard of them.
+Nobody is moved to mend a rule, so what a cluster held before may stay; beyond maxPerCluster only what has no other
+place. Pure: `feasibility` brings decision, policy and the MemberClusters, as the hub had heard of them.
 """
 
 from collections import Counter
@@ -28,7 +28,7 @@ def breaches(
     division = policy.division
     most = division.max_per_cluster
     if most is not None:
-        for cluster in sorted(now if facts.terms.unit is Unit.REPLICAS else grown):
+        for cluster in sorted(now if facts.terms.unit is Unit.REPLICAS and not facts.terms.held else grown):
             if now[cluster] > most:
                 yield f"{cluster} is given {now[cluster]}, maxPerCluster is {most}"
     if policy.require_all and facts.terms.shortfall and facts.terms.unit is Unit.REPLICAS and grown:

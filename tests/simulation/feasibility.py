@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from federator.api import capacityfields, kinds, raw
 from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.faults.lives import Life
-from federator.hub import policying
+from federator.hub import policying, progress
 from federator.hub.process import HubProcess
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
@@ -25,9 +25,10 @@ from federator.model.ask import Policy, Unit
 from federator.model.decision import Share
 from federator.model.fleet import Holding
 from federator.model.quantity import vector
+from federator.model.shards import Ranges
 from federator.model.taints import Effect
 from federator.placement.policies import Rule
-from tests.simulation import bounds, hearing, machines
+from tests.simulation import bounds, departures, hearing, machines
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.world import World
 
@@ -53,6 +54,10 @@ class Knowledge:
     """Members hold slices of later decisions than the host has."""
     limits: Mapping[str, int]
     """FederatedQuotas by name, and which version of them."""
+    wanted: int
+    """Copies that were to run at once."""
+    done: Ranges
+    """Shards that had completed or failed."""
 
 
 class Feasibility:
@@ -76,7 +81,7 @@ class Feasibility:
 
         def holdings(workload: Workload, record: Record | None) -> tuple[Holding, ...]:
             as_of = raw.rfc3339(hub.placing.clock.now())  # it has just taken its snapshot, at this very moment
-            self._known[workload.uid, as_of] = self._knowledge(hub, life.name, workload)
+            self._known[workload.uid, as_of] = self._knowledge(hub, life.name, workload, record)
             return original(workload, record)
 
         hub.placing.holdings = holdings  # type: ignore[method-assign]
@@ -95,6 +100,9 @@ class Feasibility:
         if known.policy is not None:
             for why in bounds.breaches(facts, before, known.policy, known.members):
                 yield f"{bounds.NAME}: {step.name}: {why}"
+            if before is not None:
+                for why in departures.breaches(facts, before, known.policy, known.members, known.wanted, known.done):
+                    yield f"{departures.NAME}: {step.name}: {why}"
         if before is not None and before.shares == facts.shares:
             return
         self.judged += 1
@@ -118,7 +126,7 @@ class Feasibility:
             if shape.requests[name] > one:
                 yield f"a copy needs {shape.requests[name]} {name}, a machine of {cluster} has {one}"
 
-    def _knowledge(self, hub: HubProcess, life: str, workload: Workload) -> Knowledge:
+    def _knowledge(self, hub: HubProcess, life: str, workload: Workload, record: Record | None) -> Knowledge:
         now_s = self._world.federation.clock.monotonic()
         members = {
             name: self._last_read(hub, name, obj) for (_, name), obj in self._heard(hub, "MemberCluster").items()
@@ -132,6 +140,8 @@ class Feasibility:
             unheard=frozenset(unheard),
             better_known=hub.placing.overtaken(workload.key),
             limits={name: known.number for (_, name), known in _versions(hub, "FederatedQuota").items() if known},
+            wanted=_wanted(workload, done := progress.done(hub.state, workload, record)),
+            done=done,
         )
 
     def knew(self, decision: Obj, quota: Obj) -> bool | None:
@@ -174,6 +184,16 @@ class Feasibility:
         return found
 
 
+def _wanted(workload: Workload, done: Ranges) -> int:
+    ask = workload.ask
+    if ask is None:
+        return 0
+    if ask.unit is Unit.REPLICAS:
+        return max(ask.count, 0)
+    unfinished = shards.size(shards.minus(((0, ask.count - 1),), done)) if ask.count > 0 else 0
+    return max(min(ask.slots, unfinished), 0)
+
+
 def _versions(hub: HubProcess, kind: str) -> dict[tuple[str, str], Version | None]:
     """Which version of every object of a kind on the host the hub's reflector has, by namespace and name."""
     store = hearing.store_of(hub, kind)
@@ -199,19 +219,31 @@ def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool
     obj = known.members[cluster]
     if obj is None or known.policy is None:
         return
-    yield from refusals(obj, known.policy, known.project, facts.terms.tier, grows=grows)
+    keeps = not grows and facts.terms.held > 0
+    yield from refusals(obj, known.policy, known.project, facts.terms.tier, grows=grows, keeps=keeps)
     if grows and cluster in known.unheard:
         yield "it has not been heard for long"
 
 
-def refusals(cluster: Obj, policy: Policy, project: str, tier: str, *, grows: bool) -> Iterator[str]:
-    """Why a MemberCluster may hold none of a workload, or, if that `grows` there, take no more of it."""
+def refusals(
+    cluster: Obj, policy: Policy, project: str, tier: str, *, grows: bool, keeps: bool = False
+) -> Iterator[str]:
+    """Why a MemberCluster may hold none of a workload, or, if that `grows` there, take no more of it. `keeps`: what it
+    holds has no other place, as the decision says; then only what a person said of the cluster takes it away."""
     name, labels = cluster["metadata"]["name"], cluster["metadata"].get("labels") or {}
     chosen = policy.selector is None or policy.selector.matches(labels)
-    if name in policy.exclude or (policy.names and name not in policy.names) or not chosen:
+    groups = policy.division.groups
+    grouped = not groups or any(
+        name in group.names or (group.selector is not None and group.selector.matches(labels)) for group in groups
+    )
+    admitted = chosen and grouped and not (policy.names and name not in policy.names)
+    keeps = keeps or bool(policy.problem and not grows)
+    if name in policy.exclude or not (admitted or keeps):
         yield f"policy {policy.name} does not choose it"
-    if raw.at(cluster, "metadata", "deletionTimestamp"):
+    if raw.at(cluster, "metadata", "deletionTimestamp") and not keeps:
         yield "it leaves the fleet"
+    if policy.problem and not grows:
+        return
     effects = (Effect.NO_EXECUTE, Effect.NO_SCHEDULE) if grows else (Effect.NO_EXECUTE,)
     tainted = capacityfields.taints_of(raw.at(cluster, "spec", "taints"))
     if taint := taints.untolerated(tainted, policy.tolerations, effects):

@@ -37,8 +37,10 @@ from federator.model import names
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.model.steps import Delete, Patch, Revisit
-from federator.placement import filters, spread
+from federator.placement import engine, filters, spread
+from federator.placement import leaving as engine_leaving
 from federator.placement.books import Books
+from tests.simulation import departures
 from tests.simulation.running import Plant
 
 SLOW_S = 1.0
@@ -205,6 +207,27 @@ def _keeps_all(original: Method) -> Method:
     return admitted
 
 
+def _gives_nothing_back(original: Method) -> Method:
+    def give_back(*args: Any) -> dict[str, int]:
+        return {}
+
+    return give_back
+
+
+def _nobody_stays(original: Method) -> Method:
+    def leavers(*args: Any, **rest: Any) -> list[Any]:
+        return []
+
+    return leavers
+
+
+def _only_divides(original: Method) -> Method:
+    def placed(job: Any, found: Any, *rest: Any) -> Any:
+        return engine._divide(job, found), found
+
+    return placed
+
+
 def _divided_by_clusters(original: Method) -> Method:
     def divide(parties: Sequence[Any], total: int, *rest: Any) -> int:
         assert total // len(parties) >= 0
@@ -356,6 +379,15 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         "2 feasibility",
         together(instead(filters, "refusal", overlooks(Reason.NOT_SELECTED)), instead(filters, "admitted", _keeps_all)),
     ),
+    "copies that a policy admits nowhere are taken away": (
+        departures.NAME,
+        instead(engine_leaving, "give_back", _gives_nothing_back),
+    ),
+    "a policy that narrows takes everything away at once": (
+        departures.NAME,
+        instead(engine_leaving, "leavers", _nobody_stays),
+    ),
+    "an incomplete gang takes away what runs": (departures.NAME, instead(engine, "_placed", _only_divides)),
     "capacity is charged twice": (
         "2 room is used",
         dataclasses.replace(instead(Books, "uncovered", _all_charged), machines=1),

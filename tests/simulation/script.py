@@ -14,7 +14,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
-from tests.simulation import backlog, machines, oddities, rulings
+from tests.simulation import backlog, machines, mistakes, oddities, rulings
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -116,9 +116,11 @@ class _Author:
         self.rulings = rulings.Rulings(generator(parameters.seed, "rulings"), self.clusters)
         self.choosy = machines.Choosy(parameters)
         self.backlog = backlog.Backlog(parameters, self.clusters)
+        self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
         self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         self.choices += [self.delete, self.recreate, self.suspend]
         self.choices += [self.policy, self.policy] if self.rulings.any else []
+        self.choices += [self.mistake, self.mistake, self.mistake] if self.mistakes.any else []
         self.choices += [self.jobs, self.slots, self.slots, self.suspend_jobs] if _some(parameters, "jobs") else []
         self.choices += [self.profile, self.profile] if _some(parameters, "profiles") else []
 
@@ -146,6 +148,8 @@ class _Author:
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"cordoned": False}})
         for cluster in sorted(self.rulings.tainted):
             yield Action(0.0, "patch", "MemberCluster", "", cluster, {"spec": {"taints": None}})
+        for namespace in sorted(self.policies) if self.mistakes.any else ():
+            yield Action(0.0, "patch", "PlacementPolicy", namespace, "where", {"spec": self.mistakes.cure()})
         for kind, namespace, name in sorted(self.alive):
             if kind != DEPLOYMENT:
                 yield Action(0.0, "patch", kind, namespace, name, {"spec": {"suspend": False}})
@@ -245,6 +249,13 @@ class _Author:
         return Action(
             self._pause(), "patch", "PlacementPolicy", namespace, "where", {"spec": {**spec, "clusters": nulls}}
         )
+
+    def mistake(self) -> Action | None:
+        """An edit of a policy that admits fewer clusters than hold copies, or none."""
+        if not self.policies:
+            return None
+        namespace = self.rng.choice(sorted(self.policies))
+        return Action(self._pause(), "patch", "PlacementPolicy", namespace, "where", {"spec": self.mistakes.policy()})
 
     def relabel(self) -> Action:
         cluster, zone = self.rng.choice(self.clusters), self.rng.choice(("z-1", "z-2"))

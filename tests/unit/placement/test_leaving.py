@@ -51,7 +51,7 @@ def test_a_mistyped_selector_takes_nothing_down_and_says_what_was_meant() -> Non
     )
     said = {one.cluster: one.message for one in decision.verdicts}
     assert said["us-east-1a"].startswith(
-        "cluster us-east-1a keeps 200 copies that have no other place yet, although it"
+        "cluster us-east-1a keeps 200 copies that have no other place yet, although its labels"
     )
     assert "us-esat-1" in said["us-east-1a"]
 

@@ -1,0 +1,177 @@
+"""The move budget: at which pace edits of policies and of labels move running copies, over all workloads of a policy.
+
+One owner of the buckets: placing asks before copies leave (`leave`), and says which workloads still have copies to move
+(`note`). One of them is looked at when the bucket can serve it, so that a thousand that wait cost one decision at a
+time. A leader that takes over counts what the decisions of the last minute say was moved.
+"""
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from federator.hub.records import Record
+from federator.hub.state import HubState
+from federator.kube.clock import Clock
+from federator.model.ask import Ask, Policy
+from federator.model.decision import Decision
+from federator.model.names import WorkloadKey
+from federator.placement import filters
+from federator.placement.leaving import Allowance, Leave
+
+MINUTE_S = 60.0
+COUNTED_FOR_S = 30.0
+"""How long the count of a policy's copies is good for: a percentage of them may be a little out of date."""
+LEAST_WAIT_S = 1.0
+PORTION_S = 5.0
+"""A workload with many copies to move is looked at when the bucket holds what this long puts into it."""
+
+Account = tuple[str, str, str]
+"""Whose budget: namespace and name of a policy and "", or the key of a workload that spells its placement out."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Holds what one minute allows, and fills in a minute."""
+
+    left: float
+    at_s: float
+    waiting: "OrderedDict[WorkloadKey, int]" = field(default_factory=OrderedDict)
+    """Workloads with copies to move, and how many: the first is looked at next."""
+
+
+class Moves:
+    """The buckets of all policies."""
+
+    def __init__(self, state: HubState, *, clock: Clock, later: Callable[[WorkloadKey, float], None]) -> None:
+        self.state = state
+        self.clock = clock
+        self._later = later
+        """Has a workload looked at again after so many seconds."""
+        self._buckets: dict[Account, _Bucket] = {}
+        self._accounts: dict[WorkloadKey, Account] = {}
+        """Under which account a workload waits."""
+        self._copies: dict[tuple[str, str], int] = {}
+        self._counted_s = float("-inf")
+
+    def leave(self, ask: Ask, record: Record | None) -> Leave:
+        """What the engine asks when an edit would move copies of this workload."""
+        return functools.partial(self._allowance, ask, record)
+
+    def _allowance(self, ask: Ask, record: Record | None, moving: int) -> Allowance:
+        policy = ask.policy
+        if is_held(policy, record):
+            return Allowance(0, f" when somebody asks for it: federator rebalance ({_field(policy)} is Lazy)")
+        rate = self._rate(ask)
+        bucket = self._bucket(_account(ask), rate)
+        allowed = min(moving, int(bucket.left))
+        bucket.left -= allowed
+        return Allowance(allowed, f", {rate} a minute at most over all workloads ({_budget_field(policy)})")
+
+    def note(self, ask: Ask, record: Record | None, decision: Decision) -> None:
+        """Remembers who still has copies to move, and sees to it that the next of them is looked at."""
+        key, account = ask.key, _account(ask)
+        before = self._accounts.pop(key, None)
+        if before is not None:
+            self._buckets[before].waiting.pop(key, None)
+        if decision.to_move and not is_held(ask.policy, record):
+            bucket = self._bucket(account, rate := self._rate(ask))
+            bucket.waiting[key] = decision.to_move  # behind the others
+            self._accounts[key] = account
+            self._look_at_next(bucket, rate)
+        elif before is not None and before == account:
+            self._look_at_next(self._buckets[account], self._rate(ask))
+
+    def forget(self, key: WorkloadKey) -> None:
+        """A workload is gone."""
+        account = self._accounts.pop(key, None)
+        if account is not None:
+            bucket = self._buckets[account]
+            bucket.waiting.pop(key, None)
+            if bucket.waiting:
+                self._later(next(iter(bucket.waiting)), LEAST_WAIT_S)
+
+    def refund(self, ask: Ask, copies: int) -> None:
+        """A decision that moved copies was not written."""
+        if copies and (bucket := self._buckets.get(_account(ask))) is not None:
+            bucket.left += copies
+
+    def _look_at_next(self, bucket: _Bucket, rate: int) -> None:
+        if not bucket.waiting:
+            return
+        key, copies = next(iter(bucket.waiting.items()))
+        portion = min(copies, max(int(rate * PORTION_S / MINUTE_S), 1))
+        self._later(key, max((portion - bucket.left) * MINUTE_S / rate, LEAST_WAIT_S))
+
+    def _rate(self, ask: Ask) -> int:
+        budget, policy = ask.policy.moves, ask.policy
+        if budget.copies is not None:
+            return budget.a_minute(0)
+        if policy.origin == "inline":
+            return budget.a_minute(ask.slots)
+        now_s = self.clock.monotonic()
+        if now_s - self._counted_s > COUNTED_FOR_S:
+            self._copies, self._counted_s = self._count(), now_s
+        return budget.a_minute(self._copies.get((policy.namespace, policy.name), 0))
+
+    def _count(self) -> dict[tuple[str, str], int]:
+        """Copies by namespace and name of the policy that their decision was made under."""
+        copies: dict[tuple[str, str], int] = {}
+        for (namespace, _), record in self.state.records.items():
+            found = record.terms.policy_namespace, record.terms.policy_name
+            if found[0] in {"", namespace}:
+                copies[found] = copies.get(found, 0) + sum(share.slots for share in record.shares)
+        return copies
+
+    def _bucket(self, account: Account, rate: int) -> _Bucket:
+        now_s = self.clock.monotonic()
+        bucket = self._buckets.get(account)
+        if bucket is None:
+            bucket = self._buckets[account] = _Bucket(float(rate - self._moved_lately(account)), now_s)
+        bucket.left = min(bucket.left + (now_s - bucket.at_s) * rate / MINUTE_S, float(rate))
+        bucket.at_s = now_s
+        return bucket
+
+    def _moved_lately(self, account: Account) -> int:
+        """Copies that decisions of the last minute moved: another leader may have written them."""
+        since_s = self.clock.now() - MINUTE_S
+        return sum(
+            record.terms.moved
+            for record in self.state.records.values()
+            if record.terms.moved and record.facts.as_of > since_s and _account_of(record) == account
+        )
+
+
+def is_held(policy: Policy, record: Record | None) -> bool:
+    """Whether running copies stay where they are under this policy: it is Lazy, and nobody has asked for a rebalance
+    since they lay as it wants them."""
+    if not policy.lazy:
+        return False
+    return record is None or record.rebalance == record.terms.rebalanced
+
+
+def moved(record: Record | None, decision: Decision, now_s: float) -> int:
+    """What a decision says was moved: also what the one before it moved within the last minute, which would be
+    forgotten with it."""
+    recent = record is not None and record.facts.as_of > now_s - MINUTE_S
+    return decision.moved + (record.terms.moved if record is not None and recent else 0)
+
+
+def _account(ask: Ask) -> Account:
+    policy = ask.policy
+    return ("", "", str(ask.key)) if policy.origin == "inline" else (policy.namespace, policy.name, "")
+
+
+def _account_of(record: Record) -> Account:
+    terms = record.terms
+    if terms.policy_origin == "inline":
+        return ("", "", str(record.key))
+    return (terms.policy_namespace, terms.policy_name, "")
+
+
+def _field(policy: Policy) -> str:
+    return filters.field_of(policy, "onPolicyChange")
+
+
+def _budget_field(policy: Policy) -> str:
+    return filters.field_of(policy, "moveBudget")

@@ -1,0 +1,51 @@
+"""Nobody leaves for nowhere: a decision takes a running copy from a cluster only with another place for it, or because
+a person said so of that very cluster or of the count.
+
+Pure and in its own words, beside the product's `leaving`: `feasibility` brings the decision, the one before, and what
+the hub had heard of policy and MemberClusters.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from federator.api import capacityfields, raw
+from federator.api.decisionfacts import DecisionFacts
+from federator.model import shards, taints
+from federator.model.ask import Policy, Strategy
+from federator.model.decision import Share
+from federator.model.shards import Ranges
+from federator.model.taints import Effect
+from tests.simulation.invariants import Obj
+
+NAME = "2 nobody leaves for nowhere"
+
+
+def breaches(  # noqa: PLR0917 what a decision was made from
+    facts: DecisionFacts,
+    before: DecisionFacts,
+    policy: Policy,
+    members: Mapping[str, Obj | None],
+    wanted: int,
+    done: Ranges,
+) -> Iterator[str]:
+    """A sentence for every cluster that loses running copies although fewer run than are wanted. `wanted` copies are to
+    run at once; of job sets `done` shards run no more."""
+    now = {share.cluster: _runs(share, done) for share in facts.shares}
+    everywhere = policy.division.strategy is Strategy.DUPLICATE
+    if sum(now.values()) >= wanted and not (everywhere and facts.terms.shortfall):
+        return
+    for share in before.shares:
+        had, has = min(_runs(share, done), wanted), now.get(share.cluster, 0)
+        obj = members.get(share.cluster)
+        if has < had and obj is not None and not _said(obj, policy):
+            yield f"{share.cluster} goes from {had} to {has}, {sum(now.values())} of {wanted} are to run"
+
+
+def _runs(share: Share, done: Ranges) -> int:
+    return min(share.slots, shards.size(shards.minus(share.ranges, done))) if share.ranges else share.count
+
+
+def _said(cluster: Obj, policy: Policy) -> bool:
+    """Whether a person took everything away from this cluster."""
+    tainted = capacityfields.taints_of(raw.at(cluster, "spec", "taints"))
+    evicting = taints.untolerated(tainted, policy.tolerations, (Effect.NO_EXECUTE,))
+    return cluster["metadata"]["name"] in policy.exclude or (evicting is not None and not policy.problem)
