@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from federator.api import raw, verbs
+from federator.api import podparts, raw, verbs
 from federator.api.raw import Obj
 from federator.api.verbs import FoldFacts, SliceMark, WorkloadVerbs
 from federator.model import names
@@ -176,6 +176,7 @@ VERBS: Final = WorkloadVerbs(
     count=count,
     slots=count,
     pod_template=pod_template,
+    pods=podparts.of_native,
     project=project,
     tier=tier,
     priority=priority,

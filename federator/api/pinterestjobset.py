@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api import raw, verbs, workloads
+from federator.api import podparts, raw, verbs, workloads
 from federator.api.common import SEQ_RULE, Amount, DnsLabel, IndexSet, Metadata, Model, rules
 from federator.api.raw import Obj
 from federator.api.verbs import FoldFacts, SliceMark, WorkloadVerbs
@@ -249,6 +249,7 @@ VERBS: Final = WorkloadVerbs(
     count=count,
     slots=slots,
     pod_template=workloads.pod_template,
+    pods=podparts.of,
     project=workloads.project,
     tier=workloads.tier,
     priority=workloads.priority,

@@ -124,6 +124,8 @@ class WorkloadVerbs:
     slots: Callable[[Obj], int]
     """How many copies may run at once; equal to `count` for replicas."""
     pod_template: Callable[[Obj], Obj]
+    pods: Callable[[Obj], dict[str, Any]]
+    """Fields of spec that its pods are made from; a change of them is a roll-out (`podparts`)."""
     project: Callable[[Obj], str]
     """The quota account; the namespace's name when none is given."""
     tier: Callable[[Obj], Tier]

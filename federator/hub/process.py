@@ -27,6 +27,7 @@ from federator.hub.orphans import Orphans
 from federator.hub.placing import Placing
 from federator.hub.removing import Removing
 from federator.hub.reporting import SETTLE_S, Reporting
+from federator.hub.revising import Revisions
 from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
 from federator.hub.surveying import Surveying
@@ -87,7 +88,9 @@ class HubProcess:
         self.events = Events(applier)
         self.feedback = Feedback(self.state, clock=clock)
         self.placing = Placing(self.state, applier, self.events, self.feedback, clock=clock, rng=rng)
-        self.dispatching = Dispatching(self.state, SliceWriter(self.state, self.documents), clock=clock, rng=rng)
+        history = Revisions(client, applier, self.documents, fleet=options.fleet)
+        writer = SliceWriter(self.state, self.documents, history)
+        self.dispatching = Dispatching(self.state, writer, clock=clock, rng=rng)
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)

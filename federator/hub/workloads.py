@@ -28,6 +28,8 @@ from federator.model.shards import Ranges
 
 OPEN_MAX = 64
 """Host objects that are kept decoded."""
+FORMER_MAX = 256
+"""Host objects that are kept as they were before their last change."""
 NEUTRAL_MARK = SliceMark(fleet="", workload_uid="", origin_generation=0, cluster="", seq=0)
 """The mark used where only the content of a slice matters, not whose it is."""
 
@@ -206,6 +208,7 @@ class Documents:
         self._host = host
         self._limit = limit
         self._kept: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
+        self._former: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
         self._open: OrderedDict[WorkloadKey, tuple[_Kept, dict[str, Any]]] = OrderedDict()
         """The last ones that were fetched, decoded: every member asks for the same one at the same time."""
 
@@ -217,6 +220,11 @@ class Documents:
         marks = (meta.get("labels"), meta.get("annotations"))
         known = self._kept.get(key)
         if known is None or (known.uid, known.generation, known.marks) != (uid, generation, marks):
+            if known is not None and known.uid == uid and known.generation < generation:
+                self._former[key] = known
+                self._former.move_to_end(key)
+                while len(self._former) > FORMER_MAX:
+                    self._former.popitem(last=False)
             content = {name: value for name, value in obj.items() if name != "status"}
             content["metadata"] = {name: value for name, value in meta.items() if name != "managedFields"}
             self._kept[key] = _Kept(uid, generation, marks, msgspec.json.encode(content), summary)
@@ -237,8 +245,16 @@ class Documents:
         return replace(kept.summary, resource_version=version, status=status)
 
     def drop(self, key: WorkloadKey) -> None:
-        self._kept.pop(key, None)
-        self._open.pop(key, None)
+        for book in (self._kept, self._open, self._former):
+            book.pop(key, None)
+
+    def former(self, workload: Workload) -> Mapping[str, Any] | None:
+        """The object as it was before its generation rose last, if this process saw that not long ago."""
+        kept = self._former.get(workload.key)
+        if kept is None or kept.uid != workload.uid:
+            return None
+        found: dict[str, Any] = msgspec.json.decode(kept.content)
+        return found
 
     async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
         """The object without its status as `workload` summarises it, or newer; None when it is gone. It is not to be

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds, runtimeprofile
-from federator.hub import slices, workloads
+from federator.hub import revising, slices, workloads
 from federator.hub.members import Member
 from federator.hub.records import Record
+from federator.hub.revising import Revisions
 from federator.hub.slices import Profile, SliceSeen, Standing
 from federator.hub.state import HubState
 from federator.hub.stepping import Action, Do
@@ -39,9 +40,10 @@ class Difference:
 class SliceWriter:
     """Turns actions into requests to one member at a time."""
 
-    def __init__(self, state: HubState, documents: Documents) -> None:
+    def __init__(self, state: HubState, documents: Documents, history: Revisions) -> None:
         self.state = state
         self.documents = documents
+        self.history = history
 
     def standing(self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen) -> Standing:
         """What is known of a slice of this workload beside what it should be, from memory only."""
@@ -178,6 +180,11 @@ class SliceWriter:
         patch = found.share_only if keep_template else found.whole
         if not patch:
             return None
+        mark, profile = seen.mark, self.profile_of(workload)
+        if mark is not None and revising.rolls_out(
+            mark.origin_generation < workload.generation or (mark.profile_name, mark.profile_hash) != profile, patch
+        ):
+            await self.history.before_roll_out(workload, obj, profile, live)
         meta = live["metadata"]
         step = Patch(ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
         return await _done(member, step, workload.key)

@@ -36,6 +36,7 @@ def tell(deployed: Deployed) -> None:
     _asked_before_there_is_a_report(deployed)
     _a_service_grows_and_shrinks(fleet)
     _what_runs_is_looked_into(fleet)
+    _ten_revisions_are_kept(fleet)
     _drift_is_repaired(fleet)
     _what_a_service_gives_up_goes(fleet)
     _a_plain_deployment(fleet)
@@ -92,6 +93,26 @@ def _what_runs_is_looked_into(fleet: Fleet) -> None:
     logs = fleet.federator.run("logs", "psvc/web", *SPACE)
     assert logs.code == 1
     assert logs.err.count(": no log, ") == len(rows)
+
+
+def _ten_revisions_are_kept(fleet: Fleet) -> None:
+    """More roll-outs than are remembered, and then the one before the last again."""
+
+    def kept() -> list[int]:
+        return sorted(found["revision"] for found in fleet.host.items("controllerrevisions", *SPACE))
+
+    last = max(kept())
+    for number, tag in enumerate([*range(3, 13), 11], last + 1):
+        image = {
+            "op": "replace",
+            "path": "/spec/template/spec/containers/0/image",
+            "value": f"registry.example/app:{tag}",
+        }
+        fleet.host("patch", "psvc", "web", *SPACE, "--type=json", "-p", _json([image]))
+        until(lambda: number in kept(), lambda: f"revision {number} is not kept: {kept()}")  # noqa: B023
+    # The last but one was used again, under the new number.
+    assert kept() == [*range(last + 1, last + 9), last + 10, last + 11]
+    fleet.ready("feed", "psvc/web")
 
 
 def _drift_is_repaired(fleet: Fleet) -> None:

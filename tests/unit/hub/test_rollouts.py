@@ -16,7 +16,7 @@ ONE_BY_ONE = {"rollout": {"maxClustersAtOnce": 1}}
 def template(image: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
     found: dict[str, Any] = service(1)["template"]
     found["spec"]["containers"][0]["image"] = image
-    return {**found, "metadata": {"annotations": annotations}}
+    return {**found, "metadata": {"annotations": annotations}} if annotations else found
 
 
 def plain(replicas: int, image: str, annotations: dict[str, str] | None = None) -> dict[str, Any]:
@@ -26,7 +26,7 @@ def plain(replicas: int, image: str, annotations: dict[str, str] | None = None) 
         "replicas": replicas,
         "selector": {"matchLabels": labels},
         "progressDeadlineSeconds": 60,
-        "template": {"metadata": {**pods["metadata"], "labels": labels}, "spec": pods["spec"]},
+        "template": {"metadata": {"annotations": annotations or {}, "labels": labels}, "spec": pods["spec"]},
     }
 
 
@@ -188,5 +188,119 @@ def test_a_plain_deployment_tells_its_roll_out_as_its_own_controller_would(place
         assert (progressing["status"], progressing["reason"]) == ("False", "ProgressDeadlineExceeded")
         assert "app:bad" in progressing["message"]
         assert (await world.condition("Deployment", "feed", "page", "Available"))["status"] == "True"
+
+    play(scenario)
+
+
+async def history(world: World, namespace: str = "feed") -> list[dict[str, Any]]:
+    """The ControllerRevisions of a namespace, oldest first."""
+    listing = await world.host.list("apps/v1", "controllerrevisions", namespace)
+    return sorted(listing.items, key=lambda one: int(one["revision"]))
+
+
+def images(found: list[dict[str, Any]]) -> list[tuple[int, str]]:
+    return [(one["revision"], one["data"]["spec"]["template"]["spec"]["containers"][0]["image"]) for one in found]
+
+
+def test_a_workload_that_never_rolled_has_no_revision_and_a_scale_makes_none() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
+        await world.settle()
+        assert await history(world) == []
+
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:2")}})
+        await asyncio.sleep(2)
+        await world.settle()
+        found = await history(world)
+        assert images(found) == [(1, "app:1"), (2, "app:2")]
+        posts = world.writes["hub", "host", "POST", "controllerrevisions"]
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 4}})
+        await asyncio.sleep(2)
+        await world.settle()
+        assert (posts, world.writes["hub", "host", "POST", "controllerrevisions"]) == (2, 2)
+        workload = await world.get(PSVC, "feed", "web")
+        assert workload is not None
+        for one in found:
+            (owner,) = one["metadata"]["ownerReferences"]
+            assert (owner["kind"], owner["uid"]) == (PSVC, workload["metadata"]["uid"])
+
+    play(scenario)
+
+
+def test_content_that_is_used_again_gets_the_new_number_and_ten_are_kept() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        for image in ("app:2", "app:1"):
+            change = {"metadata": {"annotations": {"kubernetes.io/change-cause": f"to {image}"}}}
+            await world.patch(PSVC, "feed", "web", {**change, "spec": {"template": template(image)}})
+            await asyncio.sleep(2)
+            await world.settle()
+        found = await history(world)
+        assert images(found) == [(2, "app:2"), (3, "app:1")]
+        assert [one["metadata"]["annotations"]["kubernetes.io/change-cause"] for one in found] == [
+            "to app:2",
+            "to app:1",
+        ]
+
+        for number in range(3, 14):
+            await world.patch(PSVC, "feed", "web", {"spec": {"template": template(f"app:{number}")}})
+            await asyncio.sleep(2)
+            await world.settle()
+        assert images(await history(world)) == [(number + 1, f"app:{number}") for number in range(4, 14)]
+
+    play(scenario)
+
+
+def test_revisions_go_with_their_workload() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("Deployment", "feed", "page", plain(3, "app:1"))
+        await world.settle()
+        await world.patch("Deployment", "feed", "page", {"spec": plain(3, "app:2")})
+        await asyncio.sleep(2)
+        await world.settle()
+        assert images(await history(world)) == [(1, "app:1"), (2, "app:2")]
+        await world.delete("Deployment", "feed", "page")
+        await asyncio.sleep(20)
+        assert await history(world) == []
+
+    play(scenario)
+
+
+def test_a_new_leader_goes_on_with_the_history_and_a_drift_adds_nothing_to_it() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        await world.federation.kill("hub")
+        # Changed while no hub runs: what the pods were made from is known by the slices alone.
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:2")}})
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        await world.settle()
+        assert images(await history(world)) == [(1, "app:1"), (2, "app:2")]
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": template("drift:1")}}, at="a")
+        await asyncio.sleep(20)
+        await world.settle()
+        assert images(await history(world)) == [(1, "app:1"), (2, "app:2")]
+
+    play(scenario)
+
+
+def test_a_history_that_cannot_be_written_holds_no_roll_out_up() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        refused = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}'
+        world.canned["hub", "host", "/controllerrevisions"] = (403, refused)
+        await world.patch(PSVC, "feed", "web", {"spec": {"template": template("app:2")}})
+        await asyncio.sleep(5)
+        await world.settle()
+        assert (await states(world))["Ready"] == ("True", "Ready")
+        assert await history(world) == []
 
     play(scenario)
