@@ -17,6 +17,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "logs": ("federator.cli.logs", "The logs of a workload's pods, of all its clusters."),
     "exec": ("federator.cli.reaching", "Run a command in a pod of a member, with your own context."),
     "port-forward": ("federator.cli.reaching", "Forward ports to a pod of a member, with your own context."),
+    "rollout": ("federator.cli.rollout", "Follow, look back at, take back and repeat roll-outs."),
+    "wait": ("federator.cli.wait", "Wait until workloads are ready, rolled out, placed, complete or deleted."),
     "place": ("federator.cli.place", "The placement engine on files: test policies without a cluster."),
     "convert": ("federator.cli.convert", "Kubernetes manifests to Pinterest workloads."),
     "cluster": ("federator.cli.cluster", "Join, check, cordon and remove members."),

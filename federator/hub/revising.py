@@ -37,8 +37,8 @@ class Revisions:
         self._applier = applier
         self._documents = documents
         self._fleet = fleet
-        self._kept: OrderedDict[WorkloadKey, str] = OrderedDict()
-        """Name of the newest revision, by what this process wrote or read."""
+        self._kept: OrderedDict[WorkloadKey, tuple[int, str]] = OrderedDict()
+        """The newest revision by what this process wrote or read: generation of the workload, name of the revision."""
         self._turns: weakref.WeakValueDictionary[WorkloadKey, asyncio.Lock] = weakref.WeakValueDictionary()
         """Members are written side by side: the first of them keeps the revision, the others wait for it."""
 
@@ -52,8 +52,10 @@ class Revisions:
         name = revisions.name_of(obj, parts, profile)
         turn = self._turns.setdefault(workload.key, asyncio.Lock())
         async with turn:
-            if self._kept.get(workload.key) == name:
-                return
+            generation = raw.integer(obj, "metadata", "generation")
+            newest, known = self._kept.get(workload.key, (0, ""))
+            if known == name or generation < newest:
+                return  # kept already, or read before somebody else's turn read a later one
             try:
                 await self._keep(workload, obj, parts, profile, live)
             except errors.NotLeading:
@@ -62,7 +64,7 @@ class Revisions:
                 log.warning("%s: its revision could not be kept: %s", workload.key, trouble)
                 if not isinstance(trouble, errors.Denied):
                     return
-            self._kept[workload.key] = name
+            self._kept[workload.key] = (generation, name)
             self._kept.move_to_end(workload.key)
             while len(self._kept) > REMEMBERED:
                 self._kept.popitem(last=False)

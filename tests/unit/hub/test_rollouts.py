@@ -304,3 +304,23 @@ def test_a_history_that_cannot_be_written_holds_no_roll_out_up() -> None:
         assert await history(world) == []
 
     play(scenario)
+
+
+def test_a_turn_that_read_an_earlier_state_renumbers_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        history_of = world.federation.hub.dispatching.writer.history
+        ((_, former),) = world.federation.hub.state.workloads.items()
+        early = await world.get(PSVC, "feed", "web")
+        for image in ("app:2", "app:3"):
+            await world.patch(PSVC, "feed", "web", {"spec": {"template": template(image)}})
+            await asyncio.sleep(2)
+            await world.settle()
+        slice_ = await world.get(PSVC, "feed", "web", at="a")
+        assert early is not None
+        assert slice_ is not None
+        await history_of.before_roll_out(former, early, ("", ""), slice_)
+        assert images(await history(world)) == [(1, "app:1"), (2, "app:2"), (3, "app:3")]
+
+    play(scenario)
