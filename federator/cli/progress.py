@@ -1,4 +1,5 @@
-"""How far a workload is, from the host's object alone: what `rollout status` and `wait` print, and when they end. Pure."""
+"""How far a workload is, from the host's object alone: what `rollout status` and `wait` print, and when they end.
+Pure."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -267,7 +267,7 @@ def restart(workload: tuple[str, ...], namespace: str, kubeconfig: str, context:
 
     async def work(client: "Client") -> None:
         obj = await _read(client, target, where)
-        stamp = raw.rfc3339(time.time())
+        stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if raw.text(obj, "spec", "template", "metadata", "annotations", RESTARTED_AT) == stamp:
             common.fail(f"{target.text} was restarted within this second; try again")
         template = {"metadata": {"annotations": {RESTARTED_AT: stamp}}}

@@ -85,5 +85,5 @@ async def progress_of(client: "Client", target: waiting.Target, namespace: str, 
         return progress.Progress(waits=f"it is gone from the host, and its clusters are being emptied{blocked}")
     if goal == "deleted":
         going = "deletionTimestamp" in obj["metadata"]
-        return progress.Progress(waits="it is being deleted" if going else "it is there, and nobody deletes it")
+        return progress.Progress(waits="it is being deleted" if going else "it is there, and is not being deleted")
     return progress.GOALS[goal](target.kind, obj)
