@@ -7,7 +7,6 @@ on stderr, one line for each, and the command ends with 1.
 import asyncio
 import contextlib
 import sys
-import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -63,13 +62,15 @@ class Asking:
     def title(self) -> str:
         return f"{self.kind.singular} {self.namespace}/{self.name}"
 
-    async def answer(self, question: str, parameters: Mapping[str, str | int | bool]) -> dict[str, Any]:
-        """The answer to `pods` or `logs`. Ends the command with a sentence where there is none."""
+    async def answer(
+        self, question: str, parameters: Mapping[str, str | int | bool], *, again: bool = False
+    ) -> dict[str, Any]:
+        """The answer to `pods` or `logs`. Ends the command with a sentence where there is none. `again`: what a person
+        must know before reading it has been said."""
         if self.own_contexts:
             return await self._from_members(question, parameters)
-        return await common.with_host(
-            self.kubeconfig, self.context, lambda host: self._from_leader(host, question, parameters)
-        )
+        asking = common.with_host if again else common.with_federation
+        return await asking(self.kubeconfig, self.context, lambda host: self._from_leader(host, question, parameters))
 
     # -- the leader's query port -----------------------------------------------------------------------------------
 
@@ -80,7 +81,7 @@ class Asking:
         from federator.kube import connect, errors
         from federator.kube.client import Client
 
-        said, silent_s = await announced(host)
+        said = await announced(host)
         address = self.leader_address or said.address
         door = connect.Door(f"https://{address}", said.ca_pem.encode("ascii"), said.server_name)
         transport = await connect.to_door(door, self.kubeconfig, self.context)
@@ -92,7 +93,7 @@ class Asking:
             body = await Client(transport, "leader").raw("GET", path, (*chosen, *texts), timeout_s=ANSWER_S)
             return dict(msgspec.json.decode(body))
         except errors.Unreachable as trouble:
-            common.fail(unreachable(said, address, trouble, silent_s))
+            common.fail(unreachable(said, address, trouble))
         except errors.ApiError as trouble:
             common.fail(selection.printable(str(trouble).partition(f"{path}: ")[2] or str(trouble)))
         except (msgspec.MsgspecError, ValueError):
@@ -171,11 +172,10 @@ def asking(workload: str, name: str, given: Mapping[str, Any]) -> Asking:
     return Asking(kind=kind, name=chosen, namespace=namespace, **rest)
 
 
-async def announced(host: "Client") -> tuple["Announcement", float]:
-    """What the Lease says of the leader's query port, and for how many seconds it has said so beyond the time for which
-    the leader held it. Ends the command with a sentence where it says nothing."""
+async def announced(host: "Client") -> "Announcement":
+    """What the Lease says of the leader's query port. Ends the command with a sentence where it says nothing."""
     from federator.hub.query import announcing
-    from federator.kube import errors, lease
+    from federator.kube import errors
     from federator.model.steps import ObjectRef
 
     ref = ObjectRef("coordination.k8s.io/v1", "leases", LEASE_NAMESPACE, LEASE_NAME, "Lease")
@@ -184,8 +184,7 @@ async def announced(host: "Client") -> tuple["Announcement", float]:
     deadline = loop.time() + LEADER_WAIT_S
     while True:
         try:
-            obj = await host.get(ref)
-            return announcing.read(obj), lease.overdue_s(obj, time.time())
+            return announcing.read(await host.get(ref))
         except errors.NotFound:
             common.fail(f"{where} does not exist: no hub that others could ask runs there; {OWN}")
         except errors.Denied:
@@ -196,13 +195,8 @@ async def announced(host: "Client") -> tuple["Announcement", float]:
         await asyncio.sleep(0.5)
 
 
-def unreachable(said: "Announcement", address: str, trouble: Exception, silent_s: float) -> str:
-    """Why nothing was heard of the leader, and what helps."""
-    if silent_s > 0:
-        return (
-            f"the leader {said.holder} has stopped, or cannot reach the host: its Lease ended {silent_s:.0f} s ago and"
-            f" no other hub has taken it; {OWN}"
-        )
+def unreachable(said: "Announcement", address: str, trouble: Exception) -> str:
+    """Why nothing was heard of the leader, and what helps. That it has stopped is said by the banner before."""
     pod = said.holder.rpartition("_")[0] or said.holder
     way = f"kubectl port-forward -n {LEASE_NAMESPACE} pod/{pod} 8444:{said.address.rpartition(':')[2]}"
     if "certificate" in str(trouble).lower():

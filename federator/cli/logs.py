@@ -68,9 +68,11 @@ async def followed(asked: asking.Asking, parameters: dict[str, str | int | bool]
     """Prints what is new, again and again, until Ctrl-C. A cluster that comes or goes away is told once."""
     loop = asyncio.get_running_loop()
     told: set[str] = set()
+    again = False
     while True:
         looked = loop.time()
-        found = await asked.answer("logs", parameters)
+        found = await asked.answer("logs", parameters, again=again)
+        again = True
         shown.show(found)
         clusters = found.get("clusters") or []
         away = {str(row.get("cluster")) for row in clusters if not row.get("answered")}

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from federator.kube import clock
 from federator.model import names
 from federator.model.steps import ObjectRef
 
@@ -179,17 +178,6 @@ def holder_of(obj: Mapping[str, Any] | None) -> str:
     """Who holds the Lease; "" for nobody."""
     found = _spec(obj).get("holderIdentity")
     return found if isinstance(found, str) else ""
-
-
-def overdue_s(obj: Mapping[str, Any] | None, now_s: float) -> float:
-    """For how many seconds a Lease has not been held any more, by the wall clocks of its holder and ours; 0 while it is
-    held, or says no time. For people only: elections never read it (F8)."""
-    spec = _spec(obj)
-    try:
-        renewed_s = clock.parse(str(spec.get("renewTime", "")))
-    except ValueError:
-        return 0.0
-    return max(0.0, now_s - renewed_s - _count(spec.get("leaseDurationSeconds")))
 
 
 def mark(

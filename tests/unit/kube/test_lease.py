@@ -122,17 +122,3 @@ def test_the_bodies_written_are_plain_json() -> None:
     body, _ = lease.claim(None, LEASE, identity="a", stamp="t", options=LeaseOptions())
 
     assert json.loads(json.dumps(body)) == body
-
-
-@pytest.mark.parametrize(
-    ("spec", "overdue_s"),
-    [
-        ({"renewTime": "2026-09-21T14:13:20.000000Z", "leaseDurationSeconds": 15}, 85.0),
-        ({"renewTime": "2026-09-21T14:14:50.000000Z", "leaseDurationSeconds": 15}, 0.0),
-        ({"renewTime": "2030-01-01T00:00:00.000000Z", "leaseDurationSeconds": 15}, 0.0),
-        ({"renewTime": "soon", "leaseDurationSeconds": 15}, 0.0),
-        ({}, 0.0),
-    ],
-)
-def test_people_are_told_how_long_a_lease_has_not_been_held(spec: dict[str, Any], overdue_s: float) -> None:
-    assert lease.overdue_s({"spec": spec}, 1_790_000_000.0 + 100.0) == overdue_s
