@@ -140,7 +140,10 @@ def shrink_to_floors(parties: Sequence[Party], surplus: int) -> None:
 
 
 def _take(parties: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
-    heap = [Latest(party) for party in parties if party.seats > (0 if floors_too else party.floor)]
+    able = [party for party in parties if party.seats > (0 if floors_too else party.floor)]
+    if surplus > 4 * len(able):
+        surplus -= _leap_back(able, surplus, floors_too=floors_too)
+    heap = [Latest(party) for party in able if party.seats > (0 if floors_too else party.floor)]
     heapq.heapify(heap)
     while surplus and heap:
         party = heap[0].party
@@ -151,6 +154,36 @@ def _take(parties: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
         else:
             heapq.heappop(heap)
     return surplus
+
+
+def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
+    """Takes most of many seats at once: all those whose quotient is below 1 / (2 * p / q), for the least p / q that
+    takes no more than `surplus`. They were given after all others, so the rest can be taken one by one."""
+    if not able:
+        return 0
+    q = sum(party.weight for party in able) or 1
+
+    def kept(party: Party, p: int) -> int:
+        return min(max((2 * party.weight * p + q) // (2 * q), 0 if floors_too else party.floor), party.seats)
+
+    def taken(p: int) -> int:
+        return sum(party.seats - kept(party, p) for party in able)
+
+    low, high = 0, 2 * sum(party.seats for party in able)
+    while taken(high) > surplus:
+        if taken(2 * high) == taken(high):
+            return 0
+        high *= 2
+    while low < high:
+        middle = (low + high) // 2
+        if taken(middle) <= surplus:
+            high = middle
+        else:
+            low = middle + 1
+    given_up = taken(low)
+    for party in able:
+        party.seats = kept(party, low)
+    return given_up
 
 
 class Latest:

@@ -40,10 +40,7 @@ class Domains:
         """With fewer domains than minDomains the least counts as 0, as for pods."""
         self.total = total
         """All copies, those outside every domain (no label under a hard rule) included."""
-        self._look()
-
-    def _look(self) -> None:
-        counted = self.totals.values()
+        counted = totals.values()
         self.least = 0 if self.few else min(counted, default=0)
         self.high = max(counted, default=0)
         self.used = sum(count > 0 for count in counted)
@@ -65,43 +62,59 @@ class Domains:
             return 0
         breach = 0
         if self.skew:
-            low = self.least
-            if count <= low and not self.few and block > self.skew:
+            breach = count + block - self.least - (self.skew if self.skew > unit else unit)
+            if breach <= 0:
+                breach = 0
+            elif count <= self.least and not self.few:
                 low = min((other for name, other in self.totals.items() if name != domain), default=count + block)
-                low = min(low, count + block)
-            breach = max(count + block - low - max(self.skew, unit), 0)
+                breach = max(count + block - min(low, count + block) - max(self.skew, unit), 0)
         if self.used < self.wants and (count > 0 or (block > unit and self.used + 1 < self.wants)):
             breach += 1
         return breach
 
-    def without(self, domain: str, block: int) -> int:
-        """How far the rule would be broken with `block` copies less in a domain."""
+    def relief(self, domain: str, block: int) -> int:
+        """What is won for the rule when a domain gives up `block` copies: by how much it is above what the rule allows,
+        less what the rule would be broken more than now (below 0 when that is more)."""
         count = self.totals.get(domain)
-        if count is None:
-            return self.excess() + max(min(self.wants, self.total - block) - self.used, 0)
-        after = count - block
-        breach = 0
-        if self.skew:
-            high = self.high
-            if count == high:
-                high = max(max((other for name, other in self.totals.items() if name != domain), default=0), after)
-            breach = max(high - (self.least if self.few else min(self.least, after)) - self.skew, 0)
-        used = self.used - (count > 0 >= after)
-        return breach + max(min(self.wants, self.total - block) - used, 0)
+        used = self.used if count is None else self.used - (count > 0 >= count - block)
+        broken = max(min(self.wants, self.total - block) - used, 0) - self.lacking()
+        if count is None or not self.skew:
+            return -broken
+        if count - block < self.least and not self.few and len(self.totals) > 1:
+            broken += max(self.high - (count - block) - self.skew, 0) - self.excess()
+        return max(count - self.least - self.skew, 0) - broken
 
-    def add(self, domain: str, block: int) -> bool:
-        """Counts `block` more (or less) copies; whether other domains are judged differently for it."""
+    def grow(self, domain: str, block: int) -> bool:
+        """Counts `block` copies more; whether other domains are judged differently for it. Those that broke nothing
+        still break nothing: the least only rises, and so does the number of used domains."""
         self.total += block
         count = self.totals.get(domain)
         if count is None:
-            return self.used < self.wants
-        self.totals[domain] = count + block
+            return False
+        self.totals[domain] = count = count + block
+        self.high = max(self.high, count)
+        opened = count == block
+        self.used += opened
+        if count - block > self.least or self.few:
+            return opened
+        before, self.least = self.least, min(self.totals.values())
+        return opened or before != self.least
+
+    def lower(self, domain: str, block: int) -> bool:
+        """Counts `block` copies less; whether any other domain is judged differently for it."""
+        self.total -= block
+        few_left = self.total <= self.wants
+        count = self.totals.get(domain)
+        if count is None:
+            return few_left
+        self.totals[domain] = after = count - block
         before = (self.least, self.high, self.used)
-        if block > 0 and count > self.least:
-            self.high = max(self.high, count + block)
-            return self.high != before[1]
-        self._look()
-        return before != (self.least, self.high, self.used)
+        self.used -= count > 0 >= after
+        if count == self.high:
+            self.high = max(self.totals.values())
+        if after < self.least and not self.few:
+            self.least = after
+        return few_left or before != (self.least, self.high, self.used)
 
 
 def of_rule(at: int, rule: SpreadRule, parties: Sequence[Party], idle: Collection[tuple[str, ...]] = ()) -> Domains:

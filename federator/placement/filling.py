@@ -1,7 +1,7 @@
 """Giving and taking seats under spread rules: as if one by one, for large numbers in blocks.
 
 A block of seats goes where single seats would go, only more coarsely. So a large number is given in ever smaller
-blocks: after each size everybody gives back some blocks, so that nobody has more than single seats would give, and the
+blocks: after each size everybody gives back a block, so that nobody has more than single seats would give, and the
 last seats are given one by one. Work grows with the logarithm of the number.
 """
 
@@ -11,176 +11,235 @@ from typing import Final
 
 from federator.model.ask import SpreadRule
 from federator.placement import domains
-from federator.placement.division import Latest, Party
+from federator.placement.division import Party
+from federator.placement.domains import Domains
 
-_MARGIN: Final = 2
+_MARGIN: Final = 1
 """Blocks for each cluster that are not given before the next smaller size, and that each gives back."""
-_ONE_BY_ONE: Final = 8
+ONE_BY_ONE: Final = 8
 """Up to so many seats for each cluster are given one by one at once."""
+_LAST: Final = ((1 << 62,),)
+"""Sorts behind every cluster that may take a seat, or has one."""
 
-_Rank = tuple[int, tuple[int, ...], tuple[int, int, int, str]]
-_LAST: Final[_Rank] = (1 << 62, (), (0, 0, 0, ""))
-"""Sorts behind every cluster that may take a seat."""
+_Rules = Sequence[SpreadRule]
+_Idle = Collection[tuple[str, ...]]
 
 
-def fill(parties: Sequence[Party], missing: int, rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]]) -> int:
+def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> int:
     """Gives up to `missing` more seats; returns what nobody may take."""
+    before = [party.seats for party in parties]
+    bounds = _hard_breach(parties, rules, idle)
+    left = _fill(parties, missing, rules, idle, rounds=2)
+    if _hard_breach(parties, rules, idle) > bounds:
+        for party, seats in zip(parties, before, strict=True):
+            party.seats = seats
+        left = _fill(parties, missing, rules, idle, rounds=None)
+    return left
+
+
+def _fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, *, rounds: int | None) -> int:
+    """`rounds`: how often a block too much is looked for after each size; None until there is none."""
     unit = _first_unit(parties, missing)
     while unit > 1:
-        ready = [party for party in parties if party.seats >= min(party.floor, party.cap)]
-        before = [party.seats for party in parties]
-        reserve = _MARGIN * unit * len(ready)
+        reserve = _MARGIN * unit * len(parties)
         if missing > reserve:
+            before = [party.seats for party in parties]
             _Filling(parties, rules, idle, unit).run(missing - reserve)
-            _give_back(parties, before, rules, idle, unit)
+            _give_back(parties, before, rules, idle, unit, rounds)
             missing -= sum(party.seats for party in parties) - sum(before)
         unit //= 2
     return _Filling(parties, rules, idle, 1).run(missing)
 
 
 def _first_unit(parties: Sequence[Party], missing: int) -> int:
-    unit, enough = 1, _ONE_BY_ONE * max(len(parties), 1)
+    unit, enough = 1, ONE_BY_ONE * max(len(parties), 1)
     while missing // unit > enough:
         unit *= 2
     return unit
 
 
-def _give_back(
-    parties: Sequence[Party],
-    before: Sequence[int],
-    rules: Sequence[SpreadRule],
-    idle: Collection[tuple[str, ...]],
-    unit: int,
+def _hard_breach(parties: Sequence[Party], rules: _Rules, idle: _Idle) -> int:
+    return sum(domains.of_rule(at, rule, parties, idle).excess() for at, rule in enumerate(rules) if rule.hard)
+
+
+def _give_back(  # noqa: PLR0917 what a size of blocks has left
+    parties: Sequence[Party], before: Sequence[int], rules: _Rules, idle: _Idle, unit: int, rounds: int | None
 ) -> None:
-    """Everybody gives back some blocks, and fuller domains what lies beyond the skew; nobody what it had before."""
+    """Everybody gives back a block, and domains what lies beyond a hard skew; nobody what it had before."""
     least = dict(zip((party.name for party in parties), before, strict=True))
     for party in parties:
         party.seats = max(party.seats - _MARGIN * unit, least[party.name])
-    again = True
-    while again:
-        again = False
-        for at, rule in enumerate(rules):
-            found = domains.of_rule(at, rule, parties, idle)
-            if not rule.hard or not found.excess():
-                continue
-            for domain, count in found.totals.items():
-                surplus = count - found.least - found.skew
-                inside = [one for one in parties if one.domains[at] == domain and one.seats > least[one.name]]
-                for party in sorted(inside, key=Latest):
-                    taken = min(max(surplus, 0), party.seats - least[party.name])
-                    party.seats -= taken
-                    surplus -= taken
-                    again = again or taken > 0
+    done = 0
+    while rounds is None or done < rounds:
+        taken = sum(_level(parties, least, at, rule, idle) for at, rule in enumerate(rules) if rule.hard)
+        done += 1
+        if not taken:
+            break
+
+
+def _level(parties: Sequence[Party], least: dict[str, int], at: int, rule: SpreadRule, idle: _Idle) -> int:
+    """Takes what lies beyond the rule's skew and was given now; returns how much that was."""
+    found, all_taken = domains.of_rule(at, rule, parties, idle), 0
+    if not found.excess():
+        return 0
+    for domain, count in found.totals.items():
+        surplus = count - found.least - found.skew
+        if surplus <= 0:
+            continue
+        inside = [one for one in parties if one.domains[at] == domain and one.seats > least[one.name]]
+        for party in sorted(inside, key=Party.last_key, reverse=True):
+            taken = min(surplus, party.seats - least[party.name])
+            party.seats -= taken
+            surplus -= taken
+            all_taken += taken
+    return all_taken
 
 
 class _Cell:
     """Clusters that lie in the same domain under every rule: they are judged together."""
 
-    __slots__ = ("block", "domains", "heap")
+    __slots__ = ("beside", "block", "bound", "domains", "heap")
 
     def __init__(self, where: tuple[str, ...]) -> None:
         self.domains = where
-        self.heap: list[tuple[int, tuple[int, int, int, str], Party]] = []
+        self.heap: list[tuple[tuple[int, ...], tuple[int, ...], str, Party]] = []
+        """(early key, late key, name, cluster): what comes before the breach of soft rules, and what after."""
         self.block = 0
-        """Seats that its first cluster takes at once."""
+        """Seats that its first cluster takes or gives at once."""
+        self.bound = True
+        """Whether its rank may change through what happens in other domains."""
+        self.beside: list[int] = []
+        """Where the cells are that share a domain with it."""
 
 
-class _Filling:
-    """Gives seats in blocks of `unit` (less where a cap is nearer; the whole floor to a cluster below it)."""
+class _Cells:
+    """Cells by who comes first. `ranks` is kept as seats change; a smaller one comes first."""
 
-    def __init__(
-        self, parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]], unit: int
-    ) -> None:
+    def __init__(self, parties: Sequence[Party], rules: _Rules, idle: _Idle, unit: int) -> None:
         self.unit = unit
-        self.lines = [(rule.hard, domains.of_rule(at, rule, parties, idle)) for at, rule in enumerate(rules)]
+        self.hard: list[tuple[int, Domains]] = []
+        self.soft: list[tuple[int, Domains]] = []
+        for at, rule in enumerate(rules):
+            (self.hard if rule.hard else self.soft).append((at, domains.of_rule(at, rule, parties, idle)))
+        self.lines = [*self.hard, *self.soft]
         cells: dict[tuple[str, ...], _Cell] = {}
         for party in parties:
-            if party.seats >= party.cap or (party.weight <= 0 and party.seats >= party.floor):
-                continue
-            if unit == 1 or party.seats >= party.floor:
+            if self.takes_part(party):
                 cell = cells.setdefault(party.domains, _Cell(party.domains))
-                cell.heap.append((party.level, party.next_key(), party))
+                cell.heap.append(self.entry(party))
         self.cells = list(cells.values())
         for cell in self.cells:
             heapq.heapify(cell.heap)
-        self.near = [[self._beside(cell, i) for i in range(len(rules))] for cell in self.cells]
-        """For each cell and rule, the cells in the same domain."""
-        self.ranks: list[_Rank] = []
+            cell.beside = [
+                at
+                for at, other in enumerate(self.cells)
+                if any(mine == theirs for mine, theirs in zip(cell.domains, other.domains, strict=True))
+            ]
         self.largest = max([unit, *(party.floor for party in parties)])
         """No block is larger."""
 
-    def _beside(self, cell: _Cell, rule: int) -> set[int]:
-        return {at for at, other in enumerate(self.cells) if other.domains[rule] == cell.domains[rule]}
+    def takes_part(self, party: Party) -> bool:
+        raise NotImplementedError
 
-    def run(self, missing: int) -> int:
-        """Returns what no cluster may take."""
-        self.ranks = [self._rank(cell, missing) for cell in self.cells]
-        while missing > 0 and self.ranks:
-            best = min(self.ranks)
+    def entry(self, party: Party) -> tuple[tuple[int, ...], tuple[int, ...], str, Party]:
+        raise NotImplementedError
+
+    def rank(self, cell: _Cell, left: int) -> tuple[object, ...]:
+        raise NotImplementedError
+
+    def move(self, cell: _Cell) -> bool:
+        """Moves the block of the cell's first cluster; whether cells elsewhere are judged differently for it."""
+        raise NotImplementedError
+
+    def run(self, left: int) -> int:
+        """Moves blocks until none is left or nobody may; returns what is left."""
+        cells, rank = self.cells, self.rank
+        ranks = [rank(cell, left) for cell in cells]
+        while left > 0 and ranks:
+            best = min(ranks)
             if best is _LAST:
                 break
-            at = self.ranks.index(best)
-            cell = self.cells[at]
-            block = cell.block
-            changed = self._give(cell)
-            missing -= block
-            stale: set[int] = {at}
-            for i in range(len(self.lines)):
-                stale.update(range(len(self.cells)) if changed[i] else self.near[at][i])
-            for other in stale:
-                self.ranks[other] = self._rank(self.cells[other], missing)
-            if missing < self.largest:
-                self._refit(missing)
-        return missing
+            cell = cells[ranks.index(best)]
+            left -= cell.block
+            changed = self.move(cell)
+            if left < self.largest:
+                ranks = [rank(other, left) for other in cells]
+                continue
+            for at in cell.beside:
+                ranks[at] = rank(cells[at], left)
+            if changed:
+                for at, other in enumerate(cells):
+                    if other.bound:
+                        ranks[at] = rank(other, left)
+        return left
 
-    def _refit(self, missing: int) -> None:
-        """Near the end a cluster that needs more at once than is left is out."""
-        for at, cell in enumerate(self.cells):
-            if cell.block > missing:
-                self.ranks[at] = self._rank(cell, missing)
 
-    def _rank(self, cell: _Cell, missing: int) -> _Rank:
+class _Filling(_Cells):
+    """Gives seats in blocks of `unit` (less where a cap is nearer; the whole floor to a cluster below it)."""
+
+    def takes_part(self, party: Party) -> bool:
+        below = party.seats < party.floor
+        return party.seats < party.cap and (party.weight > 0 or below) and (self.unit == 1 or not below)
+
+    def entry(self, party: Party) -> tuple[tuple[int, ...], tuple[int, ...], str, Party]:
+        *key, name = party.next_key()
+        return ((party.level,), tuple(key), name, party)
+
+    def rank(self, cell: _Cell, left: int) -> tuple[object, ...]:
         heap = cell.heap
         while heap:
-            level, key, party = heap[0]
-            need = max(party.floor - party.seats, 0)
-            block = need or min(self.unit, party.cap - party.seats, max(missing, 1))
-            if block <= max(missing, 1) and party.seats + block <= party.cap:
+            early, late, name, party = heap[0]
+            seats = party.seats
+            block = party.floor - seats
+            if block <= 0:
+                block = self.unit
+                if block > party.cap - seats or block > left:
+                    block = min(party.cap - seats, left)
+            if block <= left and seats + block <= party.cap:
                 break
             heapq.heappop(heap)
         else:
-            cell.block = 0
             return _LAST
-        breach: list[int] = []
-        for (hard, line), domain in zip(self.lines, cell.domains, strict=True):
-            amount = line.breach(domain, block, self.unit)
-            if amount and hard:
-                cell.block = 0
+        where, unit = cell.domains, self.unit
+        cell.bound = True
+        for at, line in self.hard:
+            if line.breach(where[at], block, unit):
                 return _LAST
-            breach.append(amount)
         cell.block = block
-        return (level, tuple(breach), key)
+        if not self.soft:
+            cell.bound = False
+            return (early, late, name)
+        if len(self.soft) == 1:
+            ((at, line),) = self.soft
+            only = line.breach(where[at], block, unit)
+            cell.bound = only > 0
+            return (early, only, late, name)
+        breach = [line.breach(where[at], block, unit) for at, line in self.soft]
+        cell.bound = any(breach)
+        return (early, breach, late, name)
 
-    def _give(self, cell: _Cell) -> list[bool]:
+    def move(self, cell: _Cell) -> bool:
         party = cell.heap[0][-1]
         party.seats += cell.block
         if party.seats < party.cap and party.weight > 0:
-            heapq.heapreplace(cell.heap, (party.level, party.next_key(), party))
+            heapq.heapreplace(cell.heap, self.entry(party))
         else:
             heapq.heappop(cell.heap)
-        return [line.add(domain, cell.block) for (_, line), domain in zip(self.lines, cell.domains, strict=True)]
+        changed = False
+        for at, line in self.lines:
+            changed = line.grow(cell.domains[at], cell.block) or changed
+        return changed
 
 
-def shrink(
-    parties: Sequence[Party], surplus: int, rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]]
-) -> None:
-    """Takes seats where that leaves the least breach (hard rules first), else as Webster's method would; floors and
-    lower levels last."""
+def shrink(parties: Sequence[Party], surplus: int, rules: _Rules, idle: _Idle) -> None:
+    """Takes seats back in the reverse of the order in which they would be given: from domains that are above what a
+    hard rule allows, then from higher levels, then from domains above what a soft rule allows, then by Webster's
+    method; floors late, and none where a rule would be broken more than now, as long as there are others."""
     unit = _first_unit(parties, surplus)
     while unit > 1:
-        before = [party.seats for party in parties]
         reserve = _MARGIN * unit * len(parties)
         if surplus > reserve:
+            before = [party.seats for party in parties]
             _Taking(parties, rules, idle, unit).run(surplus - reserve)
             for party, seats in zip(parties, before, strict=True):
                 party.seats = min(party.seats + _MARGIN * unit, seats)
@@ -189,71 +248,40 @@ def shrink(
     _Taking(parties, rules, idle, 1).run(surplus)
 
 
-class _Leaving:
-    """Orders the clusters of a cell by who gives up a seat first."""
+class _Taking(_Cells):
+    """Takes seats in blocks of `unit`, or less where a floor is nearer: the reverse of filling."""
 
-    __slots__ = ("key", "latest", "party")
+    def __init__(self, parties: Sequence[Party], rules: _Rules, idle: _Idle, unit: int) -> None:
+        names = sorted((party.name for party in parties), reverse=True)
+        self.place = {name: at for at, name in enumerate(names)}
+        super().__init__(parties, rules, idle, unit)
 
-    def __init__(self, party: Party) -> None:
-        self.party = party
-        self.key = (party.seats <= party.floor, -party.level)
-        self.latest = Latest(party)
+    def takes_part(self, party: Party) -> bool:
+        return party.seats > 0
 
-    def __lt__(self, other: "_Leaving") -> bool:
-        return self.latest < other.latest if self.key == other.key else self.key < other.key
+    def entry(self, party: Party) -> tuple[tuple[int, ...], tuple[int, ...], str, Party]:
+        quotient, seats, order, name = party.last_key()
+        late = (-quotient, -seats, -order, self.place[name])
+        return ((party.seats <= party.floor, -party.level), late, name, party)
 
-
-class _Taking:
-    """Takes seats in blocks of `unit`, or less where a floor is nearer."""
-
-    def __init__(
-        self, parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]], unit: int
-    ) -> None:
-        self.unit = unit
-        lines = [(rule.hard, at, domains.of_rule(at, rule, parties, idle)) for at, rule in enumerate(rules)]
-        self.lines = sorted(lines, key=lambda one: not one[0])
-        self.cells: dict[tuple[str, ...], list[_Leaving]] = {}
-        for party in parties:
-            if party.seats > 0:
-                self.cells.setdefault(party.domains, []).append(_Leaving(party))
-        for heap in self.cells.values():
-            heapq.heapify(heap)
-        self.breaches: dict[tuple[str, ...], tuple[int, ...]] = {}
-
-    def run(self, surplus: int) -> None:
-        while surplus > 0:
-            best: tuple[tuple[int, ...], _Leaving, list[_Leaving]] | None = None
-            for where, heap in self.cells.items():
-                if not heap:
-                    continue
-                breach = self.breaches.get(where)
-                if breach is None:
-                    block = self._block(heap[0].party, surplus)
-                    breach = tuple(line.without(where[at], block) for _, at, line in self.lines)
-                    self.breaches[where] = breach
-                if best is None or breach < best[0] or (breach == best[0] and heap[0] < best[1]):
-                    best = (breach, heap[0], heap)
-            if best is None:
-                return
-            surplus -= self._take(best[2], surplus)
-
-    def _block(self, party: Party, surplus: int) -> int:
+    def rank(self, cell: _Cell, left: int) -> tuple[object, ...]:
+        if not cell.heap:
+            return _LAST
+        early, late, _, party = cell.heap[0]
         free = party.seats - party.floor
-        return min(self.unit, free if free > 0 else party.seats, surplus)
+        cell.block = block = min(self.unit, free if free > 0 else party.seats, max(left, 1))
+        where = cell.domains
+        hard = tuple(-line.relief(where[at], block) for at, line in self.hard)
+        return (hard, early, [-line.relief(where[at], block) for at, line in self.soft], late)
 
-    def _take(self, heap: list[_Leaving], surplus: int) -> int:
-        party = heap[0].party
-        block = self._block(party, surplus)
-        party.seats -= block
+    def move(self, cell: _Cell) -> bool:
+        party = cell.heap[0][-1]
+        party.seats -= cell.block
         if party.seats > 0:
-            heapq.heapreplace(heap, _Leaving(party))
+            heapq.heapreplace(cell.heap, self.entry(party))
         else:
-            heapq.heappop(heap)
-        changed = [line.add(party.domains[at], -block) for _, at, line in self.lines]
-        if any(changed):
-            self.breaches.clear()
-        else:
-            for where in list(self.breaches):
-                if any(where[at] == party.domains[at] for _, at, _ in self.lines):
-                    del self.breaches[where]
-        return block
+            heapq.heappop(cell.heap)
+        changed = False
+        for at, line in self.lines:
+            changed = line.lower(cell.domains[at], cell.block) or changed
+        return changed

@@ -57,6 +57,7 @@ ROWS: tuple[Row, ...] = (
     Row("R1w", "restart", "writes of that restart until everything was compared", Against.MOST, 0, "writes"),
     Row("M1", "restart", "memory of a hub with 100,000 workloads x 2 members", Against.MOST, 500.0, "MB"),
     Row("M3", "wide", "memory of a hub with 1,000 members", Against.MOST, 400.0, "MB"),
+    Row("E0", "spread", "decisions of 1,000,000 copies, hard and soft spread rules", Against.LEAST, 20, "1/s"),
     Row("E1", "engine", "online decisions, 10 clusters", Against.LEAST, 10_000, "1/s", preview=True),
     Row("E2", "engine", "online decisions, 100 clusters", Against.LEAST, 5_000, "1/s", preview=True),
     Row("E3", "engine", "online decisions, 1,000 clusters", Against.LEAST, 2_000, "1/s", preview=True),

@@ -1,0 +1,112 @@
+"""Seats given and taken in blocks are those given and taken one by one: `filling` against the plain oracle."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.model.ask import SpreadRule
+from federator.placement import domains, filling
+from federator.placement.division import Party
+from tests.unit.placement import seatbyseat
+
+World = tuple[list[Party], list[SpreadRule], tuple[tuple[str, ...], ...]]
+MANY = 400
+"""Beyond what is given one by one."""
+
+
+@st.composite
+def worlds(draw: st.DrawFn, keys: int, *, nested: bool = True, floors: bool = False) -> World:
+    weights = draw(st.sampled_from((st.just(1), st.integers(1, 9), st.integers(1, 1_000))))
+    clusters: list[Party] = []
+    for index in range(draw(st.integers(1, 7))):
+        zone = draw(st.integers(0, 3))
+        where = (f"z{zone}", f"r{zone % 2 if nested else draw(st.integers(0, 1))}")[:keys]
+        cap = draw(st.sampled_from((MANY, 90, 13, 4, 0)))
+        floor = min(draw(st.sampled_from((0, 0, 3))), cap) if floors else 0
+        clusters.append(
+            Party(
+                f"c{index}",
+                draw(weights),
+                cap,
+                floor,
+                min(draw(st.sampled_from((0, 0, 0, 2, 17))), cap),
+                draw(st.sampled_from((0, 0, 0, 1))),
+                draw(st.integers(0, 3)),
+                where,
+            )
+        )
+    rules = [
+        SpreadRule(f"k{at}", draw(st.integers(1, 3)), draw(st.sampled_from((0, 1, 2, 5, 40))), draw(st.booleans()))
+        for at in range(keys)
+    ]
+    idle = draw(st.sampled_from(((), (), (("z9", "r0")[:keys],))))
+    return clusters, rules, idle
+
+
+def seats(parties: list[Party]) -> dict[str, int]:
+    return {party.name: party.seats for party in parties}
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+@given(data=st.data(), missing=st.integers(0, MANY))
+def test_blocks_give_what_single_seats_give(keys: int, data: st.DataObject, missing: int) -> None:
+    parties, rules, idle = data.draw(worlds(keys))
+    expected = seatbyseat.filled(parties, missing, rules, idle)
+    left = filling.fill(parties, missing, rules, idle)
+    assert seats(parties) == expected
+    assert left >= 0
+
+
+@pytest.mark.parametrize("keys", [1, 2])
+@given(data=st.data(), part=st.integers(0, 100))
+def test_blocks_take_what_single_seats_take(keys: int, data: st.DataObject, part: int) -> None:
+    parties, rules, idle = data.draw(worlds(keys))
+    for party in parties:
+        party.seats = data.draw(st.sampled_from((party.cap, party.seats)))
+    surplus = sum(party.seats for party in parties) * part // 100
+    expected = seatbyseat.shrunk(parties, surplus, rules, idle)
+    filling.shrink(parties, surplus, rules, idle)
+    assert seats(parties) == expected
+
+
+@given(worlds(2, nested=False, floors=True), st.integers(0, 50))
+def test_few_seats_are_given_one_by_one_whatever_the_labels_and_floors(world: World, missing: int) -> None:
+    parties, rules, idle = world
+    missing = min(missing, filling.ONE_BY_ONE * len(parties))
+    expected = seatbyseat.filled(parties, missing, rules, idle)
+    filling.fill(parties, missing, rules, idle)
+    assert seats(parties) == expected
+
+
+@given(worlds(2, nested=False), st.integers(0, MANY))
+def test_crossing_labels_keep_hard_rules_in_blocks_too(world: World, missing: int) -> None:
+    parties, rules, idle = world
+    before = sum(_excess(parties, rules, idle))
+    held = seats(parties)
+    left = filling.fill(parties, missing, rules, idle)
+    assert sum(_excess(parties, rules, idle)) <= before
+    assert sum(seats(parties).values()) == sum(held.values()) + missing - left
+    assert all(seats(parties)[name] >= count for name, count in held.items())
+
+
+def _excess(parties: list[Party], rules: list[SpreadRule], idle: tuple[tuple[str, ...], ...]) -> list[int]:
+    return [domains.of_rule(at, rule, parties, idle).excess() for at, rule in enumerate(rules) if rule.hard]
+
+
+@pytest.mark.parametrize("skew", [1, 100])
+def test_the_number_of_steps_does_not_grow_with_the_number_of_copies(
+    skew: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps = 0
+    rank = filling._Filling.rank
+
+    def counted(self: filling._Filling, cell: filling._Cell, left: int) -> tuple[object, ...]:
+        nonlocal steps
+        steps += 1
+        return rank(self, cell, left)
+
+    monkeypatch.setattr(filling._Filling, "rank", counted)
+    parties = [Party(f"c{i}", 5 + i, 10**6, domains=(f"z{i % 5}",)) for i in range(20)]
+    rules = [SpreadRule("zone", 1, skew, hard=True)]
+    assert filling.fill(parties, 10**6, rules, ()) == 0
+    assert steps < 20_000
