@@ -7,7 +7,7 @@ return. Until `natives_synced`, an absence means nothing and nobody may write na
 
 import asyncio
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -21,10 +21,11 @@ from federator.kube.watchmeter import WatchMeter
 from federator.member import jobs, rows
 from federator.member.options import MemberOptions
 from federator.member.podbooks import PodBooks
-from federator.member.rows import DaemonRow, NativeKey, NativeRow, Node, OwnerRow, PodRow, SliceRow
+from federator.member.rows import DaemonRow, MountRow, NativeKey, NativeRow, Node, OwnerRow, PodRow, SliceRow
 from federator.model import names
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
+from federator.status.reasons import Trouble
 
 NATIVES: Final[Mapping[str, tuple[str, str]]] = {
     "Deployment": ("apps/v1", "deployments"),
@@ -100,6 +101,7 @@ class _Watched:
     project: Callable[[dict[str, Any]], Any]
     on_change: Callable[[Key, Any, Any], None]
     label_selector: str = ""
+    field_selector: str = ""
 
 
 class Caches:
@@ -124,6 +126,9 @@ class Caches:
         self.replicasets: Store[OwnerRow] = Store("ReplicaSet")
         self.replicasets.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
         self.pods: Store[PodRow] = Store("Pod")
+        self.mounts: Store[tuple[MountRow, ...]] = Store("Event")
+        """Volumes that could not be set up, none or one in each row."""
+        self.mounts.add_index("namespace", lambda found: tuple(row.pod[0] for row in found))
         self.nodes: Store[Node] = Store("Node")
         self.daemonsets: Store[DaemonRow] = Store("DaemonSet")
         self.profiles: Store[dict[str, Any]] = Store("RuntimeProfile")
@@ -253,6 +258,7 @@ class Caches:
             on_change=watched.on_change,
             on_rewind=self.went_back.set,
             label_selector=watched.label_selector,
+            field_selector=watched.field_selector,
             clock=clock,
             rng=rng,
             bounds=self._lists,
@@ -273,6 +279,8 @@ class Caches:
         owned = ("apps/v1", "replicasets")
         yield _Watched("ReplicaSet", owned, self.replicasets, rows.owner_row, self._on_replicaset)
         yield _Watched("Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), self._on_pod)
+        told = "FailedMount"
+        yield _Watched(told, ("v1", "events"), self.mounts, _mounts_of, self._on_mount, field_selector=f"reason={told}")
         yield _Watched("Node", ("v1", "nodes"), self.nodes, _node_of(self._options), self._on_node)
         daemons = ("apps/v1", "daemonsets")
         yield _Watched(
@@ -352,6 +360,21 @@ class Caches:
         if (_room(old)) != _room(new):
             self.signals.survey()
 
+    def _on_mount(self, _: Key, old: tuple[MountRow, ...] | None, new: tuple[MountRow, ...] | None) -> None:
+        for row in new or old or ():
+            pod = self.pods.get(row.pod)
+            key = self.slice_of_pod(pod.controller_uid) if pod is not None else None
+            if key is not None:
+                self.signals.roll_up(key)
+
+    def mount_troubles(self, namespace: str, crews: Container[str]) -> Iterator[Trouble]:
+        """What keeps pods of these controllers from starting, by what their kubelets told last."""
+        told = {row.pod: row for _, found in self.mounts.by_index("namespace", namespace) for row in found}
+        for name, row in sorted(told.items()):
+            pod = self.pods.get(name)
+            if pod is not None and pod.uid == row.pod_uid and pod.starting and pod.controller_uid in crews:
+                yield row.trouble
+
     def _on_node(self, _: Key, old: Node | None, new: Node | None) -> None:
         if old != new:
             self.nodes_epoch += 1
@@ -386,6 +409,11 @@ def _slice_of(kind: str) -> Callable[[dict[str, Any]], SliceRow]:
 
 def _native_of(kind: str) -> Callable[[dict[str, Any]], NativeRow]:
     return lambda obj: rows.native_row(kind, obj)
+
+
+def _mounts_of(obj: dict[str, Any]) -> tuple[MountRow, ...]:
+    row = rows.mount_row(obj)
+    return (row,) if row is not None else ()
 
 
 def _node_of(options: MemberOptions) -> Callable[[dict[str, Any]], Node]:

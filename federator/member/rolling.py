@@ -190,7 +190,10 @@ class RollUp:
     def finding(self, row: SliceRow, *, complete: bool = False) -> Finding:
         """The first useful reason over the slice's pods. `complete`: no copy and no shard of it is missing."""
         books = self._caches.books
-        troubles = (trouble for crew in self._caches.crews_of(row) for trouble in books.troubles(crew))
+        crews = self._caches.crews_of(row)
+        troubles = [trouble for crew in crews for trouble in books.troubles(crew)]
+        if not complete:
+            troubles += self._caches.mount_troubles(row.key.namespace, crews)
         return reasons.first(troubles, complete=complete)
 
     # -- plain Deployments -----------------------------------------------------------------------------------------

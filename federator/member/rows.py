@@ -185,6 +185,8 @@ class PodRow:
     deleting: bool
     shape: PodShape
     trouble: Trouble | None
+    starting: bool = False
+    """It has a node, and no container of it runs yet."""
 
     @property
     def holds_room(self) -> bool:
@@ -237,7 +239,27 @@ def pod_row(obj: Obj, shapes: Shapes) -> PodRow:
         deleting="deletionTimestamp" in meta,
         shape=shapes.of(spec),
         trouble=reasons.of_pod(obj),
+        starting=bool(raw.text(spec, "nodeName")) and raw.text(status, "phase") == "Pending",
     )
+
+
+@dataclass(frozen=True, slots=True)
+class MountRow:
+    """What a kubelet said of a volume that it could not set up."""
+
+    pod: tuple[str, str]
+    """(namespace, name)."""
+    pod_uid: str
+    trouble: Trouble
+
+
+def mount_row(obj: Obj) -> MountRow | None:
+    """An Event FailedMount; None when it says nothing of a missing object."""
+    about = raw.mapping(obj, "involvedObject")
+    trouble = reasons.of_mount(raw.text(obj, "message"))
+    if trouble is None or raw.text(about, "kind") != "Pod":
+        return None
+    return MountRow((raw.text(about, "namespace"), raw.text(about, "name")), raw.text(about, "uid"), trouble)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,15 @@ own phase helps nobody; what its containers and the scheduler say does. Nothing 
 API's own strings.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 UNSCHEDULABLE: Final = "Unschedulable"
+MISSING: Final = "MissingDependency"
+ABSENT: Final = re.compile(r'(?:secret|configmap|persistentvolumeclaim) "[^"]+" not found')
+"""How kubelets and schedulers say that what a pod names is not there."""
 
 _WAITING: Final[Mapping[str, tuple[int, str]]] = {
     "InvalidImageName": (1, "ImagePullFailed"),
@@ -27,6 +31,7 @@ _WAITING: Final[Mapping[str, tuple[int, str]]] = {
 """What a kubelet writes as `state.waiting.reason` -> (usefulness, our reason). Others (ContainerCreating) are no
 trouble."""
 
+_RANK_MISSING: Final = 2
 _RANK_UNSCHEDULABLE: Final = 5
 _RANK_FAILED: Final = 6
 DETAIL_LIMIT: Final = 200
@@ -83,6 +88,17 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
     return min(found, default=None)
 
 
+def of_mount(message: str) -> Trouble | None:
+    """What an Event FailedMount says of a pod whose containers are being created; None where that is no more than slow.
+    A kubelet says it nowhere else."""
+    found = ABSENT.search(message)
+    return (
+        None
+        if found is None
+        else Trouble(_RANK_MISSING, MISSING, _text(message.partition("failed for ")[2] or message))
+    )
+
+
 def _container_troubles(status: Mapping[str, Any]) -> Iterable[Trouble]:
     for group in ("initContainerStatuses", "containerStatuses"):
         for container in _list(status.get(group)):
@@ -92,6 +108,8 @@ def _container_troubles(status: Mapping[str, Any]) -> Iterable[Trouble]:
                 continue
             rank, reason = row
             name = str(_get(container, "name") or "?")
+            if reason == "ContainerConfigError" and ABSENT.search(str(_get(waiting, "message"))):
+                reason = MISSING
             said = _text(_get(waiting, "message")) or str(_get(waiting, "reason"))
             if reason == "CrashLooping":
                 said = _crash(container, said)

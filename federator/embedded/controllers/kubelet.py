@@ -7,7 +7,7 @@ unless readiness is delayed. What is due comes from the agenda in batches; texts
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from federator.embedded.controllers import behaviour, podstatus
+from federator.embedded.controllers import behaviour, mounts, podstatus
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.behaviour import Behaviour, Defaults
 from federator.embedded.controllers.nodes import Fleet, Node
@@ -18,6 +18,11 @@ from federator.kube import clock as clocks
 
 _BACKOFF_FIRST_S: Final = 10.0
 _BACKOFF_MAX_S: Final = 300.0
+_MOUNT_FIRST_S: Final = 0.5
+_MOUNT_MAX_S: Final = 122.0
+"""Between two tries to set a volume up; each waits twice as long."""
+_CONFIG_S: Final = 12.0
+"""Between two tries to make a container's variables."""
 
 _Due = tuple[str, Key, str]
 """(action, pod key, pod uid)."""
@@ -35,6 +40,8 @@ class Kubelet:
         self._held: dict[str, list[_Due]] = {}
         """What came due on nodes that are down."""
         self._plans: dict[str, Behaviour] = {}
+        self._mounting: dict[str, float] = {}
+        """By uid of pods whose volumes cannot be set up: how long the next try waits."""
         self._addresses = podstatus.Addresses()
         self._texts = podstatus.Texts()
         self._actions: dict[str, Callable[[Pod], None]] = {
@@ -67,6 +74,7 @@ class Kubelet:
         if new is None:
             if old is not None:
                 self._plans.pop(old.uid, None)
+                self._mounting.pop(old.uid, None)
                 self._addresses.release(old.status.get("podIP"))
             return
         if not new.node:
@@ -121,12 +129,16 @@ class Kubelet:
         if pod.phase == "Running" or pod.finished or pod.deleting:
             return
         plan, now = self._plan(pod), self._world.now()
+        if self._lacks_a_volume(pod):
+            return
         if plan.image_pull_error:
             self._write(pod, podstatus.pull_failed(pod.obj, "ErrImagePull", now))
             image = pod.obj["spec"]["containers"][0].get("image", "")
             text = f'Failed to pull image "{image}": not found'
             self._world.events.emit(pod.obj, "Failed", text, "kubelet", warning=True)
             self._later(_BACKOFF_FIRST_S, "backoff", pod)
+            return
+        if self._lacks_a_variable(pod):
             return
         ready = not plan.never_ready and plan.ready <= 0
         address = self._addresses.take()
@@ -136,6 +148,26 @@ class Kubelet:
             self._later(plan.ready, "ready", pod)
         if plan.run is not None:
             self._later(plan.run, "finish", pod)
+
+    def _lacks_a_volume(self, pod: Pod) -> bool:
+        missing = mounts.unmounted(self._world, pod.obj)
+        if missing is None:
+            self._mounting.pop(pod.uid, None)
+            return False
+        self._world.events.emit(pod.obj, "FailedMount", missing.text, "kubelet", warning=True)
+        wait_s = self._mounting.get(pod.uid, _MOUNT_FIRST_S)
+        self._mounting[pod.uid] = min(2 * wait_s, _MOUNT_MAX_S)
+        self._later(wait_s, "start", pod)
+        return True
+
+    def _lacks_a_variable(self, pod: Pod) -> bool:
+        missing = mounts.unset(self._world, pod.obj)
+        if missing is None:
+            return False
+        self._write(pod, podstatus.config_failed(pod.obj, missing.container, missing.text))
+        self._world.events.emit(pod.obj, "Failed", f"Error: {missing.text}", "kubelet", warning=True)
+        self._later(_CONFIG_S, "start", pod)
+        return True
 
     def _back_off(self, pod: Pod) -> None:
         if pod.phase == "Pending" and not pod.deleting:

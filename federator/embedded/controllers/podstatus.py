@@ -125,6 +125,16 @@ def pull_failed(pod: JsonObject, reason: str, now: str) -> Status:
     return status
 
 
+def config_failed(pod: JsonObject, container: str, text: str) -> Status:
+    """CreateContainerConfigError on one container."""
+    status = dict(pod.get("status") or {})
+    for group in ("initContainerStatuses", "containerStatuses"):
+        if group in status:
+            waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": text}}
+            status[group] = [{**one, "state": waiting} if one["name"] == container else one for one in status[group]]
+    return status
+
+
 def with_ready(pod: JsonObject, now: str, *, ready: bool) -> Status:
     """The same containers, ready or not."""
     status = dict(pod.get("status") or {})

@@ -107,7 +107,7 @@ class Controllers:
             kinds.jobs.key: [jobs.notice],
             kinds.statefulsets.key: [stateful.notice],
             kinds.daemonsets.key: [daemons.notice],
-            kinds.claims.key: [claims.notice],
+            kinds.claims.key: [claims.notice, scheduler.notice],
             kinds.services.key: [services.notice],
             kinds.endpointslices.key: [services.notice],
             kinds.ingresses.key: [ingresses.notice],

@@ -9,7 +9,7 @@ import heapq
 from collections.abc import Iterator
 from typing import Any, Final
 
-from federator.embedded.controllers import fit, templates
+from federator.embedded.controllers import fit, mounts, templates
 from federator.embedded.controllers.diagnosis import explain
 from federator.embedded.controllers.fit import Shape
 from federator.embedded.controllers.kubelet import bound_status
@@ -19,7 +19,7 @@ from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.preemption import Preemption
 from federator.embedded.controllers.requests import Sizes
 from federator.embedded.controllers.world import SCHEDULER, World, condition
-from federator.embedded.revisions import Event
+from federator.embedded.revisions import ADDED, Event
 
 _COMPONENT: Final = "default-scheduler"
 _RETELL_S: Final = 5.0
@@ -58,11 +58,16 @@ class Scheduler:
         self._lanes: dict[tuple[Any, ...], Lane] = {}
         self._arrivals = 0
         self._tried_at = (-1, -1)
+        self._claimless: dict[Key, list[_Entry]] = {}
+        """Pods by the claim (namespace, name) that they wait for."""
         self._preemption = Preemption(world, pods, fleet)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
-        """Only nodes concern it, and the fleet follows those."""
+        """A claim that comes is what its pods wait for; nodes are followed by the fleet."""
+        if event.resource.key == self._world.kinds.claims.key and event.type is ADDED:
+            for entry in self._claimless.pop(event.key, ()):
+                heapq.heappush(self._queue, entry)
 
     def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
         if new is None or new.node or not new.active:
@@ -112,6 +117,8 @@ class Scheduler:
             text = "Scheduling is blocked due to non-empty scheduling gates"
             self._refuse(pod, "SchedulingGated", text)
             return
+        if self._waits_for_a_claim(pod, entry):
+            return
         lane = self._lane(pod)
         entry = (*entry[:4], lane)
         if lane.epoch == self._fleet.freed and not lane.heap and lane.told:
@@ -136,6 +143,22 @@ class Scheduler:
         lane.told = explain(lane.shape, rules, self._fleet, pod.obj["spec"], preempted=bool(nominated))
         lane.told_at = now
         self._refuse(pod, "Unschedulable", lane.told, nominated)
+
+    def _waits_for_a_claim(self, pod: Pod, entry: _Entry) -> bool:
+        world, nodes = self._world, len(self._fleet.by_name)
+        for claim in mounts.claims(pod.obj):
+            if world.get(world.kinds.claims, (pod.key[0], claim)) is not None:
+                continue
+            self._claimless.setdefault((pod.key[0], claim), []).append((*entry[:4], None))
+            self._advance(entry[4])
+            self._refuse(
+                pod,
+                "Unschedulable",
+                f'0/{nodes} nodes are available: persistentvolumeclaim "{claim}" not found. preemption: 0/{nodes} nodes'
+                f" are available: {nodes} Preemption is not helpful for scheduling.",
+            )
+            return True
+        return False
 
     def _make_way(self, lane: Lane, pod: Pod, entry: _Entry) -> str:
         """The node that others leave for this pod, or "". Tried again only after something was freed."""
