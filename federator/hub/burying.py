@@ -11,7 +11,6 @@ from collections import Counter
 
 from federator.api import kinds
 from federator.hub import records
-from federator.hub.budget import DeletionBudget
 from federator.hub.emptiness import Emptiness
 from federator.hub.events import Events
 from federator.hub.forgetting import Forgetting
@@ -49,7 +48,6 @@ class Burying:
         self.events = events
         self.forgetting = forgetting
         self.clock = clock
-        self.budget = DeletionBudget(floor=state.options.deletions_floor, permille=state.options.deletions_permille)
         self._emptiness = Emptiness(state)
         self._paid: set[str] = set()
         """Uids of decisions whose slices the budget has let go."""
@@ -121,7 +119,7 @@ class Burying:
             return None
         slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
         total = sum(member.slices_held for member in self.state.members.values())
-        wait_s = self.budget.take(max(slices, 1), total, self.clock.monotonic())
+        wait_s = self.state.deletions.take(max(slices, 1), total, self.clock.monotonic())
         if wait_s == 0.0:
             self._paid.add(record.uid)
             self._count_waiting(name, waits=False)
@@ -129,8 +127,9 @@ class Burying:
         if name not in self._waiting:
             log.warning("the deletion of %s waits for the budget of slices deleted in a minute", record.key)
         self._count_waiting(name, waits=True)
+        rate = self.state.deletions.rate(total)
         message = (
-            f"The workload is gone from the host. Its {slices} slices wait, because at most {self.budget.rate(total)}"
+            f"The workload is gone from the host. Its {slices} slices wait, because at most {rate}"
             " slices are deleted in a minute (settings hub.deletions_permille and hub.deletions_floor)."
         )
         await self._say(name, record, "DeletionBudget", message)

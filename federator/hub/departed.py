@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator.api import kinds, membercluster, raw
-from federator.hub.budget import DeletionBudget
 from federator.hub.members import Member
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
@@ -83,7 +82,6 @@ class Departed:
         self.entries: dict[str, Entry] = {}
         """By uid of the cluster."""
         self.queue: WorkQueue[str] = WorkQueue("departed", rng=rng, metrics=state.metrics)
-        self.budget = DeletionBudget(floor=state.options.deletions_floor, permille=state.options.deletions_permille)
         state.signals.on_resumed.append(self.look_everywhere)
 
     @property
@@ -153,7 +151,7 @@ class Departed:
         for key, seen in stale:
             if seen.deleting or member.applier is None:
                 continue
-            if wait_s := self.budget.take(1, total, self.clock.monotonic()):
+            if wait_s := self.state.deletions.take(1, total, self.clock.monotonic()):
                 return Revisit(name, min(wait_s, SLOW_RECHECK_S), "deletions are spread over time")
             log.info("%s: removing the slice of %s, which is of the time before it was given up", name, key)
             outcome = await member.applier.apply(

@@ -124,6 +124,8 @@ class Dispatching:
         action = self._action(member, workload, record, seen)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
         self._note_hold(key, member.name, waits)
+        if action is not None and (wait_s := self._wait_for_budget(record, action)):
+            return Revisit(key, wait_s, "deletions are spread over time")
         if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
             try:
                 again = await self._do(member, workload, record, action)
@@ -140,6 +142,13 @@ class Dispatching:
         else:
             self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
+
+    def _wait_for_budget(self, record: Record, action: Action) -> float:
+        """Seconds for which a slice must stay that its workload leaves because of an edit of a policy or of labels; 0.0
+        for one that may go, or that a person took away."""
+        if action.do is not Do.DELETE or not record.terms.moved:
+            return 0.0
+        return self.state.may_delete(1, self.clock.monotonic())
 
     def _action(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> Action | None:
         """What is next in this member. A slice that is not there yet is made whatever the others hold, and nothing is

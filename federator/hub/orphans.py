@@ -11,7 +11,6 @@ import random
 
 from federator.api import kinds
 from federator.hub import restored
-from federator.hub.budget import DeletionBudget
 from federator.hub.burying import confirm_absence
 from federator.hub.members import Member
 from federator.hub.state import HubState
@@ -36,7 +35,6 @@ class Orphans:
         self.host = host
         self.clock = clock
         self.queue: WorkQueue[Place] = WorkQueue("orphans", rng=rng, metrics=state.metrics)
-        self.budget = DeletionBudget(floor=state.options.deletions_floor, permille=state.options.deletions_permille)
         state.signals.on_resumed.append(self.look_everywhere)
 
     async def run(self) -> None:
@@ -72,7 +70,7 @@ class Orphans:
         await confirm_absence(self.host, key, uid)
         await self._confirm_no_decision(key, uid)
         total = sum(each.slices_held for each in self.state.members.values())
-        if wait_s := self.budget.take(1, total, self.clock.monotonic()):
+        if wait_s := self.state.deletions.take(1, total, self.clock.monotonic()):
             return Revisit(place, wait_s, "deletions are spread over time")
         log.warning("%s: slice of %s came back, whose workload %s was deleted; removing it", cluster, key, uid)
         outcome = await member.applier.apply(Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key)

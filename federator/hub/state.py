@@ -13,6 +13,7 @@ from typing import Any
 
 from federator.api import kinds, raw
 from federator.hub import packing, records
+from federator.hub.budget import DeletionBudget
 from federator.hub.members import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import Record
@@ -122,6 +123,8 @@ class HubState:
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     shapes: "OrderedDict[str, PodShape]" = field(default_factory=OrderedDict)
     """Shapes that members are asked about, least recently used first."""
+    deletions: DeletionBudget = field(init=False)
+    """How many slices may be deleted in a minute: one budget for everybody who deletes what no person took away."""
     tombs: Tombs = field(default_factory=Tombs)
     """Workloads that are proven to be deleted."""
     in_use: dict[str, asyncio.Event] = field(default_factory=dict)
@@ -141,6 +144,10 @@ class HubState:
 
     evaluated: dict[WorkloadKey, str] = field(default_factory=dict)
     """Hash of the inputs that placing last computed for the present object; absent while that is due."""
+
+    def __post_init__(self) -> None:
+        options = self.options
+        self.deletions = DeletionBudget(floor=options.deletions_floor, permille=options.deletions_permille)
 
     @property
     def leading(self) -> bool:
@@ -213,6 +220,10 @@ class HubState:
         self.term = seqs.term(seq) + 1
         self._counter = 0
         return True
+
+    def may_delete(self, slices: int, now_s: float) -> float:
+        """Seconds to wait before so many slices may be deleted; 0.0 for now, and then they are counted."""
+        return self.deletions.take(slices, sum(member.slices_held for member in self.members.values()), now_s)
 
     def next_seq(self) -> int:
         """The seq of the next decision: above every one this process has seen."""

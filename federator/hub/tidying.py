@@ -14,7 +14,6 @@ from typing import Any
 
 from federator.api import clustercapacity, kinds, raw
 from federator.hub import claims
-from federator.hub.budget import DeletionBudget
 from federator.hub.link import Link
 from federator.hub.members import Member
 from federator.hub.state import HubState
@@ -62,7 +61,6 @@ class Tidying:
         self.clock = clock
         self.rng = rng
         self.queue: WorkQueue[str] = WorkQueue("tidying", rng=rng, metrics=state.metrics)
-        self.budget = DeletionBudget(floor=state.options.deletions_floor, permille=state.options.deletions_permille)
         self._spaces: Store[bool] = Store("host/namespaces")
         """Namespaces of the host."""
         state.signals.on_resumed.append(self.look_everywhere)
@@ -112,7 +110,7 @@ class Tidying:
                 continue
             await self._confirm_absence(member, space)
             total = sum(each.slices_held for each in self.state.members.values())
-            if pause_s := self.budget.take(1, total, self.clock.monotonic()):
+            if pause_s := self.state.deletions.take(1, total, self.clock.monotonic()):
                 return Revisit(name, pause_s, "deletions are spread over time")
             log.info("%s: the namespace %s, which we made, is gone from the host; removing it", name, space)
             await self._delete(member, obj, "namespaces")

@@ -55,7 +55,7 @@ def test_a_deletion_that_waits_is_called_off_when_the_workload_is_there_after_al
         (key,) = [key for key in hub.state.workloads if key.name == "web"]
         known = hub.state.workloads.pop(key)  # the cache has lost it
         (record,) = hub.state.records_of(key)
-        hub.burying.budget.take(3, 6, world.federation.clock.monotonic())
+        hub.state.deletions.take(3, 6, world.federation.clock.monotonic())
         hub.state.signals.bury("feed", record.name)
         await asyncio.sleep(5)
         (held,) = [one for one in await world.decisions() if "deletion" in one["spec"]]

@@ -10,6 +10,7 @@ import pytest
 from federator.api import kinds
 from federator.cli import rebalance
 from federator.embedded.fleetfile import FleetSpec
+from federator.hub.options import HubOptions
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 LONG = {"embedded.federator/run-seconds": "3000"}
@@ -207,3 +208,41 @@ def test_shards_of_a_job_set_wait_for_the_budget_as_a_whole_cluster() -> None:
         assert await world.slots("feed", "index") == {"c": 6}
 
     play(scenario, fleet=wide())
+
+
+def test_slices_that_an_edit_leaves_go_within_the_budget_of_deletions_and_others_share_it() -> None:
+    async def scenario(world: World) -> None:
+        await policy(world, clusters={"names": ["a"]})
+        names = [f"web-{number}" for number in range(6)]
+        for name in names:
+            await world.create(PSVC, "feed", name, service(2))
+        await world.settle()
+        await edit(world, {"clusters": {"names": ["b"]}})
+        await asyncio.sleep(30)
+        left = [name for name in names if await world.get(PSVC, "feed", name, at="a") is None]
+        assert 2 <= len(left) <= 3, "two slices a minute, and half a minute's worth since"
+        assert [await world.shares("feed", name) for name in names] == [{"b": 2}] * 6
+
+        ref = kinds.KINDS[PSVC].ref("feed", names[0])
+        await world.host.delete(ref, uid=(await world.host.get(ref))["metadata"]["uid"])
+        await asyncio.sleep(5)
+        waits = [one["spec"].get("deletion") for one in await world.decisions() if "deletionTimestamp" not in one]
+        assert [one["reason"] for one in waits if one] == ["DeletionBudget"]
+        await asyncio.sleep(300)
+        assert [await world.get(PSVC, "feed", name, at="a") for name in names] == [None] * 6
+
+    play(scenario, fleet=wide(), options=HubOptions(deletions_floor=2, deletions_permille=1))
+
+
+def test_slices_that_a_person_scales_away_wait_for_nobody() -> None:
+    async def scenario(world: World) -> None:
+        for number in range(6):
+            await world.create(PSVC, "feed", f"web-{number}", service(6))
+        await world.settle()
+        for number in range(6):
+            await world.patch(PSVC, "feed", f"web-{number}", {"spec": {"replicas": 0}})
+        await asyncio.sleep(15)
+        held = [await world.get(PSVC, "feed", f"web-{n}", at=at) for n in range(6) for at in "abc"]
+        assert held == [None] * 18
+
+    play(scenario, fleet=wide(), options=HubOptions(deletions_floor=2, deletions_permille=1))
