@@ -294,7 +294,7 @@ def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Chang
 
     fewer = least(0, ask.slots, lambda less: trials.placed(of(ask.slots - less)) >= ask.slots - less)
     if 0 < ask.slots - fewer < ask.slots:
-        yield Change(f"{field} {ask.slots} -> {ask.slots - fewer}", of(ask.slots - fewer))
+        yield Change(f"{field} {ask.slots} -> {ask.slots - fewer}", of(ask.slots - fewer), shrinks=True)
 
 
 def nodes(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:

@@ -48,7 +48,7 @@ def smaller(world: World, trials: Trials, decision: Decision) -> Iterator[Change
 
         less = least(0, most - lowest, enough)
         old, new = (quantity.render_amount(name, value) for value in (amount, (most - less) * unit))
-        yield Change(f"{name} request of {owner} {old} -> {new}", made(most - less))
+        yield Change(f"{name} request of {owner} {old} -> {new}", made(most - less), shrinks=True)
 
 
 def _largest(obj: Any, name: str) -> tuple[Path, str, int]:

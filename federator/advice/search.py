@@ -1,6 +1,6 @@
 """Looks for the smallest changes that place what is missing, and keeps those that the engine says do.
 
-Every change alone first; where none places all, pairs. The number of trials is bounded.
+Every change alone first; where none places all (but by asking for less), pairs. The number of trials is bounded.
 """
 
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def advise(situation: Situation, key: WorkloadKey, decision: Decision, missing: 
         seen.append((change, gains))
         if gains > 0:
             fixes.append(_fix((change,), gains, missing))
-    if not any(fix.left == 0 for fix in fixes):
+    if not any(gains >= missing and not change.shrinks for change, gains in seen):
         fixes += _pairs(seen, asked, now, missing)
     order = sorted(fixes, key=lambda fix: (-fix.gains, len(fix.commands), fix.text))
     return Advice(tuple(order[:MAX_SHOWN]), tuple(changes.SOURCES), asked.made)
@@ -62,13 +62,14 @@ def _pairs(seen: list[tuple[Change, int]], asked: Trials, now: int, missing: int
     """Two changes that together gain more than either alone."""
     alone = {change.text: gains for change, gains in seen}
     told: set[frozenset[str]] = set()
-    for first, gained in sorted(seen, key=lambda one: -one[1])[:MAX_FIRST]:
+    firsts = [(change, gains) for change, gains in seen if not change.shrinks]
+    for first, gained in sorted(firsts, key=lambda one: -one[1])[:MAX_FIRST]:
         decision = asked.decide(first.world)
         if decision is None:
             continue
         for second in _all(first.world, asked, decision, trials.MAX_TRIALS):
             both = frozenset({first.text, second.text})
-            if both in told or len(both) < 2:
+            if both in told or len(both) < 2 or second.shrinks:
                 continue
             gains = asked.placed(second.world) - now
             if gains > max(gained, alone.get(second.text, 0), 0):

@@ -87,6 +87,8 @@ class Change:
     text: str
     world: World
     advice: str = ""
+    shrinks: bool = False
+    """The workload asks for less: not everybody can, so other ways are looked for as well."""
 
 
 def present(situation: Situation, key: WorkloadKey) -> World:

@@ -1,0 +1,244 @@
+"""Every fix that is printed, made by its own line of kubectl, makes the engine place what it promises."""
+
+import copy
+import json
+import re
+import shlex
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from federator.advice import search, trials
+from federator.api import read
+from federator.cli import place
+from federator.embedded import patches
+from federator.hub import offline
+from federator.model.names import WorkloadKey
+from tests.unit.cli.files import member, pjs, policy, psvc, quota
+
+AS_OF = 1_790_000_000.0
+PROFILE = {
+    "apiVersion": "pinterest.com/v1beta1",
+    "kind": "RuntimeProfile",
+    "metadata": {"name": "default"},
+    "spec": {
+        "sidecars": [
+            {
+                "name": "logs",
+                "container": {"image": "registry/logs:1", "resources": {"requests": {"cpu": "20m"}}},
+            }
+        ],
+    },
+}
+TAINT = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
+Objects = list[dict[str, Any]]
+
+
+def rarely(one_in: int) -> st.SearchStrategy[bool]:
+    return st.sampled_from([False] * (one_in - 1) + [True])
+
+
+@st.composite
+def members(draw: st.DrawFn, name: str) -> dict[str, Any]:
+    spec: dict[str, Any] = {"cordoned": True} if draw(rarely(4)) else {}
+    if draw(rarely(4)):
+        spec["taints"] = [TAINT]
+    if draw(rarely(5)):
+        spec["usable"] = "50%"
+    if draw(rarely(6)):
+        spec["tiers"] = ["Reserved"]
+    if draw(rarely(6)):
+        spec["projects"] = ["ads"]
+    found = member(name, draw(st.integers(0, 3)), cpu=draw(st.sampled_from(("2", "4", "7"))), **spec)
+    found["metadata"]["labels"] = {"zone": draw(st.sampled_from(("z1", "z2", "z3")))} if not draw(rarely(6)) else {}
+    if draw(rarely(6)):
+        found["status"]["conditions"] = [{"type": "Ready", "status": draw(st.sampled_from(("False", "Unknown")))}]
+    return found
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> dict[str, Any]:
+    division: dict[str, Any] = {"strategy": draw(st.sampled_from(("Capacity", "Spread", "Weighted", "Pack")))}
+    if draw(rarely(3)):
+        division["maxPerCluster"] = draw(st.integers(1, 4))
+    if draw(rarely(3)):
+        division["maxClusters"] = draw(st.integers(1, 2))
+    if draw(rarely(4)) and division.get("maxPerCluster", 9) >= 2:
+        division["minPerCluster"] = 2
+    if draw(rarely(2)) and division["strategy"] == "Weighted":
+        division["weights"] = [{"weight": 2, "names": [draw(st.sampled_from(("east", "eats", "west")))]}]
+    spec: dict[str, Any] = {"division": division}
+    if draw(rarely(4)):
+        spec["clusters"] = draw(
+            st.sampled_from(
+                ({"names": ["east", "wset"]}, {"exclude": ["west"]}, {"selector": {"matchLabels": {"zone": "z1"}}})
+            )
+        )
+    if draw(rarely(3)):
+        hard = draw(st.sampled_from(("DoNotSchedule", "ScheduleAnyway")))
+        skew, domains = draw(st.integers(0, 2)), draw(st.integers(1, 3))
+        spec["spread"] = [{"topologyKey": "zone", "maxSkew": skew, "minDomains": domains, "whenUnsatisfiable": hard}]
+    if draw(rarely(5)):
+        spec["partial"] = "RequireAll"
+    return spec
+
+
+@st.composite
+def hosts(draw: st.DrawFn) -> tuple[WorkloadKey, Objects]:
+    objs: Objects = [draw(members(name)) for name in ("east", "west", "north")[: draw(st.integers(1, 3))]]
+    fields: dict[str, Any] = {"priority": 7} if draw(rarely(4)) else {}
+    match draw(st.sampled_from(("default", "match", "inline"))):
+        case "match":
+            objs.append(policy(**draw(policies())))
+        case "inline":
+            fields["placement"] = draw(policies())
+    if draw(rarely(2)):
+        limits = quota(OnDemand={draw(st.sampled_from(("guaranteed", "max"))): {"cpu": str(draw(st.integers(1, 8)))}})
+        if draw(rarely(4)):
+            limits["spec"]["maxPriority"] = 5
+        if draw(rarely(5)):
+            limits["spec"]["namespaces"] = ["elsewhere"]
+        objs.append(limits)
+    if draw(rarely(2)):
+        objs.append(PROFILE)
+    if draw(st.booleans()):
+        workload = psvc(replicas=draw(st.integers(1, 12)), cpu=draw(st.sampled_from(("1", "1500m", "3"))), **fields)
+    else:
+        workload = pjs(shards=draw(st.integers(1, 12)), **fields)
+    return WorkloadKey(workload["kind"], "feed", workload["metadata"]["name"]), [*objs, workload]
+
+
+def situation(objs: Objects) -> offline.Situation:
+    return offline.read(copy.deepcopy(objs), AS_OF)
+
+
+def placed(found: offline.Situation, key: WorkloadKey) -> int:
+    workload = found.workloads[key]
+    ask = found.ask_of(workload)
+    assert ask is not None
+    return trials.placed(trials.decided(found, workload, ask, found.snapshot))
+
+
+def advised(objs: Objects, key: WorkloadKey) -> tuple[int, search.Advice]:
+    """(copies that have a place now, the advice)."""
+    found = situation(objs)
+    workload = found.workloads[key]
+    ask = found.ask_of(workload)
+    assert ask is not None
+    decision = trials.decided(found, workload, ask, found.snapshot)
+    missing = trials.missing(ask, decision, workload.progress().done)
+    return trials.placed(decision), search.advise(found, key, decision, missing)
+
+
+def done_by_hand(objs: Objects, text: str) -> None:
+    """What no patch does: nodes that are added, a cluster that comes back."""
+    by_name = {obj["metadata"]["name"]: obj for obj in objs if obj["kind"] == "MemberCluster"}
+    for count, name in re.findall(r"(\d+) more empty nodes? in (\w+)", text):
+        nodes = by_name[name]["status"]["capacity"]["nodes"]
+        nodes.append({**nodes[0], "count": int(count), "free": nodes[0]["allocatable"]})
+    for name in re.findall(r"(\w+) is ready again", text):
+        by_name[name]["status"].pop("conditions")
+
+
+def run_kubectl(objs: Objects, line: str) -> None:
+    """A patch line, on objects, by the embedded API's own reading of patches; what it makes is valid."""
+    _, verb, singular, name, *rest = shlex.split(line)
+    assert verb == "patch"
+    options = dict(zip(rest[::2], rest[1::2], strict=True))
+    body = json.loads(options["-p"])
+    for index, obj in enumerate(objs):
+        if (obj["kind"].lower(), obj["metadata"]["name"]) == (singular, name):
+            assert obj["metadata"].get("namespace", "") == options.get("-n", "")
+            apply = patches.merge if options["--type"] == "merge" else patches.json_patch
+            objs[index] = apply(obj, body)
+            read.check(objs[index])
+            return
+    raise AssertionError(f"nothing to patch: {line}")
+
+
+def applied(objs: Objects, fix: search.Fix) -> Objects:
+    made = copy.deepcopy(objs)
+    done_by_hand(made, fix.text)
+    for line in fix.commands:
+        if line.startswith("kubectl patch "):
+            run_kubectl(made, line)
+    return made
+
+
+@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(hosts())
+def test_each_fix_applied_places_at_least_what_it_promises(host: tuple[WorkloadKey, Objects]) -> None:
+    key, objs = host
+    before, advice = advised(objs, key)
+    for fix in advice.fixes:
+        assert fix.gains > 0
+        assert placed(situation(applied(objs, fix)), key) >= before + fix.gains, fix
+    assert advice.trials <= trials.MAX_TRIALS + 50
+
+
+def fixes(*objs: dict[str, Any]) -> dict[str, search.Fix]:
+    (workload,) = (obj for obj in objs if obj["kind"].startswith("Pinterest"))
+    key = WorkloadKey(workload["kind"], "feed", workload["metadata"]["name"])
+    before, advice = advised(list(objs), key)
+    for fix in advice.fixes:
+        assert placed(situation(applied(list(objs), fix)), key) >= before + fix.gains
+    return {fix.text: fix for fix in advice.fixes}
+
+
+def test_a_request_is_lowered_in_the_template_whatever_the_profile_adds() -> None:
+    found = fixes(psvc(replicas=6, cpu="1"), member("a", 1, cpu="4"), PROFILE)
+
+    fix = found["cpu request of container main 1 -> 646m"]  # 6 x (646m + 20m) = 3996m of 4
+    assert (fix.gains, fix.left) == (3, 0)
+    assert fix.commands == (
+        'kubectl patch pinterestservice web -n feed --type json -p \'[{"op":"replace","path":'
+        '"/spec/template/spec/containers/0/resources/requests/cpu","value":"646m"}]\'',
+    )
+
+
+def test_two_causes_that_bind_together_are_lifted_together() -> None:
+    limits = quota(OnDemand={"max": {"cpu": "4"}})
+    found = fixes(psvc(replicas=8, cpu="1"), member("a", 1), member("b", 1, cordoned=True), limits)
+
+    fix = found["uncordon b and FederatedQuota feed tiers.OnDemand.max.cpu 4 -> 8"]
+    assert (fix.gains, fix.left, len(fix.commands)) == (4, 0, 2)
+
+
+@pytest.mark.parametrize("free", ["0", "4"])
+def test_more_nodes_are_as_many_as_the_engine_needs(free: str) -> None:
+    small = member("a", 1, cpu="4", usable="50%")
+    small["status"]["capacity"]["nodes"][0]["free"] = {"cpu": free, "memory": "16Gi", "pods": "110"}
+    found = fixes(psvc(replicas=8, cpu="1"), small)
+
+    assert any("more empty node" in text for text in found)
+
+
+def test_a_bound_is_loosened_by_as_little_as_does() -> None:
+    found = fixes(psvc(replicas=10), member("a", 3), member("b", 3), policy(division={"maxPerCluster": 3}))
+
+    assert "maxPerCluster 3 -> 5" in found
+    assert found["maxPerCluster 3 -> 5"].commands == (
+        """kubectl patch placementpolicy rules -n feed --type merge -p '{"spec":{"division":{"maxPerCluster":5}}}'""",
+    )
+
+
+def test_nothing_is_advised_inside_a_policy_that_does_not_exist() -> None:
+    found = fixes(psvc(replicas=10, placement={"policyRef": "nosuch"}), member("a", 1, taints=[TAINT]))
+
+    assert found == {}
+
+
+def test_what_is_asked_whole_may_be_asked_smaller() -> None:
+    found = fixes(psvc(replicas=10, placement={"partial": "RequireAll"}), member("a", 1))
+
+    assert (found["replicas 10 -> 4"].gains, found["partial RequireAll -> Allow"].gains) == (4, 4)
+
+
+def test_objects_as_files_are_what_placing_reads(tmp_path: Any) -> None:
+    """The objects of these tests are valid input of `federator place`."""
+    path = tmp_path / "all.json"
+    path.write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": [psvc(), member("a"), PROFILE]}))
+
+    assert len(place.load([str(path)], "feed")) == 3
