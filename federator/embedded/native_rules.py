@@ -322,6 +322,7 @@ _RULES: Final[Mapping[tuple[str, str], Rule]] = {
     ("apps", "deployments"): workload_rules.deployment,
     ("apps", "replicasets"): workload_rules.replica_set,
     ("apps", "daemonsets"): workload_rules.daemon_set,
+    ("apps", "controllerrevisions"): workload_rules.controller_revision,
     ("apps", "statefulsets"): workload_rules.stateful_set,
     ("batch", "jobs"): workload_rules.job,
     ("batch", "cronjobs"): cron_rules.cron_job,

@@ -183,6 +183,15 @@ def replica_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     yield from _immutable(obj, old, "selector")
 
 
+def controller_revision(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
+    """A ControllerRevision: its data are there from the beginning and never change."""
+    if obj.get("data") is None:
+        yield required("data", "data is mandatory")
+    yield from nonnegative(obj.get("revision"), "revision")
+    if old is not None and not same(obj.get("data"), old.get("data")):
+        yield invalid("data", obj.get("data"), "field is immutable")
+
+
 def daemon_set(obj: Struct, old: Struct | None) -> Iterator[FieldError]:
     """A DaemonSet; its selector is immutable."""
     spec = obj.get("spec") or {}

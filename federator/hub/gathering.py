@@ -245,12 +245,13 @@ class Gathering:
         want = workload.verbs.host_status(workload.stub(), result, merged, policy=_policy_shown(record))
         if not native:
             return diffs.replacement_patch(live, want)
-        want |= self._native_counters(workload)
+        want |= {name: count for name, count in self._native_counters(workload).items() if name != "updatedReplicas"}
         # The status of a native kind comes back with fields that its server fills in: those are not ours to compare.
         return diffs.merge_patch(live, want) | {name: None for name in live if name not in want}
 
     def _native_counters(self, workload: Workload) -> dict[str, Any]:
-        """What the copies of a carried kind count themselves, summed over the members that are heard."""
+        """What the copies of a carried kind count themselves, summed over the members that are heard. Which of them are
+        updated only the fold knows: one with the template before calls all of its copies that."""
         members = [
             aggregate.MemberStatus(cluster, seen.native)
             for cluster, seen in self.state.slices_of(workload.key).items()
