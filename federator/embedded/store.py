@@ -40,6 +40,7 @@ _WITHOUT_GENERATION = frozenset(
     [("", plural) for plural in _CORE_WITHOUT.split(" ")]
     + [("rbac.authorization.k8s.io", plural) for plural in _RBAC.split(" ")]
     + [("events.k8s.io", "events"), ("coordination.k8s.io", "leases"), ("autoscaling", "horizontalpodautoscalers")]
+    + [("apps", "controllerrevisions")]
 )
 """Built-in resources whose objects carry no metadata.generation (from the registry strategies of Kubernetes 1.36)."""
 

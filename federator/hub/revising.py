@@ -21,7 +21,7 @@ from federator.kube.client import Client
 from federator.model import names
 from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
-from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
+from federator.model.steps import Create, Delete, ObjectRef, Step
 
 log = logging.getLogger(__name__)
 
@@ -93,11 +93,12 @@ class Revisions:
         wanted = revisions.body(obj, kind.kind, kind.api_version, parts, profile, number=number, fleet=self._fleet)
         wanted["metadata"] |= {"annotations": {revisions.CHANGE_CAUSE: cause}} if cause else {}
         again = next((one for one in kept if one.name == wanted["metadata"]["name"]), None)
-        if again is None:
+        if again is None or again is not kept[-1]:
+            if again is not None:
+                # Made anew under its new number: API servers compare its data byte by byte, as somebody once sent them,
+                # and refuse a patch that leaves them alone.
+                await self._apply(Delete(_ref(wanted), again.uid))
             await self._apply(Create(_ref(wanted), wanted))
-        elif again is not kept[-1]:
-            notes = {"annotations": {revisions.CHANGE_CAUSE: cause or None}}
-            await self._apply(Patch(_ref(wanted), {"revision": number, "metadata": notes}, uid=again.uid))
         await self._prune(workload, [one for one in kept if one is not again])
 
     async def _prune(self, workload: Workload, others: list[Revision]) -> None:

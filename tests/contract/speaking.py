@@ -25,6 +25,7 @@ GROUP = "contract.example"
 HOMES: Mapping[str, str] = {
     "deployments": "/apis/apps/v1",
     "replicasets": "/apis/apps/v1",
+    "controllerrevisions": "/apis/apps/v1",
     "jobs": "/apis/batch/v1",
     "ingresses": "/apis/networking.k8s.io/v1",
     "widgets": f"/apis/{GROUP}/v1",

@@ -376,3 +376,28 @@ async def test_a_deployment_row_counts_its_replicas(api: Speaker) -> None:
     (row,) = (await api.get(api.url("deployments"), accept=TABLE)).object()["rows"]
     assert row["cells"][:4] == ["web", "1/3", 2, 1]
     assert row["cells"][5:] == ["app", "registry/app:1", "app=web"]
+
+
+async def test_a_controller_revision_keeps_its_data(api: Speaker) -> None:
+    data = {"spec": {"template": {"spec": {"containers": [{"name": "app", "image": "registry/app:1"}]}}}}
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "ControllerRevision",
+        "metadata": {"name": "web-1"},
+        "revision": 1,
+        "data": data,
+    }
+    made = (await api.post(api.url("controllerrevisions"), body)).object(201)
+    assert (made["revision"], made["data"], "generation" in made["metadata"]) == (1, data, False)
+    path = api.url("controllerrevisions", "web-1")
+    message = 'ControllerRevision.apps "web-1" is invalid: data: Invalid value: '
+    answer = await api.patch(path, {"data": {"spec": None}})
+    assert (answer.status, answer.json["message"].startswith(message)) == (422, True)
+    assert answer.json["message"].endswith(": field is immutable")
+    answer = await api.post(api.url("controllerrevisions"), {**body, "metadata": {"name": "web-2"}, "revision": -1})
+    assert answer.status == 422
+    assert "revision: Invalid value: -1: must be greater than or equal to 0" in answer.json["message"]
+    bare = {name: value for name, value in body.items() if name != "data"} | {"metadata": {"name": "web-3"}}
+    answer = await api.post(api.url("controllerrevisions"), bare)
+    assert answer.status == 422
+    assert "data: Required value: data is mandatory" in answer.json["message"]
