@@ -3,9 +3,10 @@
 Rows are made from plain objects of the host; a member's trouble shows as their conditions.
 """
 
+import re
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from federator.api import kinds
 from federator.api.kinds import Column, Kind
@@ -64,10 +65,8 @@ def row(kind: Kind, obj: Mapping[str, Any], *, wide: bool = False, with_namespac
 
 
 def cell(column: Column, obj: Mapping[str, Any]) -> str:
-    """One value by a dotted path, as the API server prints it."""
-    value: Any = obj
-    for part in column.json_path.strip(".").split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
+    """One value by its path, as the API server prints it."""
+    value = _value(column.json_path, obj)
     if value is None:
         return ""
     if column.type == "date":
@@ -75,6 +74,20 @@ def cell(column: Column, obj: Mapping[str, Any]) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
+
+
+_STEP: Final = re.compile(r'\.(\w+)(?:\[\?\(@\.(\w+)=="(\w+)"\)\])?')
+
+
+def _value(path: str, obj: Any) -> Any:
+    """What a column's path leads to: names with points between, one of which may choose an entry of a list
+    (`conditions[?(@.type=="Ready")]`). None where there is nothing."""
+    value = obj
+    for name, key, wanted in _STEP.findall(path):
+        value = value.get(name) if isinstance(value, Mapping) else None
+        if key:
+            value = next((one for one in value or () if one.get(key) == wanted), None)
+    return value
 
 
 def text(kind: Kind, objs: Sequence[Mapping[str, Any]], *, wide: bool, with_namespace: bool, no_headers: bool) -> str:

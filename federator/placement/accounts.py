@@ -21,6 +21,8 @@ PARENT_CYCLE: Final = "ParentCycle"
 PROJECT_BOUND_TWICE: Final = "ProjectBoundTwice"
 GUARANTEED_ABOVE_MAX: Final = "GuaranteedAboveMax"
 NAMED_MOST: Final = 5
+ALIKE: Final = 0.75
+"""How alike a name must be to be suggested: gpu is not cpu."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,5 +114,5 @@ def _few(names: list[str]) -> str:
 
 def _close(name: str, known: Collection[str]) -> str:
     whole = [one for one in sorted(known) if one.endswith(f"/{name}")]  # its domain was left out
-    found = whole or difflib.get_close_matches(name, sorted(known), n=1)
+    found = whole or difflib.get_close_matches(name, sorted(known), n=1, cutoff=ALIKE)
     return f"; did you mean {found[0]}?" if found else ""

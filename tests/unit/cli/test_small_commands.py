@@ -99,6 +99,15 @@ def test_the_kinds_that_the_hint_names_are_kinds(kind: str) -> None:
     assert views.kind_named(kind).plural
 
 
+def test_a_column_may_choose_a_condition() -> None:
+    kind = views.kind_named("quotas")
+    conditions = [{"type": "Other", "status": "?"}, {"type": "Valid", "status": "False", "reason": "UnknownParent"}]
+    obj = {"metadata": {"name": "ads"}, "spec": {}, "status": {"workloads": 2, "conditions": conditions}}
+    shown = dict(zip(views.headers(kind, wide=True), views.row(kind, obj, wide=True), strict=True))
+    assert (shown["WORKLOADS"], shown["VALID"], shown["REASON"]) == ("2", "False", "UnknownParent")
+    assert views.row(kind, {"metadata": {"name": "new"}})[3] == ""
+
+
 def test_the_namespace_of_a_context_may_be_in_another_file_than_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

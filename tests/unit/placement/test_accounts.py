@@ -84,6 +84,11 @@ def test_a_device_is_not_called_unknown_before_any_cluster_has_reported() -> Non
     assert told(account("ads", maximum=Resources({"nvidia.com/gpu": 4})), offered=()) == []
 
 
+def test_what_is_hardly_alike_is_not_suggested() -> None:
+    (found,) = told(account("ads", maximum=Resources({"gpu": 4})), offered=("cpu", "memory"))
+    assert found[1] == "spec.tiers.OnDemand.max.gpu: no pod can ask for gpu: it has no domain"
+
+
 def test_a_resource_with_a_limit_of_nothing_is_looked_at_too() -> None:
     tier = TierQuota(maximum=Resources(), barred=frozenset({"gpus"}), withheld=frozenset({"cpuu"}))
     one = QuotaAccount("ads", tiers={Tier.RESERVED: tier})
