@@ -185,8 +185,10 @@ def apply(  # noqa: PLR0917 - as `track`
         merged = _pruned(merged, before, claimed, others, root)
     changed, removed = _differences(base, merged, info, subresource)
     conflicts = _conflicts(others, changed)
-    if conflicts and not force and not _upgrades_kubectl(base, conflicts, manager, info):
-        return Applied(base, [conflict for _, conflict in conflicts])
+    if conflicts and not force:
+        mine = _applied_before(base, manager, info)
+        if left := [conflict for _, conflict in conflicts if conflict.field not in mine]:
+            return Applied(base, left)
     unchanged = live is not None and same(base, merged)
     if not unchanged:
         others = managers.without(others, fieldsets.union(changed or LEAF, removed or LEAF))
@@ -195,7 +197,7 @@ def apply(  # noqa: PLR0917 - as `track`
     updated = managers.in_order(updated)
     if unchanged and updated == stored:
         return Applied(base, [])
-    return Applied(_with_entries(merged, updated, applied), [])
+    return Applied(_with_entries(merged, updated, None if subresource == "scale" else applied), [])
 
 
 def _check_type(applied: Object, info: ResourceInfo, root: Node) -> None:
@@ -274,25 +276,31 @@ def conflict_message(conflicts: list[Conflict]) -> str:
     return f"Apply failed with {len(conflicts)} conflicts: " + "\n".join(lines)
 
 
-def _upgrades_kubectl(base: Object, conflicts: list[tuple[str, Conflict]], manager: str, info: ResourceInfo) -> bool:
-    """Whether kubectl goes from client-side to server-side apply: then the fields it applied before are its own."""
+def _applied_before(base: Object, manager: str, info: ResourceInfo) -> frozenset[str]:
+    """Fields that are kubectl's own when it goes from client-side to server-side apply: those that it applied and that
+    are still as it left them. What somebody else has changed since (a scale) is a conflict as any other."""
     text = ((base.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
     if manager != "kubectl" or not text:
-        return False
+        return frozenset()
     try:
         last = json.loads(text)
     except ValueError:
-        return False
+        return frozenset()
+    root = root_node(info)
     if not isinstance(last, dict) or last.get("apiVersion") != info.api_version:
-        return False
-    known = set(fieldsets.paths(fieldsets.applied(last, root_node(info))))
-    return all(conflict.field in known for _, conflict in conflicts)
+        return frozenset()
+    if next(iter(merging.mismatches(last, root)), None) is not None:
+        return frozenset()
+    changed, removed = fieldsets.compare(last, base, root)
+    known = fieldsets.difference(fieldsets.applied(last, root), fieldsets.union(changed or LEAF, removed or LEAF))
+    return frozenset(fieldsets.paths(known or LEAF))
 
 
-def _with_entries(merged: Object, entries: list[Entry], applied: Object) -> Object:
+def _with_entries(merged: Object, entries: list[Entry], applied: Object | None) -> Object:
     meta = {key: value for key, value in (merged.get("metadata") or {}).items() if key != "managedFields"}
-    annotations = meta.get("annotations")
-    if annotations and LAST_APPLIED in annotations and any(e["manager"] == "kubectl" for e in entries):
+    annotations = meta.get("annotations") or {}
+    noted = LAST_APPLIED in annotations and applied is not None
+    if noted and any(e["manager"] == "kubectl" for e in entries):
         # kubectl keeps its own note of what it applied; the server keeps it right for older clients.
         text = json.dumps(applied, separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n"
         meta["annotations"] = {**annotations, LAST_APPLIED: text}

@@ -129,7 +129,7 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
     except ownership.Untypable as error:
         raise refusals.Refusal(500, "", str(error)) from None
     if merged.conflicts:
-        raise _conflicts(merged.conflicts)
+        raise owned_by_others(merged.conflicts)
     if live is not None and merged.obj is live.obj:
         return writing.shown(ctx, request, info, live)
     lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
@@ -185,7 +185,8 @@ def _check_applied(document: JsonObject, target: Target) -> None:
     identities.check_kind({"apiVersion": api_version, "kind": kind}, target.info, b"")
 
 
-def _conflicts(conflicts: list[ownership.Conflict]) -> refusals.Refusal:
+def owned_by_others(conflicts: list[ownership.Conflict]) -> refusals.Refusal:
+    """409: what is applied belongs to other managers."""
     causes = [
         {"reason": "FieldManagerConflict", "message": conflict.message, "field": conflict.field}
         for conflict in conflicts

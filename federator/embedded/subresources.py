@@ -12,6 +12,7 @@ from federator.embedded import (
     deleting,
     identities,
     options,
+    ownership,
     patching,
     podlogs,
     reading,
@@ -98,7 +99,7 @@ def patch_scale(ctx: Context, request: ApiRequest, target: Target) -> Answer:
     if isinstance((patched.get("spec") or {}).get("replicas"), str):
         field = "json: cannot unmarshal string into Go struct field ScaleSpec.spec.replicas of type int32"
         raise patching.about_patch(patched, document, media, field)
-    return _set_scale(ctx, target, old, patched, opts)
+    return _set_scale(ctx, target, old, patched, opts, applies=media == patching.APPLY)
 
 
 def _check_named(scale: Any, target: Target) -> None:
@@ -111,7 +112,21 @@ def _check_named(scale: Any, target: Target) -> None:
         raise refusals.bad_request(why)
 
 
-def _set_scale(ctx: Context, target: Target, old: Revision, scale: Any, opts: WriteOptions) -> Answer:
+def _applied_scale(ctx: Context, target: Target, old: Revision, replicas: int, opts: WriteOptions) -> JsonObject:
+    """The object with an applied Scale merged in: the number belongs to whoever applies it. Raises `Refusal` 409."""
+    info = target.info
+    assert info.scale is not None
+    kind = {"apiVersion": info.api_version, "kind": info.kind}
+    said = with_value(kind, info.scale.spec.strip(".").split("."), replicas)
+    merged = ownership.apply(old.obj, said, opts.manager, opts.force, info, ctx.clock.rfc3339(), "scale")
+    if merged.conflicts:
+        raise patching.owned_by_others(merged.conflicts)
+    return dict(merged.obj)
+
+
+def _set_scale(
+    ctx: Context, target: Target, old: Revision, scale: Any, opts: WriteOptions, *, applies: bool = False
+) -> Answer:
     info, paths = target.info, target.info.scale
     if paths is None:
         raise refusals.no_such_path()
@@ -125,11 +140,13 @@ def _set_scale(ctx: Context, target: Target, old: Revision, scale: Any, opts: Wr
         cause = {"reason": "FieldValueInvalid", "message": text, "field": "spec.replicas"}
         raise refusals.invalid("autoscaling", "Scale", target.name, [cause])
     fresh = with_value(old.obj, paths.spec.strip(".").split("."), replicas)
+    if applies:
+        fresh = _applied_scale(ctx, target, old, replicas, opts)
     fresh["metadata"] = dict(fresh["metadata"])
     fresh["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or old.obj["metadata"]["resourceVersion"]
     lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
     decoded, _ = writing.decode(fresh, info, lenient, [])
-    revision = writing.update_object(ctx, target, old, decoded, opts)
+    revision = writing.update_object(ctx, target, old, decoded, opts, applied=applies)
     warnings = tuple(validation.warnings(revision.obj, old.obj, info))
     return json_answer(scale_of(info, revision.obj), warnings=warnings)
 
