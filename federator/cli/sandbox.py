@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 READY = "ready"
 """This file says that every API of the sandbox answers."""
+LEADER_READER = "federator-leader-reader"
 SETTLE_S = 120.0
 FIGURES_S = 2.0
 
@@ -122,6 +123,7 @@ async def serving(
         rng=random.Random(seed),
         # A person is looking: figures of members are written, and copied to the host, sooner than an operator's fleet
         # needs them. Small changes too: what has settled says nothing more half a minute later.
+        #
         # The lease is there for those who look for the leader; in one process a pause of the loop is no lost leader.
         hub_options=HubOptions(
             capacity_copy_interval_s=FIGURES_S, lease_duration_s=60.0, lease_renew_deadline_s=45.0, lease_retry_s=2.0
@@ -140,6 +142,7 @@ async def serving(
                 http.write_kubeconfig(directory / f"{name}.kubeconfig", {name: server}, name)
             federation.start_clusters()
             await federation.install(kubeconfigs)
+            await let_everybody_find_the_leader(federation.client("host"))
             if not api_only:
                 port = await query_port(federation)
                 federation.start_members()
@@ -185,6 +188,27 @@ async def query_port(federation: Any) -> "QueryServer":
     said = await server.start("")
     federation.announced["hub"] = lambda holder: announcing.notes(dataclasses.replace(said, holder=holder))
     return server
+
+
+async def let_everybody_find_the_leader(host: Any) -> None:
+    """The right to read who leads, and whether the federation is paused, as deploy/host/access grants it: a user who is
+    given rights in a namespace of the sandbox then sees what they would see anywhere."""
+    from federator.cli import asking
+    from federator.embedded.federation import ensure
+    from federator.hub import pauses
+
+    group = "rbac.authorization.k8s.io"
+    head = {"apiVersion": f"{group}/v1", "metadata": {"name": LEADER_READER, "namespace": asking.LEASE_NAMESPACE}}
+    readable = {"coordination.k8s.io": ("leases", asking.LEASE_NAME), "": ("configmaps", pauses.PAUSE_OBJECT)}
+    rules = [
+        {"apiGroups": [api], "resources": [plural], "resourceNames": [name], "verbs": ["get"]}
+        for api, (plural, name) in readable.items()
+    ]
+    everybody = [{"apiGroup": group, "kind": "Group", "name": "system:authenticated"}]
+    reference = {"apiGroup": group, "kind": "Role", "name": LEADER_READER}
+    await ensure(host, {**head, "kind": "Role", "rules": rules}, "roles")
+    bound = {**head, "kind": "RoleBinding", "roleRef": reference, "subjects": everybody}
+    await ensure(host, bound, "rolebindings")
 
 
 @contextlib.contextmanager

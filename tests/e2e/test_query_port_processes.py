@@ -104,6 +104,25 @@ def test_exec_and_port_forward_become_kubectl_with_the_member_s_context(fleet: F
     assert (without.code, without.err.partition(" on your PATH")[0]) == (1, "error: exec needs kubectl")
 
 
+def test_a_user_with_rights_in_one_namespace_sees_it_and_no_other(fleet: Fleet, tmp_path: Path) -> None:
+    fleet.host("create", "sa", "dev", *SPACE)
+    rights = ("--verb=get,list", "--resource=pinterestservices.pinterest.com,pods")
+    fleet.host("create", "role", "dev", *rights, *SPACE)
+    fleet.host("create", "rolebinding", "dev", "--role=dev", "--serviceaccount=looks:dev", *SPACE)
+    config = yaml.safe_load(fleet.host.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": fleet.host("create", "token", "dev", *SPACE).strip()}
+    path = tmp_path / "dev.kubeconfig"
+    path.touch(mode=0o600)
+    path.write_text(yaml.safe_dump(config))
+    dev = Shell(FEDERATOR, tmp_path, path)
+    assert len(dev("pods", "psvc/web", *SPACE, "-o", "name").split()) == 9
+    user = 'error: user "system:serviceaccount:looks:dev" cannot'
+    assert dev.run("logs", "psvc/web", *SPACE).err == f'{user} get pods/log in the namespace "looks" of the host\n'
+    assert dev.run("pods", "psvc/web", "-n", "default").err.startswith(
+        f"{user} get pinterestservices.pinterest.com and"
+    )
+
+
 def test_the_leader_is_found_again_when_another_hub_takes_over(fleet: Fleet) -> None:
     assert fleet.programs is not None
     first = next(child for child in fleet.programs.children if child.name == "hub")

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from federator import settings
-from federator.cli import joining
+from federator.cli import asking, joining
 from federator.expand import priorities
 from federator.hub import departed
+from federator.hub import pauses
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
 from federator.member.heartbeat import LEASE
@@ -40,6 +41,16 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     named = {row[4] for account in ("federator-hub", "federator-member") for row in manifests.grants(found, account)}
     mine = {options.lease_name, "federator", departed.OBJECT, "kube-system", serving.CLIENT_CA.name}
     assert named == {"", LEASE, *mine}
+
+
+def test_everybody_may_read_who_leads_and_whether_it_is_paused_and_nothing_else_of_the_hub_s() -> None:
+    found = manifests.written()
+    asked = {
+        ("federator-system", "coordination.k8s.io", "leases", "get", HubOptions().lease_name),
+        ("federator-system", "", "configmaps", "get", pauses.PAUSE_OBJECT),
+    }
+    assert manifests.grants(found, "system:authenticated") == asked
+    assert (asking.LEASE_NAMESPACE, asking.LEASE_NAME) == ("federator-system", HubOptions().lease_name)
 
 
 def test_admission_policies_name_our_accounts_and_marks() -> None:
