@@ -9,8 +9,7 @@ import pytest
 from federator import settings
 from federator.cli import asking, joining
 from federator.expand import priorities
-from federator.hub import departed
-from federator.hub import pauses
+from federator.hub import departed, pauses
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
 from federator.member.heartbeat import LEASE
@@ -50,7 +49,8 @@ def test_everybody_may_read_who_leads_and_whether_it_is_paused_and_nothing_else_
         ("federator-system", "", "configmaps", "get", pauses.PAUSE_OBJECT),
     }
     assert manifests.grants(found, "system:authenticated") == asked
-    assert (asking.LEASE_NAMESPACE, asking.LEASE_NAME) == ("federator-system", HubOptions().lease_name)
+    assert asking.LEASE_NAME == HubOptions().lease_name
+    assert asking.LEASE_NAMESPACE == HubOptions().system_namespace
 
 
 def test_admission_policies_name_our_accounts_and_marks() -> None:
