@@ -49,8 +49,8 @@ def test_everybody_may_read_who_leads_and_whether_it_is_paused_and_nothing_else_
         ("federator-system", "", "configmaps", "get", pauses.PAUSE_OBJECT),
     }
     assert manifests.grants(found, "system:authenticated") == asked
-    assert asking.LEASE_NAME == HubOptions().lease_name
-    assert asking.LEASE_NAMESPACE == HubOptions().system_namespace
+    assert HubOptions().lease_name == asking.LEASE_NAME
+    assert HubOptions().system_namespace == asking.LEASE_NAMESPACE
 
 
 def test_admission_policies_name_our_accounts_and_marks() -> None:
