@@ -147,10 +147,7 @@ async def serving(
                 port = await query_port(federation)
                 federation.start_members()
                 federation.start_hub()
-            # Thousands of long-lived objects would be walked by every full collection, and each walk stops the loop.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(50_000, 50, 100)
+            _collect_rarely()
             (directory / READY).touch(mode=0o600)
             await work(Served(federation, directory, servers))
         finally:
@@ -162,6 +159,13 @@ async def serving(
                 await port.close()
             for server in servers.values():
                 await server.close()
+
+
+def _collect_rarely() -> None:
+    """Thousands of long-lived objects would be walked by every full collection, and each walk stops the loop."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 50, 100)
 
 
 async def query_port(federation: Any) -> "QueryServer":
