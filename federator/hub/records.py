@@ -11,6 +11,7 @@ from typing import Any
 
 from federator.api import decisionfacts, kinds, raw
 from federator.api.decisionfacts import DecisionFacts, Terms
+from federator.api.placementdecision import MAX_CAUSES
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
@@ -20,6 +21,8 @@ from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, R
 from federator.placement.books import Commitment
 
 NOBODY: frozenset[str] = frozenset()
+STRUCK = "0" * 16
+"""The hash of the inputs of a decision that was made for none: it is made anew as soon as it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,9 +142,10 @@ async def write(
     return await host.patch(ref, operations, kind="json")
 
 
-async def strike(host: Client, record: Record, cluster: str) -> Mapping[str, Any] | None:
+async def strike(host: Client, record: Record, cluster: str, seq: int) -> Mapping[str, Any] | None:
     """Takes a cluster that was let go out of a decision that is not made anew by itself (its workload is suspended, or
-    cannot be read, or is gone). Answers with the decision, None where it is gone. Raises ApiErrors."""
+    cannot be read, or is gone). `seq`: of the decision from now on. Answers with the decision, None where it is gone.
+    Raises ApiErrors."""
     kind = kinds.KINDS["PlacementDecision"]
     ref = kind.ref(record.key.namespace, record.name)
     try:
@@ -157,6 +161,9 @@ async def strike(host: Client, record: Record, cluster: str) -> Mapping[str, Any
     lost = share.count if share is not None else 0
     kept = [one for one in raw.objects(spec, "shares") if one.get("cluster") != cluster]
     changed: dict[str, Any] = {
+        "seq": max(seq, raw.integer(spec, "seq")),
+        "causes": [*raw.texts(spec, "causes"), f"{cluster} left the fleet"][-MAX_CAUSES:],
+        "inputsHash": STRUCK,
         "shares": kept,
         "clusters": len(kept),
         "placed": max(raw.integer(spec, "placed") - lost, 0),

@@ -244,7 +244,7 @@ class Removing:
         if live and placed and clear and not self.state.refuses_native(record.key.kind):
             self.state.signals.place(record.key)
             return
-        written = await records.strike(self.host, record, cluster)
+        written = await records.strike(self.host, record, cluster, self.state.next_seq())
         if written is not None:
             new = records.summarise(written)
             self.state.note_record(record.key.namespace, new)

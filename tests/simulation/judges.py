@@ -23,6 +23,7 @@ from tests.simulation.doubts import Doubts
 from tests.simulation.feasibility import Feasibility
 from tests.simulation.invariants import Obj
 from tests.simulation.once import Once
+from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
@@ -65,6 +66,7 @@ class Judges:
         world.senders += [one_leader.sending, self.loops.sending]
         world.listeners += [self._watch(one) for one in self.watchers]
         self.tombstones = Tombstones()
+        self.removals = Removals()
         self.feasibility = Feasibility(world)
         self.respect = Respect()
         self.doubts = Doubts(world)
@@ -145,6 +147,7 @@ class Judges:
             *invariants.breaches(step),
             *self.world.patience.breaches(step, now_s),
             *self.tombstones.breaches(step, now_s),
+            *self.removals.breaches(step, now_s),
             *self.feasibility.breaches(step),
             *self.respect.breaches(step),
             *self.once.breaches(step),

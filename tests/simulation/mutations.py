@@ -18,13 +18,16 @@ from federator.expand import jobsets
 from federator.hub import burying, process
 from federator.hub import link as links
 from federator.hub.burying import Burying
+from federator.hub.departed import Departed
 from federator.hub.dispatching import Dispatching
 from federator.hub.emptiness import Emptiness
 from federator.hub.gathering import Gathering
 from federator.hub.link import Link, Sign
+from federator.hub.members import Member
 from federator.hub.placing import Placing
 from federator.hub.process import HubProcess
 from federator.hub.records import Record
+from federator.hub.removing import Removing
 from federator.hub.waves import Due
 from federator.kube import errors
 from federator.kube.applier import Applier, Outcome
@@ -362,6 +365,31 @@ def _to_and_fro(original: Method) -> Method:
     return turn
 
 
+# -- clusters that leave ----------------------------------------------------------------------------------------------
+
+
+def _leaves_full(original: Method) -> Method:
+    async def empty(self: Removing, member: Member, named: Sequence[Record]) -> None:
+        if member.heard:
+            await self._finish(member, "Removed", "planted")
+
+    return empty
+
+
+def _kept_in_decisions(original: Method) -> Method:
+    async def let_go(self: Removing, member: Member, named: Sequence[Record]) -> Any:
+        return await original(self, member, ())
+
+    return let_go
+
+
+def _not_cleaned(original: Method) -> Method:
+    def look(self: Departed, member: Member) -> None:
+        member.cleaning = ""
+
+    return look
+
+
 MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a delete comes before caches are synced": (
         "14 no delete on doubt",
@@ -401,6 +429,15 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a finalizer is dropped early": (
         "8 tombstones last",
         together(instead(Burying, "_empty", _lets_go_at_once), instead(Emptiness, "unproven", _asks_nobody)),
+    ),
+    "a removed cluster is not emptied": ("8 clusters leave clean", instead(Removing, "_empty", _leaves_full)),
+    "decisions go on naming a lost cluster": (
+        "8 clusters leave clean",
+        instead(Removing, "_let_go", _kept_in_decisions),
+    ),
+    "what a lost cluster held is taken for running": (
+        "8 lost clusters are cleaned",
+        instead(Departed, "look", _not_cleaned),
     ),
     "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
     "a status forgets a member that is not heard": (

@@ -8,13 +8,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from federator.api import federatedquota, kinds
+from federator.api import federatedquota, kinds, membercluster
 from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.controllers.fit import node_matches
 from federator.embedded.controllers.nodes import Node
 from federator.embedded.server import EmbeddedCluster
 from federator.expand import jobsets
-from federator.hub import policying, workloads
+from federator.hub import departed, policying, workloads
+from federator.hub.options import HubOptions
 from federator.member.caches import NATIVES
 from federator.model import names, shards
 from federator.model.ask import PodShape, Policy, Strategy, Unit
@@ -251,6 +252,29 @@ def _has_room(account: QuotaAccount, facts: DecisionFacts, found: Sequence[Decis
     return True
 
 
+def gone_clusters_are_gone(world: World) -> Iterator[str]:
+    """No decision and no status names a cluster that is not in the fleet, none is being removed any more, and none of
+    those that are in it is still on the list of lost ones."""
+    host = world.federation.host
+    fleet = {obj["metadata"]["name"]: obj for obj in all_of(host, "MemberCluster")}
+    for name, obj in sorted(fleet.items()):
+        if "deletionTimestamp" in obj["metadata"]:
+            yield f"{name} is still being removed"
+    for facts in decisions(world):
+        for name in sorted({share.cluster for share in facts.shares} | set(facts.terms.leaving)):
+            if name not in fleet:
+                yield f"decision {facts.name} names {name}, which has left"
+    for kind, obj in host_workloads(world).values():
+        for row in (obj.get("status") or {}).get("clusterStatuses") or ():
+            if row["cluster"] not in fleet:
+                yield f"{kind} {obj['metadata']['name']}: the status names {row['cluster']}, which has left"
+    listed = host.store.get(host.registry.get("", "configmaps"), HubOptions().system_namespace, departed.OBJECT)
+    lost = departed.parse(listed.obj.get("data") or {}) if listed is not None else {}
+    for name, obj in sorted(fleet.items()):
+        if membercluster.recorded_uid(obj) in lost:
+            yield f"{name} is back, and still on the list of lost clusters"
+
+
 Rule = Callable[[World], Iterator[str]]
 
 REST: Mapping[str, Rule] = {
@@ -260,6 +284,7 @@ REST: Mapping[str, Rule] = {
     "2 room is used": room_is_used,
     "6 quota": nothing_withheld,
     "8 no orphans": no_orphans,
+    "8 clusters leave clean": gone_clusters_are_gone,
     "19 status truth": status_is_true,
 }
 """By number and name in the list of invariants."""

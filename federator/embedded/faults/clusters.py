@@ -9,14 +9,20 @@ from typing import Any
 
 from federator.api import clustercapacity, kinds, membercluster, raw
 from federator.embedded.faults import guests
+from federator.embedded.faults.links import Cut
 from federator.embedded.faults.rows import Episode, Stage
 from federator.embedded.server import EmbeddedCluster
+from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
 
 CLUSTER = "MemberCluster"
 BACK_S = 30.0
 """Longer than any cluster stays out of the fleet."""
+FORCED = "by force"
+"""The finalizer of a MemberCluster is taken off by hand."""
+SILENT_S = 60.0
+"""After so long a cluster that cannot be reached is called unreachable."""
 _HOST_HOLDS = ("PlacementDecision", "PlacementPolicy", "ClusterPlacementPolicy", "FederatedQuota", CLUSTER)
 
 
@@ -58,16 +64,17 @@ def rejoin(stage: Stage, name: str) -> None:
 def join(stage: Stage, left: Mapping[str, Any]) -> None:
     """An operator joins a cluster again, with the labels and the spec that its MemberCluster had."""
     host = stage.federation.host
-    meta = {part: left["metadata"][part] for part in ("name", "labels") if part in left["metadata"]}
+    kept = {part: left["metadata"][part] for part in ("name", "labels") if part in left["metadata"]}
+    meta = {**kept, "finalizers": [names.CLUSTER_FINALIZER]}
     spec = {part: value for part, value in left["spec"].items() if part != "clusterUID"}
     body = {"apiVersion": left["apiVersion"], "kind": CLUSTER, "metadata": meta, "spec": spec}
     host.store.create(_info(host, CLUSTER), body)
 
 
 def leave(stage: Stage, name: str) -> Mapping[str, Any]:
-    """An operator removes a MemberCluster. Returns what it was."""
+    """An operator removes a MemberCluster by force: he takes its finalizer off. Returns what it was."""
     host = stage.federation.host
-    found, _ = host.store.delete(_info(host, CLUSTER), "", name)
+    found, _ = host.store.delete(_info(host, CLUSTER), "", name, finalizers=())
     return found.obj
 
 
@@ -93,29 +100,95 @@ async def joined_twice(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 @contextlib.asynccontextmanager
 async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
-    """A cluster leaves the fleet and joins again, while a workload of its own is scaled down and up."""
+    """A cluster leaves the fleet and joins again, while a workload of its own is scaled down and up. It is emptied, or
+    left as it is, or somebody takes the finalizer off by hand."""
     async with guests.guest(stage, "left-and-back", 6) as own:
         await guests.until(own.expanded, guests.PLACED_S)
-        name = rng.choice(own.holders() or list(stage.members))
-        if guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name)) is None:
+        name, how = rng.choice(own.holders() or list(stage.members)), rng.choice(("", "", "Orphan", FORCED))
+        left = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name))
+        if left is None:
             yield
             return
         await own.scale(2)
         await asyncio.sleep(rng.uniform(0.0, 0.1))
-        left = leave(stage, name)
+        await _remove(stage, left, how)
         stage.happened("left-and-back")
         await own.scale(rng.randint(1, 4))
         try:
             yield
         finally:
-            join(stage, left)
-            await _clear_strangers(stage, name)
+            await _join_again(stage, left)
+            if how:
+                await _clear_strangers(stage, name)
     # The service is deleted now, perhaps before a hub heard that the cluster is back. Then the proof is in its memory
     # and on the Lease, and a hub that stands for no election forgets it with its life.
     decisions, namespace = _info(stage.federation.host, "PlacementDecision"), own.ref.namespace
     store = stage.federation.host.store
     await guests.until(lambda: all(one.key[0] != namespace for one in store.items(decisions)), guests.PLACED_S)
     await _clear_strangers(stage, name)
+
+
+@contextlib.asynccontextmanager
+async def lost_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """A cluster that no hub can reach is given up as lost, one of its workloads is deleted meanwhile, and then it joins
+    again with everything that it held."""
+    async with guests.guest(stage, "lost-and-back", 6) as own:
+        await guests.until(own.expanded, guests.PLACED_S)
+        name, how = rng.choice(own.holders() or list(stage.members)), rng.choice((Cut.REFUSED, Cut.SILENT))
+        left = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name))
+        if left is None:
+            yield
+            return
+        for hub in stage.hubs:
+            await stage.links.sever(hub, name, how)
+        try:
+            await guests.until(lambda: not _is_ready(stage, name), SILENT_S)
+            await _remove(stage, left, "Lost")
+            stage.happened("lost-and-back")
+            if rng.random() < 0.5:
+                await own.remove()
+            yield
+            await guests.until(lambda: _is_gone(stage, left), guests.PLACED_S)
+        finally:
+            for hub in stage.hubs:
+                stage.links.heal(hub, name, how)
+            await _join_again(stage, left)
+
+
+def _is_ready(stage: Stage, name: str) -> bool:
+    live = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name)) or {}
+    return raw.condition(live, "Ready").get("status") == "True"
+
+
+def _is_gone(stage: Stage, left: Mapping[str, Any]) -> bool:
+    """Whether that very MemberCluster has left."""
+    live = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", left["metadata"]["name"]))
+    return live is None or bool(live["metadata"]["uid"] != left["metadata"]["uid"])
+
+
+async def _remove(stage: Stage, left: Mapping[str, Any], how: str) -> None:
+    """An operator removes a cluster; `how` is what he says of it, or that he takes the finalizer off."""
+    name, uid = left["metadata"]["name"], left["metadata"]["uid"]
+    if _is_gone(stage, left):
+        return
+    if how == FORCED:
+        leave(stage, name)
+        return
+    ref, user = kinds.KINDS[CLUSTER].ref("", name), stage.user("host")
+    with contextlib.suppress(errors.NotFound, errors.Conflict):  # another episode may have been sooner
+        if how:
+            await user.patch(ref, {"metadata": {"uid": uid, "annotations": {names.REMOVAL_ANNOTATION: how}}})
+        await user.delete(ref, uid=uid)
+
+
+async def _join_again(stage: Stage, left: Mapping[str, Any]) -> None:
+    """The cluster joins again when it has left. An operator who has waited in vain for it to be emptied takes what is
+    there as it is, and at last the finalizer off."""
+    for how in ("Orphan", FORCED):
+        if not await guests.until(lambda: _is_gone(stage, left), guests.PLACED_S):
+            await _remove(stage, left, how)
+    if guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", left["metadata"]["name"])) is None:
+        join(stage, left)
 
 
 async def _clear_strangers(stage: Stage, name: str) -> None:
@@ -286,5 +359,13 @@ ROWS = (
         "it joins again after 0.5 to 20 s",
         left_and_back,
         (0.5, 20.0),
+    ),
+    Episode(
+        "lost-and-back",
+        "F55",
+        "one member and a service of its own",
+        "it is heard and joins again after 10 to 40 s",
+        lost_and_back,
+        (10.0, 40.0),
     ),
 )
