@@ -306,7 +306,12 @@ def minimal_movement(step: Step) -> Iterator[str]:
     if new.inputs_hash != old.inputs_hash and division.get("mode") == "Fresh":
         return
     most = division.get("maxPerCluster", math.inf)
+    removed = {
+        one["metadata"]["name"] for one in step.all_of("MemberCluster") if "deletionTimestamp" in one["metadata"]
+    }
     for share in old.shares:
+        if share.cluster in removed:
+            continue  # it is left as soon as there is a place elsewhere
         now = staying.get(share.cluster, 0 if new.inputs_hash == old.inputs_hash else share.count)
         if now < min(share.count, _held(step, old, share.cluster), most):
             yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.terms.wanted} are wanted"

@@ -436,7 +436,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         instead(Removing, "_let_go", _kept_in_decisions),
     ),
     "what a lost cluster held is taken for running": (
-        "8 lost clusters are cleaned",
+        "8 clusters leave clean",
         instead(Departed, "look", _not_cleaned),
     ),
     "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),

@@ -8,8 +8,10 @@ from federator.api import kinds
 from federator.embedded.faults import clusters
 from federator.embedded.faults.requests import CannedResponse
 from federator.kube.transport import Request, Response, Transport
+from federator.model import names
 from tests.simulation import running, solo
-from tests.simulation.invariants import Obj, all_of
+from tests.simulation.invariants import Obj, Step, all_of
+from tests.simulation.removals import Removals
 from tests.simulation.script import SERVICE
 from tests.simulation.world import World
 
@@ -18,6 +20,11 @@ def _slices(world: World, cluster: str) -> int:
     """How many slices stand at the address of a cluster."""
     found = all_of(world.facing(cluster), SERVICE)
     return len([obj for obj in found if kinds.verbs_of(SERVICE).read_mark(obj) is not None])
+
+
+def _slice_uids(world: World, cluster: str) -> set[str]:
+    found = (obj for obj in all_of(world.clusters[cluster], SERVICE) if kinds.verbs_of(SERVICE).read_mark(obj))
+    return {obj["metadata"]["uid"] for obj in found}
 
 
 async def _told(world: World, cluster: str, reason: str, within_s: float) -> None:
@@ -100,6 +107,41 @@ def test_a_cluster_that_left_with_copies_in_it_has_none_of_a_workload_that_is_de
         await asyncio.sleep(20)
         left = [name for name in world.members for obj in all_of(world.clusters[name], SERVICE) if _guest(obj)]
         assert not left
+
+    solo.tell(story)
+
+
+def test_a_lost_cluster_that_is_back_is_freed_of_what_it_held_before_it_is_given_anything() -> None:
+    async def story(world: World) -> None:
+        before = _slice_uids(world, "a")
+        async with solo.happening(world, "lost-and-back"):
+            await asyncio.sleep(5)
+        await solo.settled(world)
+        assert not before & _slice_uids(world, "a")
+        assert solo.shares(world)["web"] == {"a": 4}
+
+    solo.tell(story, solo.world(members=1))
+
+
+def test_the_rule_about_lost_clusters_finds_a_share_beside_an_old_slice() -> None:
+    async def story(world: World) -> None:
+        rule, host = Removals(), world.clusters["host"]
+        decision = next(obj for obj in all_of(host, "PlacementDecision") if obj["spec"]["workload"]["name"] == "web")
+        (held,) = (one["cluster"] for one in decision["spec"]["shares"][:1])
+        old = [obj for obj in all_of(world.clusters[held], SERVICE) if obj["metadata"]["name"] == "web"]
+
+        def told(kind: str, cluster: str, before: Obj | None, after: Obj | None, now_s: float) -> list[str]:
+            step = Step(world.clusters, cluster, "hub#1", kind, before, after)
+            return [text for text in rule.breaches(step, now_s) if text.startswith(rule.STALE)]
+
+        for obj in old:
+            assert not told(SERVICE, held, None, obj, 1.0)
+        assert not told("PlacementDecision", "host", None, decision, 2.0)
+        joined = solo.one_of(world, "MemberCluster", held)
+        going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "annotations": {names.REMOVAL_ANNOTATION: "Lost"}}
+        told("MemberCluster", "host", {**joined, "metadata": {**joined["metadata"], **going}}, None, 3.0)
+        assert len(told("PlacementDecision", "host", None, decision, 4.0)) == 1
+        assert not told("PlacementDecision", "host", decision, decision, 5.0)
 
     solo.tell(story)
 
