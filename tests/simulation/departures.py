@@ -7,8 +7,9 @@ the hub had heard of policy and MemberClusters.
 
 from collections.abc import Iterator, Mapping
 
-from federator.api import capacityfields, raw
+from federator.api import capacityfields, membercluster, raw
 from federator.api.decisionfacts import DecisionFacts
+from federator.api.membercluster import Removal
 from federator.model import shards, taints
 from federator.model.ask import Policy, Strategy
 from federator.model.decision import Share
@@ -45,7 +46,9 @@ def _runs(share: Share, done: Ranges) -> int:
 
 
 def _said(cluster: Obj, policy: Policy) -> bool:
-    """Whether a person took everything away from this cluster."""
+    """Whether a person took everything away from this cluster, or gave the cluster up or away."""
+    if membercluster.removal(cluster) in (Removal.LOST, Removal.ORPHAN):
+        return True
     tainted = capacityfields.taints_of(raw.at(cluster, "spec", "taints"))
     evicting = taints.untolerated(tainted, policy.tolerations, (Effect.NO_EXECUTE,))
     return cluster["metadata"]["name"] in policy.exclude or (evicting is not None and not policy.problem)

@@ -17,7 +17,7 @@ from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.faults.lives import Life
 from federator.hub import policying, progress
 from federator.hub.process import HubProcess
-from federator.hub.records import Record
+from federator.hub.records import STRUCK, Record
 from federator.hub.workloads import Workload
 from federator.kube.store import Version
 from federator.model import shards, taints
@@ -95,8 +95,8 @@ class Feasibility:
             return
         facts, before = decision_facts(step.obj), decision_facts(step.old) if step.old is not None else None
         known = self._known.get((facts.workload_uid, step.obj["spec"]["asOf"]))
-        if known is None or known.better_known:
-            return
+        if known is None or known.better_known or facts.inputs_hash == STRUCK:
+            return  # a cluster that was let go was struck from it, and nothing else was decided
         if known.policy is not None:
             for why in bounds.breaches(facts, before, known.policy, known.members):
                 yield f"{bounds.NAME}: {step.name}: {why}"
