@@ -7,18 +7,23 @@ budget.
 
 import asyncio
 import logging
+from collections import OrderedDict
+from collections.abc import Mapping
 
 from federator.api import kinds
 from federator.hub.members import Member
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
 from federator.kube.applier import Applier
+from federator.kube.clock import Clock
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef, Tell
 
 log = logging.getLogger(__name__)
 
+REPEAT_S = 600.0
+"""A trouble of a workload that goes and comes again is told at most so often."""
 WAITING_MAX = 1000
 """More Events than this are not worth keeping: somebody watches a storm, not a transition."""
 
@@ -26,8 +31,11 @@ WAITING_MAX = 1000
 class Events:
     """The hub's voice on users' objects."""
 
-    def __init__(self, host: Applier) -> None:
+    def __init__(self, host: Applier, clock: Clock) -> None:
         self._host = host
+        self._clock = clock
+        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """(uid, reason) -> when that trouble was last told, in monotonic seconds."""
         self._queue: asyncio.Queue[Tell] = asyncio.Queue(WAITING_MAX)
         self.dropped = 0
 
@@ -37,8 +45,8 @@ class Events:
         was = {share.cluster: share.count for share in before.shares} if before is not None else {}
         if now != was:
             where = ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items())) or "nowhere"
-            note = f"{sum(now.values())} of {decision.wanted} placed: {where}"
-            self.tell(workload.key, workload.uid, "Placed" if before is None else "Rebalanced", note, action="Place")
+            note = f"{sum(now.values())} of {decision.wanted} placed: {where}{_cause(before, decision)}"
+            self.tell(workload.key, workload.uid, _named(was, now, before, decision), note, action="Place")
         short_before = before.terms.shortfall if before is not None else 0
         if decision.shortfall and (decision.shortfall != short_before or before is None):
             self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
@@ -46,6 +54,22 @@ class Events:
         held_before = before.terms.reason if before is not None and before.terms.held else None
         if decision.held and not decision.shortfall and decision.reason is not held_before:
             self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
+
+    def turned(self, member: Member, reason: str, note: str, *, lost: bool) -> None:
+        """A member takes no new work any more, or does again."""
+        uid = str(member.obj["metadata"].get("uid", ""))
+        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        self._enqueue(Tell(regarding, uid, reason, note, warning=lost, action="Probe"))
+
+    def repeats(self, uid: str, reason: str) -> bool:
+        """Whether this trouble of this workload was told a short while ago: pods that crash come and go."""
+        now_s = self._clock.monotonic()
+        told_s = self._told.pop((uid, reason), float("-inf"))
+        again = now_s - told_s < REPEAT_S
+        self._told[uid, reason] = told_s if again else now_s
+        while len(self._told) > WAITING_MAX:
+            self._told.popitem(last=False)
+        return again
 
     def about_decision(self, name: tuple[str, str], record: Record, reason: str, note: str) -> None:
         """An Event on a PlacementDecision: the workload it speaks of is gone."""
@@ -85,3 +109,23 @@ class Events:
             if outcome.error is not None:
                 self.dropped += 1
                 log.debug("event dropped: %s", outcome.error)
+
+
+def _named(was: Mapping[str, int], now: Mapping[str, int], before: Record | None, decision: Decision) -> str:
+    """The reason of an Event on shares: a scale is what somebody asked for; Rebalanced says that copies moved."""
+    if before is None:
+        return "Placed"
+    if before.terms.wanted != decision.wanted:
+        return "Scaled"
+    return "Placed" if sum(now.values()) > sum(was.values()) else "Rebalanced"
+
+
+def _cause(before: Record | None, decision: Decision) -> str:
+    """That another policy, or an edit of it or of the workload, is why copies moved; "" where it is not."""
+    if before is None or before.terms.wanted != decision.wanted:
+        return ""
+    if before.terms.policy_name != decision.policy_name:
+        return f" (under policy {decision.policy_name}, before {before.terms.policy_name})"
+    if before.facts.inputs_hash != decision.inputs_hash:
+        return f" (its spec, its policy {decision.policy_name} or what it chooses from was edited)"
+    return ""

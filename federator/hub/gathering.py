@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds
-from federator.hub import stepping
+from federator.hub import stepping, transitions
 from federator.hub.dispatching import Dispatching
 from federator.hub.events import Events
 from federator.hub.records import Record
@@ -276,14 +276,9 @@ class Gathering:
         self._tell_transitions(workload, live, result)
 
     def _tell_transitions(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> None:
-        was = conditions.find(live.get("conditions"), "Ready")
-        now = next((found for found in result.conditions if found.type == "Ready"), None)
-        if now is None or (was is not None and was.get("status") == now.status) or now.status == conditions.UNKNOWN:
-            return
-        if now.status == conditions.TRUE:
-            self.events.tell(workload.key, workload.uid, now.reason, now.message)
-        elif was is not None and was.get("status") == conditions.TRUE:
-            self.events.tell(workload.key, workload.uid, "NotReady", now.message, warning=True)
+        for told in transitions.of(live, result):
+            if not (told.reason in transitions.TROUBLES and self.events.repeats(workload.uid, told.reason)):
+                self.events.tell(workload.key, workload.uid, told.reason, told.note, warning=told.warning)
 
     def settled(self) -> tuple[bool, list[str]]:
         """Whether every workload has settled, and one sentence for each that has not.

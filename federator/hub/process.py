@@ -85,7 +85,7 @@ class HubProcess:
         self.documents = Documents(client, options.document_cache)
         lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
         applier = Applier(client, lane, clock=clock, component="hub")
-        self.events = Events(applier)
+        self.events = Events(applier, clock)
         self.feedback = Feedback(self.state, clock=clock)
         self.placing = Placing(self.state, applier, self.events, self.feedback, clock=clock, rng=rng)
         history = Revisions(client, applier, self.documents, fleet=options.fleet)
@@ -114,7 +114,7 @@ class HubProcess:
         self._gates = Gates()
         self._identities: dict[str, tuple[str, tuple[str, str]]] = {}
         """By member: what duplicates were last judged by."""
-        self.reporting.claimed = self._link_changed
+        self.reporting.claimed, self.reporting.turned = self._link_changed, self.events.turned
         self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
 
     def _make_leaving(self, client: clients.Client) -> None:

@@ -10,7 +10,7 @@ import logging
 import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from federator.api import clustercapacity, federatedquota, kinds, membercluster, raw
 from federator.api.membercluster import Removal
@@ -48,6 +48,16 @@ SETTLE_S = 0.5
 """Shapes and figures that arrive together are written together."""
 
 
+class Turned(Protocol):
+    """What is called when a member's Ready turns."""
+
+    def __call__(self, member: Member, reason: str, note: str, *, lost: bool) -> None: ...
+
+
+def _untold(member: Member, reason: str, note: str, *, lost: bool) -> None:
+    """Nobody wants to know."""
+
+
 class Reporting:
     """Writes the status of MemberClusters and the questions to members."""
 
@@ -63,6 +73,8 @@ class Reporting:
         """Told when a member was given to this host."""
         self._offered: dict[str, frozenset[str]] = {}
         """By member: resources that its nodes have, as it last reported."""
+        self.turned: Turned = _untold
+        """Told when a member stops taking new work, or does again."""
         self._figures_due: dict[str, float] = {}
         self._claim_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
@@ -151,6 +163,7 @@ class Reporting:
             try:
                 ref = kinds.KINDS["MemberCluster"].ref("", name)
                 self.state.note_member(member, await self.host.patch(ref, body, subresource="status"))
+                self._tell_turn(member, live, want)
             except errors.NotFound:
                 return None
             except errors.Conflict:
@@ -230,6 +243,14 @@ class Reporting:
             "apis": sorted(member.apis) or live.get("apis") or [],
             "summary": (member.vitals.removal.message if member.vitals.removal else "Ready" if ready else why)[:256],
         }
+
+    def _tell_turn(self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]) -> None:
+        was, now = (conditions.find(one.get("conditions"), "Ready") or {} for one in (live, want))
+        before, after = was.get("status") == conditions.TRUE, now.get("status") == conditions.TRUE
+        if after and not before and was:
+            self.turned(member, "Ready", f"It is heard again, after {was.get('reason', '')}.", lost=False)
+        elif before and not after:
+            self.turned(member, str(now.get("reason", "")), str(now.get("message", "")), lost=True)
 
     def _last_heard(self, member: Member, live: Mapping[str, Any]) -> str | None:
         """When a member that is not heard any more, or its member process, was heard last; None while both are."""

@@ -47,7 +47,22 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster Removing": frozenset({"Emptying", "NowhereToGo", "Suspended", "UnknownSlices", "NotHeard"})
     | {"LettingGo", "Paused"},
     "deletion": frozenset({"DeletionBlocked", "DeletionBudget"}),
-    "Event": frozenset({"Placed", "Rebalanced", "NotReady", "MemberWentBack", "Ready", "Completed"})
+    "Event": frozenset(
+        {
+            "Placed",
+            "Rebalanced",
+            "Scaled",
+            "NotReady",
+            "Unreachable",
+            "NotReporting",
+            "AuthFailed",
+            "IdentityChanged",
+            "HostIdentityChanged",
+            "MemberWentBack",
+            "Ready",
+            "Completed",
+        }
+    )
     | {"DeletionBlocked", "DeletionBudget", "Removing", "RemovalWaits", "Removed", "Orphaned", "RemovedAsLost"},
 }
 """Where -> the reasons that are that place's own."""

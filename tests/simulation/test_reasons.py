@@ -42,7 +42,7 @@ NO_REASONS = (
         *("NotIn", "DoesNotExist", "SuccessCriteriaMet", "ReplicaFailure"),
         *("InvalidImageName", "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"),
         *("RegistryUnavailable", "CreateContainerConfigError", "CreateContainerError", "RunContainerError"),
-        *("PostStartHookError", "CrashLoopBackOff"),
+        *("PostStartHookError", "CrashLoopBackOff", "FailedMount"),
     }
 )
 """Types of conditions, kinds, operators, and what a kubelet says: words of the same shape that are no reasons."""

@@ -1,0 +1,65 @@
+"""What a new status of a workload tells people that the one before did not: as Events, on transitions only. Pure.
+
+A copy that is not ready while somebody's edit is carried out is no trouble; what a cluster's pods suffer from is, once
+for each cluster and reason.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.api import raw
+from federator.status import conditions
+from federator.status.fold import Fold, Row
+
+TROUBLES: Final = frozenset(
+    {
+        *("ImagePullFailed", "MissingDependency", "ContainerConfigError", "ContainerStartFailed", "CrashLooping"),
+        *("Unschedulable", "PodFailed", "JobFailed", "FailedIndexes", "BackoffLimitExceeded", "FailedCreate"),
+        *("ProgressDeadlineExceeded", "Conflict", "CannotConverge", "ExpansionFailed", "Denied", "Invalid"),
+    }
+)
+"""Reasons of a cluster that somebody should look at."""
+MOVING: Final = frozenset({"Progressing", "RollingOut"})
+"""Why a workload is not ready while its copies simply take their time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One Event to be."""
+
+    reason: str
+    note: str
+    warning: bool = False
+
+
+def of(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
+    """From the status that was there to what is now."""
+    yield from _readiness(live, result)
+    yield from _troubles(raw.objects(live, "clusterStatuses"), result.rows)
+
+
+def _readiness(live: Mapping[str, Any], result: Fold) -> Iterator[Told]:
+    was = conditions.find(live.get("conditions"), "Ready") or {}
+    now = next((found for found in result.conditions if found.type == "Ready"), None)
+    if now is None or was.get("status") == now.status or now.status == conditions.UNKNOWN:
+        return
+    if now.status == conditions.TRUE:
+        yield Told(now.reason, now.message)
+    elif was.get("status") == conditions.TRUE:
+        edited = raw.integer(live, "observedGeneration") < result.generation
+        desired = raw.integer(live, "desired", default=result.desired)
+        if not (now.reason in MOVING and (edited or desired != result.desired)):
+            yield Told("NotReady", now.message, warning=True)
+
+
+def _troubles(live: Sequence[Mapping[str, Any]], rows: Sequence[Row]) -> Iterator[Told]:
+    """New reasons, each with the first cluster that has it and how many more do."""
+    before = {(entry.get("cluster"), entry.get("reason")) for entry in live}
+    news: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.known and row.reason in TROUBLES and (row.cluster, row.reason) not in before:
+            news.setdefault(row.reason, []).append(row)
+    for reason, found in sorted(news.items()):
+        more = f" (and {len(found) - 1} more)" if len(found) > 1 else ""
+        yield Told(reason, f"{found[0].cluster}{more}: {found[0].message}", warning=True)
