@@ -43,6 +43,7 @@ def tell(deployed: Deployed) -> None:
     _a_jobset_that_completes(fleet)
     _shards_are_withdrawn(deployed)
     _everything_goes(fleet)
+    _clusters_leave(deployed)
 
 
 def _asked_before_there_is_a_report(deployed: Deployed) -> None:
@@ -194,6 +195,25 @@ def _everything_goes(fleet: Fleet) -> None:
     for shell in fleet.members.values():
         assert shell.items("psvc,pjs", *SPACE) == []
         until(lambda: shell.items("deploy,jobs", *SPACE) == [], lambda: "natives are left in a member")  # noqa: B023
+
+
+def _clusters_leave(deployed: Deployed) -> None:
+    """One member is emptied of what the hub made there; the other is given up, whose credentials are gone."""
+    fleet = deployed.fleet
+    assert fleet.federator("cluster", "remove", "b").endswith("/b removed\n")
+    assert fleet.members["b"].items("rp") == []
+    fleet.host("delete", "secret", "a", "-n", "federator-clusters")
+    deployed.stop_hub()
+    deployed.start_hub()
+    until(lambda: _ready(fleet, "a") not in ("True", ""), lambda: "a is called well without credentials", 120)
+    assert fleet.federator("cluster", "remove", "a", "--lost").endswith("/a removed\n")
+
+
+def _ready(fleet: Fleet, name: str) -> str:
+    """The status of a member's condition Ready; "" while there is none."""
+    found = next(obj for obj in fleet.host.items("mc") if obj["metadata"]["name"] == name)
+    conditions = (found.get("status") or {}).get("conditions") or []
+    return next((str(one["status"]) for one in conditions if one["type"] == "Ready"), "")
 
 
 def _json(value: Any) -> str:
