@@ -44,7 +44,7 @@ def more_nodes(world: World, trials: Trials, decision: Decision) -> Iterator[tup
         count = least(1, most, enough)
         like = ", ".join(f"{what} {amount}" for what, amount in quantity.render(row.allocatable).items())
         nodes = f"{count} more empty node{'' if count == 1 else 's'}"
-        text = f"{nodes} in {name} like those it has ({like}; {each} copies on each)"
+        text = f"{nodes} in {name} like those it has ({like}; {each} {'copy' if each == 1 else 'copies'} on each)"
         yield text, _with_nodes(world, ask, name, row, count)
 
 

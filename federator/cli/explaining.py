@@ -172,7 +172,7 @@ def _cluster(
     part = next((entry for entry in why.rows if entry.cluster == one.cluster), None)
     if part is not None:
         row |= {"weight": part.weight, "held": part.held, "room": part.room, "atMost": part.cap}
-        if part.lacks and one.reason not in (Reason.NOT_NEEDED, Reason.SUSPENDED):
+        if part.lacks and why.short and one.reason in (Reason.CHOSEN, Reason.INSUFFICIENT_CAPACITY):
             row["lacks"] = part.lacks
     if ask.suspended:
         row |= {"got": row["placed"], "message": f"keeps what it has, {row['placed']}: spec.suspend is true"}
@@ -214,7 +214,7 @@ def _sources(ask: Ask) -> dict[str, str]:
 def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
     """The facts for people; of one cluster only when it is named."""
     lines = [first_line(found)]
-    if found["missing"]:
+    if found["missing"] or found["reason"] != Reason.CHOSEN:
         lines.append(f"  {found['message']}")
         if "fix" in found:
             lines.append(f"  fix: {found['fix']}")
@@ -222,7 +222,7 @@ def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
     if "policy" not in found:
         return "\n".join(lines)
     policy, identity = found["policy"], found["workload"]
-    named = f"{policy['namespace']}/{policy['name']}" if policy["namespace"] else policy["name"]
+    named = f"{policy['namespace']}/{policy['name']}" if policy["namespace"] else policy["name"] or "spec.placement"
     request = ", ".join(f"{name} {amount}" for name, amount in found["request"].items()) or "nothing"
     quota = "; no FederatedQuota limits the project" if found["unlimitedQuota"] else ""
     lines.append(
@@ -271,7 +271,8 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
 def _remarks(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     lines: list[str] = []
     for row in rows:
-        lines.append(f"  {row['cluster']}: {row['message'].removeprefix('cluster ' + row['cluster'] + ' ')}")
+        message = row["message"].removeprefix(f"cluster {row['cluster']}").removeprefix(":").strip()
+        lines.append(f"  {row['cluster']}: {message}")
         if "lacks" in row:
             lines.append(f"    lacks: {row['lacks']}")
         if "fix" in row:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from federator.model import quantity, taints
 from federator.model.ask import Ask
-from federator.model.decision import Decision
+from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding
 from federator.model.resources import PODS, ZERO, Resources
 from federator.placement import candidates
@@ -35,10 +35,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`arithmetic` tells the split in sentences."""
+    """`arithmetic` tells the split in sentences; `short` whether anything is missing."""
 
     rows: tuple[Row, ...]
     arithmetic: tuple[str, ...]
+    short: bool
 
 
 def explain(
@@ -46,7 +47,7 @@ def explain(
 ) -> Explanation:
     """What led to a decision that was just made; the books stay as they are."""
     rows = _rows(ask, held, snapshot, books, decision)
-    return Explanation(rows, _arithmetic(ask, rows, decision))
+    return Explanation(rows, _arithmetic(ask, rows, decision), decision.reason is not Reason.CHOSEN)
 
 
 def _rows(

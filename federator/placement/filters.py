@@ -177,6 +177,10 @@ def field_of(policy: Policy, field: str) -> str:
     """Where a rule stands, as the user wrote it."""
     if policy.origin == "inline":
         return f"spec.placement.{field}"
+    if (policy.origin, policy.name) == ("default", "default"):
+        return "the built-in default policy"
+    if policy.origin == "misconfigured":
+        return "the policy that is missing"
     return f"spec.{field} of policy {policy.name}"
 
 
