@@ -51,7 +51,8 @@ def choose(
     out.update((one.name, limits.reason) for one in holders if one not in stay)
     if limits.floor > 0 and not strict:
         joining = _needed(joining, stay, limits, out)
-    joined, why = (_packed if fewest else _joined)(_Picker(joining, stay, limits), stay, limits, beyond)
+    picker = _Picker(joining, stay, limits)
+    joined, why = _packed(picker, stay, limits, beyond) if fewest else _joined(picker, stay, limits, sticky=sticky)
     chosen = {one.name for one in joined}
     out.update((one.name, why) for one in joining if one.name not in chosen)
     return out
@@ -123,9 +124,9 @@ def _needed(
 
 
 def _joined(
-    picker: "_Picker", stay: Sequence[Candidate], limits: Limits, beyond: int
+    picker: "_Picker", stay: Sequence[Candidate], limits: Limits, *, sticky: bool
 ) -> tuple[list[Candidate], Reason]:
-    """As many as may join beside what is held, and as many more as are needed to place everything."""
+    """As many as may join beside what is held, and unless `sticky` as many more as are needed to place everything."""
     floor, count = limits.floor, len(picker)
     most = limits.slots(stay, count)
     beside, why = count, Reason.AT_MAXIMUM
@@ -136,7 +137,7 @@ def _joined(
             why = Reason.BELOW_MINIMUM
     joined: list[Candidate] = []
     room = sum(one.cap for one in stay)
-    while len(joined) < most and (len(joined) < beside or room < picker.goal):
+    while len(joined) < most and (len(joined) < beside or (room < picker.goal and not sticky)):
         one = picker.next()
         joined.append(one)
         room += one.cap
@@ -196,7 +197,7 @@ class _Picker:
         for (place, domains), queue in self.queues.items():
             one = next((one for one in queue if able(one)), None)
             if one is not None:
-                key = (place[0], self._crowding(domains), self.rank[one.name])
+                key = (place, self._crowding(domains), self.rank[one.name])
                 if best is None or key < best[0]:
                     best = (key, one)
         picked = best[1] if best is not None else self.rest[0]

@@ -291,7 +291,7 @@ def _divide(job: _Job, found: list[Candidate]) -> _Outcome:
             if one.cap > ask.count:
                 one.cap, one.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    seated = seating.seat(ask, found, total, fresh=job.fresh)
+    seated = seating.seat(ask, found, total, fresh=job.fresh, sticky=total < wanted)
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(found, parties, seated.missing)
     placed = total - missing

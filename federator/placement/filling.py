@@ -28,9 +28,8 @@ _Idle = Collection[tuple[str, ...]]
 def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> int:
     """Gives up to `missing` more seats; returns what nobody may take."""
     before = [party.seats for party in parties]
-    bounds = _hard_breach(parties, rules, idle)
     left = _fill(parties, missing, rules, idle, rounds=2)
-    if _hard_breach(parties, rules, idle) > bounds:
+    if overgrown(parties, before, rules, idle):
         for party, seats in zip(parties, before, strict=True):
             party.seats = seats
         left = _fill(parties, missing, rules, idle, rounds=None)
@@ -58,8 +57,24 @@ def _first_unit(parties: Sequence[Party], missing: int) -> int:
     return unit
 
 
-def _hard_breach(parties: Sequence[Party], rules: _Rules, idle: _Idle) -> int:
-    return sum(domains.of_rule(at, rule, parties, idle).excess() for at, rule in enumerate(rules) if rule.hard)
+def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, idle: _Idle) -> bool:
+    """Whether a domain has more than before and more than a hard rule allows, or fewer domains are used than a hard
+    rule wants for what is more."""
+    for at, rule in enumerate(rules):
+        if not rule.hard:
+            continue
+        found = domains.of_rule(at, rule, parties, idle)
+        growth: dict[str, int] = {}
+        for party, seats in zip(parties, before, strict=True):
+            growth[party.domains[at]] = growth.get(party.domains[at], 0) + party.seats - seats
+        had = {domain: count - growth.get(domain, 0) for domain, count in found.totals.items()}
+        lacked = min(found.wants, found.total - sum(growth.values())) - sum(count > 0 for count in had.values())
+        if found.lacking() > max(lacked, 0):
+            return True
+        most = found.least + found.skew
+        if found.skew and any(growth.get(domain, 0) > 0 and n > most for domain, n in found.totals.items()):
+            return True
+    return False
 
 
 def _give_back(  # noqa: PLR0917 what a size of blocks has left

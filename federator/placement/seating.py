@@ -35,7 +35,20 @@ class Seating:
 
 
 def seat(ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool = False) -> Seating:
-    """Divides `total` copies over the clusters that are best taken. `sticky`: no holder is left to place more."""
+    """Divides `total` copies over the clusters that are best taken. `sticky`: no holder is left, and gives nothing up,
+    to place more. Nor does any when copies are missing in the end: what leaves must have somewhere to be."""
+    seated = _seat(ask, found, total, fresh=fresh, sticky=sticky)
+    if sticky or seated.missing <= 0 or not _moved(found, seated):
+        return seated
+    return _seat(ask, found, total, fresh=fresh, sticky=True)
+
+
+def _moved(found: Sequence[Candidate], seated: Seating) -> int:
+    kept = {party.name: party.seats for party in seated.parties}
+    return sum(max(min(one.held, one.cap) - kept.get(one.name, 0), 0) for one in found)
+
+
+def _seat(ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool) -> Seating:
     policy = ask.policy
     strict = any(rule.hard for rule in policy.spread)
     fewest = DIVIDERS[policy.division.strategy].fewest
@@ -44,7 +57,7 @@ def seat(ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool, stick
         left_out = choosing.choose(
             found, total, policy.division, fresh=fresh, strict=strict, beyond=beyond, sticky=sticky
         )
-        seated = _divided(ask, found, total, left_out, fresh=fresh)
+        seated = _divided(ask, found, total, left_out, fresh=fresh, sticky=sticky)
         if not strict or seated.missing <= 0 or not left_out:
             return seated
         if not (fewest and Reason.NOT_NEEDED in left_out.values()) or beyond >= len(found):
@@ -52,7 +65,9 @@ def seat(ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool, stick
         beyond = 2 * beyond + 1
 
 
-def _divided(ask: Ask, found: Sequence[Candidate], total: int, left_out: dict[str, Reason], *, fresh: bool) -> Seating:
+def _divided(
+    ask: Ask, found: Sequence[Candidate], total: int, left_out: dict[str, Reason], *, fresh: bool, sticky: bool = False
+) -> Seating:
     policy = ask.policy
     floor, fewest = policy.division.min_per_cluster, DIVIDERS[policy.division.strategy].fewest
     parties = [one.party(floor, fresh=fresh, holders_first=fewest) for one in found if one.name not in left_out]
@@ -62,7 +77,8 @@ def _divided(ask: Ask, found: Sequence[Candidate], total: int, left_out: dict[st
     if fewest and not any(rule.hard for rule in policy.spread) and sum(before) > total:
         division.consolidate(parties, total)
         return Seating(parties, before, 0, left_out, around)
-    _make_way(parties, total)
+    if not sticky:
+        _make_way(parties, total)
     missing = spread.divide(parties, total, policy.spread, around)
     return Seating(parties, before, missing, left_out, around)
 
@@ -97,10 +113,9 @@ def _best_set(ask: Ask, found: Sequence[Candidate], total: int, first: Seating, 
 
 
 def _key(ask: Ask, found: Sequence[Candidate], seated: Seating) -> tuple[int, int, int]:
-    kept = {party.name: party.seats for party in seated.parties}
-    moved = sum(max(one.held - kept.get(one.name, 0), 0) for one in found)
     few = DIVIDERS[ask.policy.division.strategy].fewest
-    return (max(seated.missing, 0), moved, sum(count > 0 for count in kept.values()) if few else 0)
+    used = sum(party.seats > 0 for party in seated.parties)
+    return (max(seated.missing, 0), _moved(found, seated), used if few else 0)
 
 
 def _sets(ask: Ask, found: Sequence[Candidate], total: int) -> Iterator[Sequence[Candidate]]:

@@ -40,10 +40,9 @@ def _with_floors(
     """Floors are filled together, since one alone may break a hard rule that all of them keep. Where that keeps no hard
     rule in the end, each is filled when its cluster comes next and the rules allow it."""
     before = [party.seats for party in parties]
-    bounds = hard_breach(parties, rules, idle)
     if sum(max(party.floor - party.seats, 0) for party in parties) <= missing:
         left = filling.fill(parties, division.fill_floors(parties, missing), rules, idle)
-        if not _worse(hard_breach(parties, rules, idle), bounds):
+        if not filling.overgrown(parties, before, rules, idle):
             return left
         _reset(parties, before)
     return filling.fill(parties, missing, rules, idle)
@@ -54,23 +53,6 @@ def violations(
 ) -> tuple[str, ...]:
     """A sentence for every rule that the seats break."""
     return tuple(sentence for _, sentence in _broken(parties, rules, idle))
-
-
-def keeps_hard(parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]] = ()) -> bool:
-    """Whether the seats break no hard rule."""
-    return not any(hard_breach(parties, rules, idle))
-
-
-def hard_breach(
-    parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]] = ()
-) -> tuple[int, ...]:
-    """By how much each hard rule is broken: seats beyond maxSkew, and used domains that lack to minDomains."""
-    found = [domains.of_rule(at, rule, parties, idle) for at, rule in enumerate(rules) if rule.hard]
-    return tuple(amount for one in found for amount in (one.excess(), one.lacking()))
-
-
-def _worse(after: Sequence[int], before: Sequence[int]) -> bool:
-    return any(now > then for now, then in zip(after, before, strict=True))
 
 
 def _broken(
