@@ -43,6 +43,8 @@ class Terms:
     """None in a decision that was written without a charge."""
     held: int
     """Copies that stay where the policy gives them no place, for want of another."""
+    tolerated: Mapping[str, tuple[str, ...]]
+    """NoExecute taints with which shares stay, by cluster."""
     to_move: int
     """Copies that wait for the move budget, or for a rebalance."""
     moved: int
@@ -136,6 +138,7 @@ def _shared_terms(encoded: bytes) -> Terms:
 
 
 def _read_terms(spec: Mapping[str, Any]) -> Terms:
+    tolerated = raw.mapping(spec, "tolerated")
     policy, charge, deletion = (raw.mapping(spec, part) for part in ("policy", "charge", "deletion"))
     shared = sharing.text
     return Terms(
@@ -155,6 +158,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         tier=verbs.tier_of(raw.text(charge, "tier")),
         shape=capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
         held=raw.integer(spec, "held"),
+        tolerated={name: raw.texts(tolerated, name) for name in tolerated},
         to_move=raw.integer(spec, "toMove"),
         moved=raw.integer(spec, "moved"),
         rebalanced=raw.text(spec, "rebalanced"),

@@ -127,6 +127,10 @@ class Spec(Model):
     held: Amount | None = None
     """Copies, for job sets slots, of the shares that stay where they run although the policy gives them no place there,
     because they have none elsewhere."""
+    tolerated: Annotated[
+        dict[str, Annotated[list[Sentence], Field(max_length=64, json_schema_extra=ATOMIC)]], Field(max_length=1000)
+    ] = Field(default_factory=dict)
+    """Clusters with a share and with NoExecute taints, and those taints: an edit of tolerations takes nothing away."""
     to_move: Amount | None = None
     """Copies, for job sets slots, that have a place elsewhere and wait for the move budget, or for a rebalance."""
     moved: Amount | None = None
@@ -219,6 +223,8 @@ def to_spec(
     }
     moves = {"toMove": decision.to_move, "moved": decision.moved, "rebalanced": rebalanced}
     spec |= {name: value for name, value in moves.items() if value}
+    if decision.tolerated:
+        spec["tolerated"] = {cluster: list(found[:64]) for cluster, found in sorted(decision.tolerated.items())}
     if decision.held:
         spec["held"] = decision.held
     if decision.unlimited_quota:

@@ -19,7 +19,6 @@ from federator.api.common import (
     ClusterName,
     Count,
     DnsLabel,
-    IntOrPercent,
     LabelKey,
     Labels,
     LabelValue,
@@ -191,10 +190,14 @@ class Rollout(Model):
     out."""
 
 
+Pace = Annotated[int | str, Field(json_schema_extra={"x-federator-pattern": "^(100|[1-9][0-9]?)%$", "minimum": 1})]
+"""Copies, at least one, or a percentage from 1% to 100%."""
+
+
 class MoveBudgetFields(Model):
     """At which pace edits of the policy, or of the labels it reads, move copies that run."""
 
-    max_copies_per_minute: IntOrPercent
+    max_copies_per_minute: Pace
     """Copies over all workloads of the policy: a number, or a percentage of those that run under it."""
 
     @model_validator(mode="after")
@@ -282,12 +285,9 @@ def move_budget(fields: Obj) -> MoveBudget | None:
     pace = fields.get("maxCopiesPerMinute")
     if isinstance(pace, int) and not isinstance(pace, bool):
         return MoveBudget(copies=pace) if pace > 0 else None
-    if not isinstance(pace, str) or not re.fullmatch(r"[0-9]{1,9}%?", pace, re.ASCII):
+    if not isinstance(pace, str) or not re.fullmatch(r"(100|[1-9][0-9]?)%", pace, re.ASCII):
         return None
-    number = int(pace.removesuffix("%"))
-    if not pace.endswith("%"):
-        return MoveBudget(copies=number) if number > 0 else None
-    return MoveBudget(percent=number, floor=1) if 0 < number <= 100 else None
+    return MoveBudget(percent=int(pace[:-1]), floor=1)
 
 
 def selector_of(value: object) -> LabelSelector | None:

@@ -152,6 +152,8 @@ class _Models:
         out["anyOf"] = [{"type": "integer"}, {"type": "string"}]
         if PATTERN in schema:
             out["pattern"] = schema[PATTERN]
+        if "minimum" in schema:
+            out["minimum"] = schema["minimum"]  # of the integer
         return True
 
 

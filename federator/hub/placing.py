@@ -260,6 +260,7 @@ class Placing:
         """What the workload has, by its decision and what its members say."""
         seen = self.state.slices_of(workload.key)
         held: list[Holding] = []
+        tolerated = record.terms.tolerated if record is not None else {}
         for share in restored.shares(self.state, workload, record):
             slice_seen = seen.get(share.cluster)
             held.append(
@@ -270,6 +271,7 @@ class Placing:
                     seq=share.seq,
                     ranges=share.ranges,
                     ready=slice_seen.observation.ready if slice_seen is not None else 0,
+                    tolerated=tolerated.get(share.cluster, ()),
                 )
             )
         return tuple(held)
@@ -410,6 +412,11 @@ def _piecewise(share: Share, held: Mapping[str, Ranges]) -> Share:
     return dataclasses.replace(share, ranges=pinterestjobset.keep_pieces(held[share.cluster], share.ranges))
 
 
+def _then(message: str) -> str:
+    """What a decision says of when the rest moves: it changes with the policy."""
+    return message.partition(" are still to move")[2]
+
+
 def _same(record: Record, decision: Decision) -> bool:
     """Whether writing the decision would tell nobody anything new. Its message may carry figures that move with the
     room of the fleet; they are not worth a write (`explain` computes them afresh)."""
@@ -419,6 +426,8 @@ def _same(record: Record, decision: Decision) -> bool:
         and record.terms.shortfall == decision.shortfall
         and record.terms.held == decision.held
         and record.terms.to_move == decision.to_move
+        and _then(record.terms.message) == _then(decision.message)
+        and record.terms.tolerated == decision.tolerated
         and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
         and record.terms.reason is decision.reason
     )

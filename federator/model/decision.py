@@ -106,6 +106,8 @@ class Decision:
 
     to_move: int = 0
     """Copies (slots) that have a place elsewhere under the policy, and wait for its move budget or for a rebalance."""
+    tolerated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Clusters with a share and with NoExecute taints of people, as text: an edit of tolerations is no new taint."""
     moved: int = 0
     """Copies (slots) that this decision moves because of an edit, counted by the move budget."""
 

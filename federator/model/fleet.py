@@ -101,6 +101,8 @@ class Holding:
     seq: int
     ranges: tuple[tuple[int, int], ...] = ()
     ready: int = 0
+    tolerated: tuple[str, ...] = ()
+    """NoExecute taints that the cluster had, and that its share stayed with, when it was last decided."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,6 +61,11 @@ class Toleration:
         return bool(self.key) and self.value == taint.value
 
 
+def evicting(taints: Iterable[Taint]) -> tuple[Taint, ...]:
+    """The taints by which people take away what a cluster holds."""
+    return tuple(taint for taint in taints if taint.effect == Effect.NO_EXECUTE and not taint.by_federation)
+
+
 def untolerated(
     taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str] = REFUSING
 ) -> Taint | None:

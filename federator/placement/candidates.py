@@ -5,7 +5,7 @@ read for each ask.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -95,6 +95,17 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
         known = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
         ledger.memo[key] = known
     return known
+
+
+def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]) -> Mapping[str, Place]:
+    """The clusters as they are judged for this workload, which may have stayed in some of them with their taints."""
+    judged = {
+        name: filters.of_holder(ask, place.view, place.refusal, holding.tolerated)
+        for name, holding in held.items()
+        if holding.tolerated and (place := eligible.get(name)) is not None
+    }
+    changed = {name: replace(eligible[name], refusal=refusal) for name, refusal in judged.items()}
+    return {name: changed.get(name, place) for name, place in eligible.items()} if changed else eligible
 
 
 def _place(ask: Ask, view: ClusterView) -> Place:

@@ -7,9 +7,9 @@ for, the answer is a decision with verdicts, never an exception.
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from federator.model import shards
+from federator.model import shards, taints
 from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import FleetSnapshot, Holding
@@ -72,6 +72,7 @@ def decide(
     eligible = candidates.places(ask, snapshot, ledger)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     mine = {holding.cluster: books.unfinished(holding, finished) for holding in held}
+    eligible = candidates.for_holders(ask, mine, eligible)
     found = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
@@ -95,7 +96,14 @@ def decide(
     told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
     changed = {share.cluster for share in shares} != set(mine) or any(share.seq == seq for share in shares)
     last = seq if changed else max((holding.seq for holding in held), default=seq)
-    return _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
+    decision = _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
+    return replace(decision, tolerated=_tolerated(shares, snapshot))
+
+
+def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tuple[str, ...]]:
+    """The NoExecute taints with which copies stay, by cluster."""
+    with_taints = {one.cluster: taints.evicting(snapshot.clusters[one.cluster].taints) for one in shares}
+    return {cluster: tuple(sorted(map(str, found))) for cluster, found in with_taints.items() if found}
 
 
 def _told(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:

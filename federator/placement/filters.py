@@ -5,8 +5,8 @@ that very cluster (`evicts`) takes away what the workload holds there at once; w
 leaves when it has somewhere to be. Free room and quota are not judged here.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from federator.model import selectors, taints
@@ -72,8 +72,7 @@ def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
     """A person's NoExecute. Under a policy that cannot be read nobody knows what it tolerates."""
     if ask.policy.problem:
         return None
-    set_by_people = [taint for taint in cluster.taints if not taint.by_federation]
-    taint = taints.untolerated(set_by_people, ask.policy.tolerations, (Effect.NO_EXECUTE,))
+    taint = taints.untolerated(taints.evicting(cluster.taints), ask.policy.tolerations)
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
@@ -156,6 +155,17 @@ def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
         if message is not None:
             return Refusal(rule.reason, f"cluster {cluster.name}{_joined(message)}", rule.evicts, rule.moves)
     return None
+
+
+def of_holder(ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated: Collection[str]) -> Refusal | None:
+    """The refusal of a cluster that holds copies which stayed with its `tolerated` taints when last decided: if no
+    other taint evicts them, it is the policy that has changed, not a person's word about the cluster."""
+    if refused is None or not refused.evicts or refused.reason is not Reason.TAINTED:
+        return refused
+    news = [taint for taint in taints.evicting(cluster.taints) if str(taint) not in tolerated]
+    if taints.untolerated(news, ask.policy.tolerations) is not None:
+        return refused
+    return replace(refused, evicts=False, moves=True)
 
 
 def admitted(ask: Ask, cluster: ClusterView) -> bool:

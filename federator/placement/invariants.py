@@ -29,6 +29,12 @@ class Case:
     room: Mapping[str, int]
     finished: Ranges = ()
 
+    def refusal(self, cluster: str) -> filters.Refusal | None:
+        """Why the cluster takes no copies, or keeps none."""
+        view = self.snapshot.clusters[cluster]
+        tolerated = [text for one in self.held if one.cluster == cluster for text in one.tolerated]
+        return filters.of_holder(self.ask, view, filters.refusal(self.ask, view), tolerated)
+
     def had(self, cluster: str) -> int:
         return sum(_running(one, self.finished) for one in self.held if one.cluster == cluster)
 
@@ -78,7 +84,7 @@ def feasibility(case: Case) -> list[str]:
         if view is None:
             breaches.append(f"{share.cluster} is no member")
             continue
-        refusal = filters.refusal(case.ask, view)
+        refusal = case.refusal(share.cluster)
         if refusal is not None and (now > before or (refusal.evicts and now)):
             breaches.append(f"{share.cluster} has {now} after {before}: {refusal.message}")
         if now - before > max(case.room.get(share.cluster, 0), 0):
@@ -133,7 +139,7 @@ def leaving(case: Case) -> list[str]:
         return []
     breaches = []
     for cluster in sorted({one.cluster for one in case.held} & case.snapshot.clusters.keys()):
-        refusal = filters.refusal(ask, case.snapshot.clusters[cluster])
+        refusal = case.refusal(cluster)
         before, now = min(case.had(cluster), wanted), case.has(cluster)
         if now < before and not (refusal is not None and refusal.evicts):
             why = refusal.message if refusal is not None else decision.message

@@ -219,6 +219,8 @@ def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool
     obj = known.members[cluster]
     if obj is None or known.policy is None:
         return
+    if not grows and cluster in facts.terms.tolerated:
+        return  # it stays with a taint that it had before
     keeps = not grows and facts.terms.held > 0
     yield from refusals(obj, known.policy, known.project, facts.terms.tier, grows=grows, keeps=keeps)
     if grows and cluster in known.unheard:

@@ -11,6 +11,7 @@ from federator.api import kinds
 from federator.cli import rebalance
 from federator.embedded.fleetfile import FleetSpec
 from federator.hub.options import HubOptions
+from federator.kube import errors
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 LONG = {"embedded.federator/run-seconds": "3000"}
@@ -246,3 +247,43 @@ def test_slices_that_a_person_scales_away_wait_for_nobody() -> None:
         assert held == [None] * 18
 
     play(scenario, fleet=wide(), options=HubOptions(deletions_floor=2, deletions_permille=1))
+
+
+@pytest.mark.parametrize("pace", [0, -3, "0%", "101%", "30", "ten"])
+def test_a_budget_that_cannot_be_followed_is_refused(pace: int | str) -> None:
+    async def scenario(world: World) -> None:
+        with pytest.raises(errors.Invalid, match="maxCopiesPerMinute"):
+            await policy(world, moveBudget={"maxCopiesPerMinute": pace})
+
+    play(scenario)
+
+
+def test_what_waits_says_so_anew_when_the_policy_becomes_lazy() -> None:
+    async def scenario(world: World) -> None:
+        await policy(world, clusters={"names": ["a"]}, moveBudget={"maxCopiesPerMinute": 1})
+        await world.create(PSVC, "feed", "web", service(12))
+        await world.settle()
+        await edit(world, {"clusters": {"names": ["b"]}})
+        await asyncio.sleep(5)
+        assert "1 a minute at most" in (await decision(world))["message"]
+        await edit(world, {"onPolicyChange": "Lazy"})
+        await asyncio.sleep(5)
+        assert "federator rebalance" in (await decision(world))["message"]
+
+    play(scenario, fleet=wide())
+
+
+def test_a_hub_that_takes_over_counts_what_was_moved_within_the_minute() -> None:
+    async def scenario(world: World) -> None:
+        await policy(world, clusters={"names": ["a"]}, moveBudget={"maxCopiesPerMinute": 6})
+        await world.create(PSVC, "feed", "web", service(12))
+        await world.settle()
+        await edit(world, {"clusters": {"names": ["b"]}})
+        await asyncio.sleep(5)
+        assert (await world.shares("feed", "web"))["b"] == 6
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(15)
+        assert 6 <= (await world.shares("feed", "web"))["b"] <= 9, "another six would be twice the budget"
+
+    play(scenario, fleet=wide())

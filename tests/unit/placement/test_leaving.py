@@ -131,6 +131,18 @@ def test_a_taint_of_the_federation_itself_takes_nothing_to_nowhere() -> None:
     assert counts(decide(service(5), fleet(cluster("a", 9, taints=(own,)), cluster("b", 9)), held(a=5))) == {"b": 5}
 
 
+def test_a_toleration_that_is_edited_away_is_no_new_taint() -> None:
+    old, new = Taint("gpu", "", "NoExecute"), Taint("repairs", "", "NoExecute")
+    tolerant = Policy(tolerations=(Toleration("gpu", "Exists"),))
+    before = decide(service(5, policy=tolerant), fleet(cluster("a", 9, taints=(old,))))
+    assert before.tolerated == {"a": ("gpu:NoExecute",)}
+    mine = (Holding("a", 5, 5, 1, tolerated=before.tolerated["a"]),)
+    after = decide(service(5), fleet(cluster("a", 9, taints=(old,))), mine)
+    assert (counts(after), after.held, after.tolerated) == ({"a": 5}, 5, before.tolerated)
+    assert counts(decide(service(5), fleet(cluster("a", 9, taints=(old,)), cluster("b", 9)), mine)) == {"b": 5}
+    assert counts(decide(service(5), fleet(cluster("a", 9, taints=(old, new))), mine)) == {}
+
+
 def test_a_policy_that_cannot_be_read_evicts_nobody() -> None:
     lost = Policy(name="gone", origin="misconfigured", problem="spec.placement.policyRef names no policy gone")
     decision = decide(service(5, policy=lost), fleet(cluster("a", 9, taints=(Taint("t", "", "NoExecute"),))), held(a=5))
