@@ -99,7 +99,7 @@ def status(
         click.echo(f"error: timed out waiting for the rollout of {target.text}: {said}", err=True)
         return 1
 
-    sys.exit(common.run(common.with_host(kubeconfig, context, work)))
+    sys.exit(common.run(common.with_federation(kubeconfig, context, work)))
 
 
 # -- history -----------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def history(workload: tuple[str, ...], namespace: str, revision: int, kubeconfig
         obj = await _read(client, target, where)
         return obj, await _revisions(client, target, obj)
 
-    obj, kept = common.run(common.with_host(kubeconfig, context, work))
+    obj, kept = common.run(common.with_federation(kubeconfig, context, work))
     if revision:
         click.echo(_in_full(target, kept, revision))
         return
@@ -209,7 +209,7 @@ def undo(workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig
             common.fail(f"{target.text} was changed meanwhile, and is left as it is; look at it and try again")
         return f"{target.text} rolled back to revision {chosen.number}"
 
-    click.echo(common.run(common.with_host(kubeconfig, context, work)))
+    click.echo(common.run(common.with_federation(kubeconfig, context, work)))
 
 
 def _cause(obj: Mapping[str, Any], cause: str) -> dict[str, Any]:
@@ -274,5 +274,5 @@ def restart(workload: tuple[str, ...], namespace: str, kubeconfig: str, context:
         body = {"metadata": {"uid": obj["metadata"]["uid"]}, "spec": {"template": template}}
         await client.patch(target.kind.ref(where, target.name), body)
 
-    common.run(common.with_host(kubeconfig, context, work))
+    common.run(common.with_federation(kubeconfig, context, work))
     click.echo(f"{target.text} restarted")

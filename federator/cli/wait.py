@@ -55,7 +55,7 @@ def wait(workloads: tuple[str, ...], goal: str, timeout: float, namespace: str, 
             return False
         return well
 
-    if not common.run(common.with_host(kubeconfig, context, work)):
+    if not common.run(common.with_federation(kubeconfig, context, work)):
         sys.exit(1)
 
 

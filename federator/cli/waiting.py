@@ -75,54 +75,25 @@ def targets(arguments: Sequence[str]) -> list[Target]:
 
 @dataclass
 class Hub:
-    """Whether a hub is there, told once on stderr when it is not. A person who may not read these objects is told
-    nothing: waiting needs no right to them."""
+    """Whether a hub is there to bring about what is waited for. What the banner said at the beginning is not said
+    again; what comes later is, once."""
 
     client: "Client"
-    told: str = ""
-    _renewed: tuple[str, float] | None = None
+    _told: frozenset[str] | None = None
     _looked_s: float = field(default=float("-inf"))
 
     async def look(self) -> None:
-        """Reads the Lease and the pause from time to time. By whether the Lease moves, not by this machine's clock."""
+        """Reads the Lease and the pause from time to time, and tells on stderr what is new."""
+        from federator.cli import banner
+
         if time.monotonic() - self._looked_s < LEADER_EVERY_S:
             return
         self._looked_s = time.monotonic()
-        trouble = await self._paused() or await self._leaderless()
-        if trouble and trouble != self.told:
-            click.echo(f"warning: {trouble}", err=True)
-        self.told = trouble
-
-    async def _get(self, api_version: str, plural: str, name: str) -> Mapping[str, Any] | None:
-        from federator.cli.asking import LEASE_NAMESPACE
-        from federator.kube import errors
-        from federator.model.steps import ObjectRef
-
-        try:
-            return await self.client.get(ObjectRef(api_version, plural, LEASE_NAMESPACE, name), timeout_s=5.0)
-        except errors.ApiError:
-            return None
-
-    async def _paused(self) -> str:
-        found = await self._get("v1", "configmaps", "federator")
-        paused = found is not None and (found.get("data") or {}).get("paused") == "true"
-        return "the federation is paused: nothing is placed or dispatched until `federator resume`" if paused else ""
-
-    async def _leaderless(self) -> str:
-        from federator.api import raw
-        from federator.cli.asking import LEASE_NAME
-
-        lease = await self._get("coordination.k8s.io/v1", "leases", LEASE_NAME)
-        if lease is None:
-            return ""
-        stamp, now = raw.text(lease, "spec", "renewTime"), time.monotonic()
-        if self._renewed is None or self._renewed[0] != stamp:
-            self._renewed = (stamp, now)
-        holder = raw.text(lease, "spec", "holderIdentity")
-        quiet_s = now - self._renewed[1]
-        if holder and quiet_s <= raw.integer(lease, "spec", "leaseDurationSeconds", default=15):
-            return ""
-        return f"no hub leads: the Lease {LEASE_NAME} was last renewed at {stamp or 'no time'} by {holder or 'nobody'}"
+        lines = await banner.lines(self.client)
+        for line in lines if self._told is not None else ():
+            if line not in (self._told or ()):
+                click.echo(line, err=True)
+        self._told = frozenset(lines)
 
 
 async def until(hub: Hub, timeout_s: float, look: Callable[[], Awaitable[bool]], *, once: bool = False) -> bool:

@@ -191,7 +191,7 @@ async def test_a_pause_is_told(shell: Shell) -> None:
         _, err = await shell.run("wait", "psvc/slow", "--for=deleted", "--timeout", "2s", code=1)
     finally:
         await shell.run("resume")
-    assert "warning: the federation is paused" in err
+    assert err.count("The federation is paused") == 1
 
 
 async def test_a_lease_that_is_not_renewed_is_told(tmp_path: Path) -> None:
@@ -201,4 +201,4 @@ async def test_a_lease_that_is_not_renewed_is_told(tmp_path: Path) -> None:
         for hub in ("hub-0", "hub-1"):
             await federation.kill(hub)
         _, err = await shell.run("wait", "psvc/web", "--for=deleted", "--timeout", "25s", code=1)
-    assert "warning: no hub leads: the Lease federator-hub was last renewed at" in err
+    assert err.count("No hub leads since") == 1
