@@ -206,6 +206,7 @@ def _placed(
     that take part in the end. `recap` bounds them anew by the shards that are left, when clusters of a job set stay."""
     ask = job.ask
     outcome = first = _divide(job, found)
+    named = {one.name for one in found}
     if ask.unit is Unit.SHARDS:
         outcome, taking, kept = _whole_clusters(job, outcome, found, leavers, recap)
     else:
@@ -222,7 +223,7 @@ def _placed(
         _move(job, outcome, taking)
     if outcome.to_move:
         outcome.message = f"{outcome.message}; {outcome.to_move} {verdicts.noun(ask)} are still to move{outcome.then}"
-    return outcome, [one for one in taking if one in found or one.name in outcome.got]
+    return outcome, [one for one in taking if one.name in named or one.name in outcome.got]
 
 
 def _whole_clusters(
@@ -235,13 +236,14 @@ def _whole_clusters(
     """For shards: divides anew with the clusters that stay, those without another place for their slots and those whose
     turn to move has not come. Returns the outcome, who takes part, and the slots that stay for want of a place."""
     taking, going = found, leavers
+    named = {one.name for one in found}
     while going and (lacking := job.wanted - sum(outcome.got.values())) > 0:
         staying = leaving.enough(going, lacking)
         going = [one for one in going if one not in staying]
         taking = _with(taking, staying)
         recap(taking)
         outcome = _divide(job, taking)
-    kept = {one.name: outcome.got[one.name] for one in taking if one not in found and one.name in outcome.got}
+    kept = {one.name: outcome.got[one.name] for one in taking if one.name not in named and one.name in outcome.got}
     moving = sum(one.held for one in going if leaving.edited(one))
     if job.leave is None or not moving:
         return outcome, taking, kept
