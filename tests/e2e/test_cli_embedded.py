@@ -215,7 +215,7 @@ async def test_explain_tells_a_shortfall_and_what_would_lift_it(shell: Shell) ->
     )
     assert "has no node with room for one copy (cpu 64" in out
     assert "short by 4 (InsufficientCapacity)" in out
-    assert "cpu request 64 -> " in out
+    assert "cpu request of container main 64 -> " in out
 
 
 async def test_explain_names_the_fix_of_a_cordon(shell: Shell) -> None:
@@ -226,7 +226,7 @@ async def test_explain_names_the_fix_of_a_cordon(shell: Shell) -> None:
     await shell.run("cluster", "uncordon", "eu-west-1a")
 
     assert "is cordoned (spec.cordoned)" in out
-    assert "fix: federator cluster uncordon eu-west-1a" in out
+    assert "fix: uncordon eu-west-1a: kubectl patch membercluster eu-west-1a " in out
     assert "us-east-1a  " not in out
 
 
