@@ -55,7 +55,7 @@ def explain(workload: str, name: str, cluster: str, output: str, namespace: str,
 async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) -> dict[str, Any]:
     """The facts of one workload from objects of the host."""
     from federator.api import kinds
-    from federator.cli import explaining
+    from federator.cli import explaining, uncarried
     from federator.hub import offline
     from federator.kube import errors
     from federator.model.names import WorkloadKey
@@ -70,4 +70,5 @@ async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) ->
         listing = await client.list(row.api_version, row.plural)
         objs += listing.items
     situation = offline.read(objs, as_of=time.time())
-    return explaining.facts(obj, situation, situation.workloads[WorkloadKey(kind.kind, namespace, name)])
+    found = explaining.facts(obj, situation, situation.workloads[WorkloadKey(kind.kind, namespace, name)])
+    return {**found, "uncarried": await uncarried.beside(client, obj, kind.kind)}

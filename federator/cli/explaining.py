@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from federator.advice import search, trials
 from federator.api import raw
-from federator.cli import common
+from federator.cli import common, uncarried
 from federator.hub.offline import Situation
 from federator.hub.workloads import Workload
 from federator.model import quantity, shards
@@ -219,6 +219,8 @@ def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
         if "fix" in found:
             lines.append(f"  fix: {found['fix']}")
     lines += [f"  {line}" for line in found["state"]]
+    if found.get("uncarried"):
+        lines.append(f"  {uncarried.sentence(found['uncarried'], found['workload']['namespace'])}")
     if "policy" not in found:
         return "\n".join(lines)
     policy, identity = found["policy"], found["workload"]
