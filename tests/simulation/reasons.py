@@ -19,7 +19,7 @@ COMPONENT = "federation.pinterest.com/"
 _UNKNOWN = frozenset({"PendingEvaluation", "ClusterUnknown"})
 OWN: Mapping[str, frozenset[str]] = {
     "workload Ready": _UNKNOWN | {"Failed", "Completed", "Suspended", "Ready", "Progressing", "RollingOut"},
-    "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed"}),
+    "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed", "MovesPending"}),
     "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
     "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
     "workload Reconciling": _UNKNOWN | {"Paused", "Settled", "Deleting", "Applying", "Progressing", "Failed"},
@@ -91,6 +91,7 @@ _PASSED = "Passed on from a cluster's own controller, which does not say it here
 _CLIENT = "Other callers of the client meet it; a write into a member ends with it only by a rare meeting of faults."
 ELSEWHERE: Mapping[str, str] = {
     "workload Placed: Suspended": "Who is suspended here was placed before, or is short for a reason of its own.",
+    "workload Placed: MovesPending": "A hundred copies a minute may always move; no policy here asks for fewer.",
     "workload Paused: Paused": "No script pauses the federation.",
     "workload Reconciling: Paused": "No script pauses the federation.",
     "workload Reconciling: Failed": "Shards that failed are the last news of a job set, except for a moment.",
