@@ -71,7 +71,8 @@ def decide(
     """
     eligible = candidates.places(ask, snapshot, ledger)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
-    mine = {holding.cluster: books.unfinished(holding, finished) for holding in held}
+    over = shards.union(finished, _beyond(ask, held))
+    mine = {holding.cluster: books.unfinished(holding, over) for holding in held}
     eligible = candidates.for_holders(ask, mine, eligible)
     found = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
@@ -160,6 +161,11 @@ def _times(ask: Ask, found: Sequence[Candidate]) -> int:
 
 def _all_shards(ask: Ask) -> Ranges:
     return ((0, ask.count - 1),) if ask.unit is Unit.SHARDS and ask.count > 0 else ()
+
+
+def _beyond(ask: Ask, held: Sequence[Holding]) -> Ranges:
+    """Shards in holdings that the workload does not have any more: nothing runs for them, and no slot is held."""
+    return shards.minus(tuple(one for holding in held for one in holding.ranges), _all_shards(ask))
 
 
 def _wanted(ask: Ask, unfinished: int) -> int:

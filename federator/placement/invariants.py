@@ -36,19 +36,21 @@ class Case:
         return filters.of_holder(self.ask, view, filters.refusal(self.ask, view), tolerated)
 
     def had(self, cluster: str) -> int:
-        return sum(_running(one, self.finished) for one in self.held if one.cluster == cluster)
+        return sum(_running(one, self.ask, self.finished) for one in self.held if one.cluster == cluster)
 
     def has(self, cluster: str) -> int:
         share = self.decision.share_of(cluster)
         if share is None:
             return 0
-        return _running(Holding(cluster, share.count, share.slots, share.seq, share.ranges), self.finished)
+        return _running(Holding(cluster, share.count, share.slots, share.seq, share.ranges), self.ask, self.finished)
 
 
-def _running(holding: Holding, finished: Ranges) -> int:
+def _running(holding: Holding, ask: Ask, finished: Ranges) -> int:
+    """Copies, or slots for which there are shards left: one beyond the count is none."""
     if not holding.ranges:
         return holding.count
-    return min(holding.slots, shards.size(shards.minus(holding.ranges, finished)))
+    exist = tuple((low, min(high, ask.count - 1)) for low, high in holding.ranges if low < ask.count)
+    return min(holding.slots, shards.size(shards.minus(exist, finished)))
 
 
 def conservation(case: Case) -> list[str]:

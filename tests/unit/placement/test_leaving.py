@@ -158,6 +158,17 @@ def test_a_contradiction_in_a_policy_that_admits_nobody_takes_nothing_down() -> 
     assert counts(both) == {"a": 5, "b": 5}
 
 
+@pytest.mark.parametrize("strategy", [Strategy.DUPLICATE, Strategy.CAPACITY])
+def test_shards_beyond_the_count_hold_no_slots_that_others_run_in(strategy: Strategy) -> None:
+    before = (Holding("a", 1, 1, 1, ((0, 0),)), Holding("b", 4, 4, 1, ((1, 4),)), Holding("c", 3, 3, 1, ((5, 7),)))
+    ask, snapshot = jobs(5, 3, policy=Policy(division=Division(strategy))), fleet(cluster("a", 9), cluster("b", 9))
+    beyond = fleet(cluster("a", 9), cluster("b", 9), cluster("c", 9))
+    decision = decide(ask, beyond, before)
+    assert {one.cluster: one.slots for one in decision.shares} == {"a": 1, "b": 2}
+    assert decision.shares == decide(ask, snapshot, before[:2]).shares
+    assert invariants.check(Case(ask, before, beyond, decision, dict.fromkeys("abc", 9))) == []
+
+
 @pytest.mark.parametrize(
     ("policy", "after", "why"),
     [
