@@ -10,6 +10,7 @@ import random
 from collections.abc import Mapping
 
 from federator.hub import restored, stepping
+from federator.hub.drift import Drift
 from federator.hub.members import Member
 from federator.hub.records import Record
 from federator.hub.slices import SliceSeen, Standing
@@ -46,10 +47,11 @@ CLAIM_RECHECK_S = 0.5
 class Dispatching:
     """Writes slices. One queue with its workers per member."""
 
-    def __init__(self, state: HubState, writer: SliceWriter, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(self, state: HubState, writer: SliceWriter, drift: Drift, *, clock: Clock, rng: random.Random) -> None:
         self.state = state
         self.clock = clock
         self.writer = writer
+        self.drift = drift
         self.rng = rng
         self.queues: dict[str, WorkQueue[WorkloadKey]] = {}
         self.holding: dict[WorkloadKey, set[str]] = {}
@@ -140,6 +142,8 @@ class Dispatching:
                 # what was made here meanwhile is nobody's but ours to look at again.
                 self.queue_of(member).add(key)
         else:
+            if seen is not None and self.is_as_decided(member, workload, seen):
+                self.drift.in_place(member, workload, record.share_of(member.name), self.writer.profile_of(workload))
             self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
 
@@ -250,6 +254,8 @@ class Dispatching:
         if action.do is not Do.DELETE and (until_s := member.futile.paused_until_s(key, want, now)):
             self._refused(member, key, ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True))
             return Revisit(key, until_s - now, "what is written there does not last")
+        profile = self.writer.profile_of(workload)
+        undoes = self.drift.undoes(member, workload, share, profile)
         try:
             wrote = await self.writer.carry_out(member, workload, record, action)
         except errors.Denied as refusal:
@@ -264,12 +270,16 @@ class Dispatching:
             if trouble.transient and not isinstance(trouble, errors.Conflict):
                 self._refused(member, key, (type(trouble).__name__, str(trouble), False))
             raise
-        if wrote:
-            member.futile.written(key, want, now)
         seen = member.slice_of(key)
         standing = self.writer.standing(member, workload, share, seen) if seen is not None else None
-        if wrote and standing is not None and standing.known and not standing.current and _is_final(action, share):
-            return Revisit(key, NO_EFFECT_S, "the member did not keep what was written")
+        if wrote is not None:
+            member.futile.written(key, want, now)
+            if undoes:
+                self.drift.tell(member, workload, wrote)
+            if standing is not None and standing.current:
+                self.drift.in_place(member, workload, share, profile)
+            elif standing is not None and standing.known and _is_final(action, share):
+                return Revisit(key, NO_EFFECT_S, "the member did not keep what was written")
         self._accepted(member, key)
         return None
 

@@ -82,6 +82,8 @@ class Member:
     profiles: set[str] = field(default_factory=set)
     """Profile copies known to exist there, as name-hash."""
     verified: slices.VerifiedBook = field(default_factory=slices.VerifiedBook)
+    in_place: dict[WorkloadKey, tuple[object, ...]] = field(default_factory=dict)
+    """What slices were made from that have been seen just so (`hub/drift.py`)."""
     refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
     """Writes it would not take: (reason, message, permanent)."""
     vitals: Vitals = field(default_factory=Vitals)

@@ -15,6 +15,7 @@ from federator.hub import doubles, restored
 from federator.hub.burying import Burying
 from federator.hub.departed import Departed
 from federator.hub.dispatching import Dispatching
+from federator.hub.drift import Drift
 from federator.hub.events import Events
 from federator.hub.forgetting import Forgetting
 from federator.hub.gathering import Gathering
@@ -90,7 +91,7 @@ class HubProcess:
         self.placing = Placing(self.state, applier, self.events, self.feedback, clock=clock, rng=rng)
         history = Revisions(client, applier, self.documents, fleet=options.fleet)
         writer = SliceWriter(self.state, self.documents, history)
-        self.dispatching = Dispatching(self.state, writer, clock=clock, rng=rng)
+        self.dispatching = Dispatching(self.state, writer, Drift(self.events), clock=clock, rng=rng)
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
@@ -385,6 +386,8 @@ class HubProcess:
         if (in_s := self.feedback.note(key, seen, member.name)) is not None:
             self.placing.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
+        if workload is None:
+            member.in_place.pop(key, None)
         if not self.state.signals.heeded and seen is not None:
             return  # nobody works yet: whoever begins to lead looks at everything
         if workload is not None and seen is not None and restored.is_later(self.state, workload, seen):

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds, runtimeprofile
-from federator.hub import revising, slices, workloads
+from federator.hub import drift, revising, slices, workloads
 from federator.hub.members import Member
 from federator.hub.records import Record
 from federator.hub.revising import Revisions
@@ -88,14 +88,18 @@ class SliceWriter:
             member.profiles.discard("-".join(profile))
             await self._ensure_profile(member, profile)
 
-    async def carry_out(self, member: Member, workload: Workload, record: Record, action: Action) -> bool:
-        """Creates, updates or deletes one slice; tells whether something was written into it. Raises ApiErrors."""
+    async def carry_out(
+        self, member: Member, workload: Workload, record: Record, action: Action
+    ) -> tuple[str, ...] | None:
+        """Creates, updates or deletes one slice; returns the fields that were changed, none for one that was made, None
+        when nothing was written into it. Raises ApiErrors."""
         if action.do is Do.DELETE:
             await self._delete(member, workload.key)
-            return False
+            return None
         obj = await self.documents.fetch(workload)
         if obj is None:
-            return False
+            return None
+        changed: tuple[str, ...] = ()
         share = record.share_of(member.name) or Share(member.name, action.count, 0, record.seq)
         if not share.ranges and action.count != share.count:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
@@ -106,14 +110,14 @@ class SliceWriter:
         else:
             found = await self._update(member, workload, obj, share, keep_template=action.keep_template)
             if found is None:
-                return False
-            live = found
+                return None
+            live, changed = found
             seen = slices.summarise(workload.key.kind, member.name, live)
         if not self._proven(member, workload, share, seen):
             self._compare(member, workload, obj, live, share, seen=seen, answered=True)
         member.note(seen)
         log.info("%s: %s slice of %s, share %d", member.name, action.do.value.lower(), workload.key, share.count)
-        return True
+        return changed
 
     def wish(self, workload: Workload, record: Record, action: Action) -> str:
         """What an action wants a slice to be, as a digest: the same again is the same wish."""
@@ -167,8 +171,9 @@ class SliceWriter:
 
     async def _update(
         self, member: Member, workload: Workload, obj: Mapping[str, Any], share: Share, *, keep_template: bool
-    ) -> Mapping[str, Any] | None:
-        """Patches what differs, on the condition that nobody wrote since it was read; None when nothing does."""
+    ) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
+        """Patches what differs, on the condition that nobody wrote since it was read; returns the answer and the fields
+        that did, None when none does."""
         if member.client is None:
             return None
         ref = _ref(workload.key)
@@ -187,7 +192,7 @@ class SliceWriter:
             await self.history.before_roll_out(workload, obj, profile, live)
         meta = live["metadata"]
         step = Patch(ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
-        return await _done(member, step, workload.key)
+        return await _done(member, step, workload.key), drift.fields_of(patch)
 
     async def _create(self, member: Member, workload: Workload, want: Mapping[str, Any]) -> Mapping[str, Any]:
         """POSTs the slice; makes the namespace when it turns out to be missing."""

@@ -59,6 +59,7 @@ OWN: Mapping[str, frozenset[str]] = {
             "IdentityChanged",
             "HostIdentityChanged",
             "MemberWentBack",
+            "DriftRestored",
             "Ready",
             "Completed",
         }

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from federator.api import kinds
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, play, service
 
@@ -80,5 +81,98 @@ def test_copies_that_are_lost_without_an_edit_are_a_warning() -> None:
             await world.member("a").delete(ObjectRef("v1", "pods", "feed", meta["name"], "Pod"), uid=meta["uid"])
         await asyncio.sleep(20)
         assert ("Warning", "NotReady") in [(kind, reason) for kind, reason, _ in await events(world, "web")]
+
+    play(scenario)
+
+
+async def drifts(world: World, name: str = "web") -> list[str]:
+    """Notes of what was put back."""
+    told = [one for one in await events(world, name) if one[1] == "DriftRestored"]
+    assert {kind for kind, _, _ in told} <= {"Warning"}
+    return [note for _, _, note in told]
+
+
+def test_a_slice_that_somebody_changed_or_deleted_is_told_with_its_cluster_and_what_differed() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        await asyncio.sleep(30)
+        assert await drifts(world) == []
+
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 1, "minReadySeconds": 3}}, at="a")
+        await asyncio.sleep(30)
+        (changed,) = await drifts(world)
+        assert changed.startswith("a: its slice was changed there (spec.")
+        assert "spec.replicas" in changed
+
+        ref = kinds.KINDS[PSVC].ref("feed", "web")
+        await world.member("b").delete(ref, uid=(await world.member("b").get(ref))["metadata"]["uid"])
+        await asyncio.sleep(30)
+        assert (await drifts(world))[1:] == [
+            "b: its slice was deleted there and made anew; edit the workload on the host instead"
+        ]
+        assert (await world.member("b").get(ref))["spec"]["replicas"] == 2
+
+    play(scenario)
+
+
+def test_drift_that_comes_again_is_told_again_after_ten_minutes_at_the_earliest() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        for number in range(12):
+            await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 5 + number}}, at="a")
+            await asyncio.sleep(130)
+        assert len(await drifts(world)) == 3  # at 0, 650 and 1300 s
+
+    play(scenario)
+
+
+def test_what_the_hub_itself_writes_is_no_drift() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        for edit in (
+            {"replicas": 12},
+            {"replicas": 6},
+            {"placement": {"clusters": {"exclude": ["c"]}}},
+            {"placement": None},
+            {"suspend": True},
+            {"suspend": False},
+        ):
+            await world.patch(PSVC, "feed", "web", {"spec": edit})
+            await world.settle()
+        for image in ("app:2", "app:1"):  # undone before it has reached every cluster
+            template = service(6)["template"]
+            template["spec"]["containers"][0]["image"] = image
+            await world.patch(PSVC, "feed", "web", {"spec": {"template": template}})
+            await asyncio.sleep(0.2)
+        await world.settle()
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await world.settle()
+        assert await drifts(world) == []
+
+        writes = +world.writes
+        await asyncio.sleep(60)
+        about = {resource for _, _, _, resource in world.writes - writes}
+        assert not [
+            one for one in about if one.startswith(("events", "pinterest", "placementdecisions", "deployments"))
+        ]
+
+    play(scenario)
+
+
+def test_drift_after_a_restart_of_the_hub_is_told() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await world.settle()
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 1}}, at="c")
+        await asyncio.sleep(30)
+        (told,) = await drifts(world)
+        assert told.startswith("c: its slice was changed there (spec.replicas)")
 
     play(scenario)
