@@ -12,7 +12,7 @@ from federator.api.raw import Obj
 from federator.api.verbs import FoldFacts, FoldRow, SliceMark
 from federator.model import shards
 from federator.model.ask import Tier
-from federator.model.observation import SliceObservation
+from federator.model.observation import RESTORED, SliceObservation
 
 HOST_ONLY = ("placement", "suspend", "slice")
 """Spec fields that speak to the federation and are not carried to members."""
@@ -85,6 +85,7 @@ def observed(obj: Obj, cluster: str, known: bool, *, desired: int) -> dict[str, 
         "unschedulable": raw.figure(status, "unschedulable", "count"),
         "template": raw.word(status, "template"),
         "stalled": caught_up(obj) and raw.condition(obj, "Stalled").get("status") == "True",
+        "drift": raw.sentence(raw.condition(obj, RESTORED), "message"),
         "unschedulable_since_s": raw.epoch_s(raw.text(status, "unschedulable", "since")),
         "deleting": raw.at(obj, "metadata", "deletionTimestamp") is not None,
     }

@@ -14,8 +14,9 @@ from federator.hub.members import Member
 from federator.hub.slices import Profile
 from federator.hub.workloads import Workload
 from federator.model.decision import Share
+from federator.model.names import WorkloadKey
+from federator.model.observation import RESTORED
 
-RESTORED: Final = "DriftRestored"
 FIELDS_MAX: Final = 10
 """More fields than this are counted, not named."""
 _PARTS: Final = ("metadata", "spec")
@@ -47,7 +48,24 @@ class Drift:
         if self._events.repeats(workload.uid, f"{RESTORED} {member.name}"):
             return
         what = f"was changed there ({_named(fields)}) and put back" if fields else "was deleted there and made anew"
-        note = f"{member.name}: its slice {what}; edit the workload on the host instead"
+        self._tell(member, workload, f"its slice {what}")
+
+    def heard(self, member: Member, key: WorkloadKey, workload: Workload | None, *, told: bool) -> None:
+        """Something was heard of a slice: tells what the member process there has put back since. `told`: False for
+        what the first list shows, which the hub before may have told."""
+        seen = member.slice_of(key)
+        text = seen.observation.drift if seen is not None else ""
+        if text == member.put_back.get(key, ""):
+            return
+        member.put_back.pop(key, None)
+        if not text or workload is None or seen is None or seen.mark is None or seen.mark.workload_uid != workload.uid:
+            return
+        member.put_back[key] = text
+        if told and not self._events.repeats(workload.uid, f"{RESTORED} natives {member.name}"):
+            self._tell(member, workload, text.rstrip("."))
+
+    def _tell(self, member: Member, workload: Workload, what: str) -> None:
+        note = f"{member.name}: {what}; edit the workload on the host instead"
         self._events.tell(workload.key, workload.uid, RESTORED, note, action="Restore", warning=True)
 
 

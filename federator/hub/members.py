@@ -82,6 +82,8 @@ class Member:
     profiles: set[str] = field(default_factory=set)
     """Profile copies known to exist there, as name-hash."""
     verified: slices.VerifiedBook = field(default_factory=slices.VerifiedBook)
+    put_back: dict[WorkloadKey, str] = field(default_factory=dict)
+    """What its member process says it put back, of the slices of which it says so."""
     in_place: dict[WorkloadKey, tuple[object, ...]] = field(default_factory=dict)
     """What slices were made from that have been seen just so (`hub/drift.py`)."""
     refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)

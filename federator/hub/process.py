@@ -388,6 +388,8 @@ class HubProcess:
         workload = self.state.workloads.get(key)
         if workload is None:
             member.in_place.pop(key, None)
+        told = self.state.signals.heeded and key.kind in member.stores and member.stores[key.kind].synced
+        self.dispatching.drift.heard(member, key, workload, told=told)
         if not self.state.signals.heeded and seen is not None:
             return  # nobody works yet: whoever begins to lead looks at everything
         if workload is not None and seen is not None and restored.is_later(self.state, workload, seen):

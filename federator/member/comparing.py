@@ -60,6 +60,9 @@ class Plan:
     """Objects that were written, or removed, and whose present state the caches do not show yet."""
     postponed: dict[NativeKey, float] = field(default_factory=dict)
     """Objects that vanished again and again after they were made, and the seconds until the next attempt."""
+    drifted: dict[NativeKey, str] = field(default_factory=dict)
+    """Objects among `work` that were as wished before somebody else changed or deleted them, and what was done to
+    them."""
     remade: list[NativeKey] = field(default_factory=list)
     """Objects among `work` that were there before and are gone: maybe because the slice is."""
 
@@ -70,6 +73,8 @@ class Plan:
         return not (expected or any(work.takes_away for work in self.work))
 
 
+CHANGED_MAX: Final = 10
+"""Fields of a changed object that are named."""
 REMAKE_BASE_S = 0.5
 REMAKE_CAP_S = 30.0
 
@@ -111,6 +116,11 @@ class Verdicts:
         if known is None or (known.uid, known.live) != (row.uid, row.live):
             return False
         return known.want != want or known.again_s < math.inf
+
+    def was_good(self, key: NativeKey, want: str) -> bool:
+        """Whether the object was last found, or answered, to be just what this very wish makes of it."""
+        known = self._verdicts.get(key)
+        return known is not None and known.want == want and known.again_s == math.inf
 
     def again_s(self, key: NativeKey) -> float:
         """When the object is to be written again though nothing changes; infinity for never."""
@@ -232,6 +242,8 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
             return
         if scene.verdicts.knows(key):
             found.remade.append(key)
+        if scene.verdicts.was_good(key, want):
+            found.drifted[key] = "was deleted"
         # Without force: should a foreign object of this name have come meanwhile, its owner wins and we hear of it.
         found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
         return
@@ -266,6 +278,21 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         found.stubborn.append(key)
     else:
         found.work.append(Work(key, step, want, body))
+        if fulfilled is None and scene.verdicts.was_good(key, want):
+            found.drifted[key] = _changed(row, body)
+
+
+def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:
+    """What somebody else changed in an object, in words: the fields of ours that differ, two levels deep."""
+    live = msgspec.json.decode(row.document) if row.document is not None else {"spec": row.spec}
+    differ = [
+        f"{part}.{name}"
+        for part, fields in _comparable(body).items()
+        if isinstance(fields, Mapping)
+        for name, value in fields.items()
+        if not diffs.covers((live.get(part) or {}).get(name), value)
+    ]
+    return f"was changed ({', '.join(sorted(differ)[:CHANGED_MAX])})" if differ else "was changed"
 
 
 def _orphaned(row: NativeRow, body: Mapping[str, Any]) -> bool:

@@ -8,7 +8,7 @@ out is left in `results` for the roll-up; failures of writes raise, so that the 
 import math
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import raw, runtimeprofile, verbs
@@ -43,6 +43,15 @@ class Refused(Exception):
         self.waits_for = waits_for
 
 
+@dataclass(slots=True)
+class Restored:
+    """What of one slice's natives was put back."""
+
+    text: str = ""
+    at_s: dict[NativeKey, float] = field(default_factory=dict)
+    """When each was told last, in monotonic seconds."""
+
+
 class Expander:
     """Turns slices into native objects. One per process."""
 
@@ -71,6 +80,7 @@ class Expander:
         self._waiting: dict[NativeKey, set[WorkloadKey]] = {}
         """Slices by the object (kind, namespace, name) that they wait for, or that is in their way."""
         self._waits_for: dict[WorkloadKey, frozenset[NativeKey]] = {}
+        self._restored: dict[WorkloadKey, Restored] = {}
         self._highest: OrderedDict[str, int] = OrderedDict()
         """Highest seq by workload uid, beyond the slice's life: a late write of a leader of the past is not obeyed."""
         caches.signals.to_reference.append(self._on_reference)
@@ -188,7 +198,18 @@ class Expander:
                 self.verdicts.forget(work.key)
             if isinstance(outcome.error, errors.Unreachable | errors.Throttled):
                 break
+        self._note_drift(key, plan, [work.key for work, outcome in outcomes if outcome.ok])
         return outcomes
+
+    def _note_drift(self, key: WorkloadKey, plan: Plan, written: Sequence[NativeKey]) -> None:
+        """Keeps in words what was put back, each object once in a while."""
+        drifted = [native for native in written if native in plan.drifted]
+        if drifted:
+            said, now_s = self._restored.setdefault(key, Restored()), self._clock.monotonic()
+            if news := [one for one in drifted if now_s - said.at_s.get(one, -math.inf) >= results.DRIFT_REPEAT_S]:
+                said.at_s |= dict.fromkeys(news, now_s)
+                done = "; ".join(f"{results.named(one)} {plan.drifted[one]}" for one in news)
+                said.text = f"{done}; put back at {self._clock.rfc3339()}."
 
     def _conclude(
         self, row: SliceRow, plan: Plan, missing: Sequence[NativeKey], outcomes: Sequence[tuple[Work, Outcome]]
@@ -198,7 +219,11 @@ class Expander:
         # What was written counts once the watch shows it: until then the cache still tells of the old state.
         arrived = all(self.verdicts.shown(self._caches.native(work.key)) for work, _ in outcomes)
         self.results[row.key] = Result(
-            row.uid, row.generation, judged, judged.final or (not judged.failure and arrived and plan.quiet)
+            row.uid,
+            row.generation,
+            judged,
+            judged.final or (not judged.failure and arrived and plan.quiet),
+            self._restored[row.key].text if row.key in self._restored else "",
         )
         self._wait_for(row.key, judged.waits_for)
         self._caches.signals.roll_up(row.key)
@@ -280,6 +305,7 @@ class Expander:
 
     def _forget(self, key: WorkloadKey) -> None:
         self.results.pop(key, None)
+        self._restored.pop(key, None)
         self._wait_for(key, frozenset())
         if self._caches.slice(key) is None:
             for native in self._natives.pop(key, ()):

@@ -10,13 +10,16 @@ from typing import Final
 from federator.kube import errors
 from federator.member.comparing import Plan
 from federator.member.rows import NativeKey
-from federator.model.observation import MISSING
+from federator.model.observation import MISSING, RESTORED
 from federator.status.conditions import FALSE, TRUE, Condition
 
 CONFLICT: Final = "Conflict"
 FAILED: Final = "ExpansionFailed"
 STUBBORN: Final = "CannotConverge"
 ENDING: Final = "NamespaceTerminating"
+
+DRIFT_REPEAT_S: Final = 600.0
+"""Drift of the same object is told again after so long at the earliest."""
 
 OWNED: Final = ("Ready", "Expanded", CONFLICT, MISSING, "Stalled")
 """Condition types that a member process sets on a slice."""
@@ -47,6 +50,9 @@ class Result:
     generation: int
     judgement: Judgement
     observed: bool
+    restored: str = ""
+    """What was last put back after somebody else had changed or deleted it, and when, as a sentence. The condition that
+    says so stays when this process ends: it tells when it was."""
 
 
 def judge(
@@ -99,6 +105,8 @@ def conditions_of(result: Result) -> list[Condition]:
         found = [Condition("Expanded", FALSE, "Applying", "Native objects are being written.", generation)]
     if judgement.conflict:
         found.append(Condition(CONFLICT, TRUE, "ForeignObject", judgement.conflict, generation))
+    if result.restored:
+        found.append(Condition(RESTORED, TRUE, "PutBack", result.restored, generation))
     missing = judgement.missing or (judgement.message if judgement.reason == MISSING else "")
     if missing:
         found.append(Condition(MISSING, TRUE, "NotFound", missing, generation))

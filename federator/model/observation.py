@@ -7,6 +7,8 @@ from federator.model.shards import Ranges
 
 MISSING: Final = "MissingDependency"
 """The reason of a slice that names what is not in its cluster."""
+RESTORED: Final = "DriftRestored"
+"""The condition of a slice of which something was put back, and the reason of the Event that tells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,8 @@ class SliceObservation:
     unschedulable: int = 0
     unschedulable_since_s: float = 0.0
     deleting: bool = False
+    drift: str = ""
+    """Which of its native objects was last put back after somebody changed or deleted it, and when; "" for none."""
     unheard: str = ""
     """Why `known` is False although the cluster answers, as a sentence; "" when the cluster itself is not heard."""
 

@@ -37,6 +37,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "slice Expanded": frozenset({"Expanded", "Applying"}),
     "slice Conflict": frozenset({"ForeignObject"}),
     "slice MissingDependency": frozenset({"NotFound"}),
+    "slice DriftRestored": frozenset({"PutBack"}),
     "MemberCluster Ready": frozenset(
         {"Ready", "NotProbed", "Unreachable", "AuthFailed", "IdentityChanged", "HostIdentityChanged", "NotReporting"}
     ),

@@ -176,3 +176,20 @@ def test_drift_after_a_restart_of_the_hub_is_told() -> None:
         assert told.startswith("c: its slice was changed there (spec.replicas)")
 
     play(scenario)
+
+
+def test_a_native_object_that_somebody_changed_is_told_on_the_host_and_not_again_by_the_next_hub() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        await world.member("b").patch(kinds.KINDS["Deployment"].ref("feed", "web"), {"spec": {"replicas": 9}})
+        await asyncio.sleep(60)
+        (told,) = await drifts(world)
+        assert told.startswith("b: Deployment feed/web was changed (spec.replicas); put back at 20")
+
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(120)
+        assert await drifts(world) == [told]
+
+    play(scenario)
