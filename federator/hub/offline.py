@@ -96,7 +96,7 @@ class Situation:
         ledger = self.books.open(self.snapshot)
         seq = max((record.seq for record in self.records.values()), default=0)
         decided: list[tuple[Ask, Decision]] = []
-        for ask in ordering.order(asks.values(), self.books):
+        for ask in ordering.order(asks.values(), self.books, ledger):
             seq += 1
             workload = self.workloads[ask.key]
             decision = engine.decide(

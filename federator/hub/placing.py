@@ -95,7 +95,7 @@ class Placing:
             return
         ledger = self.state.books.open(snapshot)
         decided: list[Decided] = []
-        for ask in ordering.order([item.ask for item in due.values()], self.state.books):
+        for ask in ordering.order([item.ask for item in due.values()], self.state.books, ledger):
             one = self._decided(due[ask.key], snapshot, ledger, batch)
             if one is not None:
                 decided.append(one)

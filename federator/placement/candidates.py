@@ -97,6 +97,12 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
     return known
 
 
+def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
+    """On how many nodes, of the clusters that take new copies, one copy fits now."""
+    eligible = places(ask, ledger.snapshot, ledger)
+    return sum(ledger.nodes_with_room(name, ask.shape) for name, place in eligible.items() if place.refusal is None)
+
+
 def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]) -> Mapping[str, Place]:
     """The clusters as they are judged for this workload, which may have stayed in some of them with their taints."""
     judged = {

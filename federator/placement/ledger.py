@@ -63,6 +63,13 @@ class _Cluster:
             fit = min(fit, self.headroom.at_least_zero().fits(bounded))
         return max(fit, 0)
 
+    def nodes_with_room(self, shape: PodShape) -> int:
+        fit = self.nodes.with_room(shape)
+        if self.headroom is None and nodes.shape_id(shape) not in self.base.capacity.copies:
+            return fit  # nothing else limits it: its room is no smaller, or nobody knows it
+        room = self.room(shape)
+        return fit if room == PENDING else min(fit, room)
+
     def state(self) -> tuple[Any, ...]:
         return (self.nodes, self.charged, self.headroom, self.rooms)
 
@@ -101,6 +108,12 @@ class Ledger:
         only the member can tell and has not."""
         found = self._cluster(cluster)
         return 0 if found is None else found.room(shape)
+
+    def nodes_with_room(self, cluster: str, shape: PodShape) -> int:
+        """On how many nodes of the cluster one copy fits, as far as the nodes' free amounts tell; at most `room`, where
+        that is known."""
+        found = self._cluster(cluster)
+        return 0 if found is None else found.nodes_with_room(shape)
 
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         """(nodes with what is free on them, what spec.usable leaves in all; None where it leaves everything). For

@@ -76,7 +76,7 @@ class Nodes:
     one that is stated to take 0 takes none.
     """
 
-    __slots__ = ("_heights", "counts", "free", "kinds", "makes", "most_rows", "names")
+    __slots__ = ("_heights", "_with_room", "counts", "free", "kinds", "makes", "most_rows", "names")
 
     def __init__(
         self,
@@ -93,6 +93,7 @@ class Nodes:
         """`kinds[r]` is the index of row r's."""
         self.most_rows = most_rows
         self._heights: dict[str, binding.Ints] = {}
+        self._with_room: dict[str, int] = {}
 
     @classmethod
     def of(cls, rows: Iterable[NodeRow]) -> "Nodes":
@@ -124,6 +125,14 @@ class Nodes:
     def copies(self, shape: PodShape) -> int:
         """How many copies fit now."""
         return min(int(self.counts @ self.heights(shape)), UNLIMITED)
+
+    def with_room(self, shape: PodShape) -> int:
+        """On how many nodes one copy fits now."""
+        key = shape_id(shape)
+        known = self._with_room.get(key)
+        if known is None:
+            known = self._with_room[key] = int(self.counts @ (self.heights(shape) > 0))
+        return known
 
     def heights(self, shape: PodShape) -> binding.Ints:
         """Copies per node, row by row."""

@@ -1,10 +1,13 @@
-"""In which order a batch of asks is decided: tier, priority, fair share of the projects, age, key.
+"""In which order a batch of asks is decided: tier, priority, fewest places, fair share of the projects, age, key.
 
-Inside one tier and priority the project with the smallest dominant share comes next, counting what this batch has
-already lined up for it, so that a project with a thousand asks does not go before one with ten.
+Inside one tier and priority the asks that fit on the fewest nodes come first, since the others have more places to go
+to (docs/decisions/0001-batch-order.md). Of those with equally many the project with the smallest dominant share comes
+next, counting what this batch has already lined up for it, so that a project with a thousand asks does not go before
+one with ten.
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
@@ -12,22 +15,28 @@ from typing import Final
 from federator.model.ask import Ask, Tier, Unit
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
+from federator.placement import candidates
 from federator.placement.books import Books
+from federator.placement.ledger import Ledger
 
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 
-def order(asks: Iterable[Ask], books: Books | None = None) -> list[Ask]:
-    """The asks, first to be decided first; the same for any order of the input. `books` tells what projects hold."""
-    bands: dict[tuple[int, int], dict[str, list[Ask]]] = {}
-    for ask in sorted(asks, key=_age):
-        bands.setdefault((_RANK[ask.tier], -ask.priority), {}).setdefault(ask.project, []).append(ask)
+def order(asks: Iterable[Ask], books: Books | None = None, ledger: Ledger | None = None) -> list[Ask]:
+    """The asks, first to be decided first; the same for any order of the input. `books` tells what projects hold,
+    `ledger` (as it is before the first of them) where there is room; without it all have equally many places."""
+    aged = sorted(asks, key=_age)
+    places = _places(aged, ledger) if ledger is not None else {}
+    bands: dict[tuple[int, int, int], dict[str, list[Ask]]] = {}
+    for ask in aged:
+        band = (*_standing(ask), places.get(ask.uid, 0))
+        bands.setdefault(band, {}).setdefault(ask.project, []).append(ask)
     usage = dict(books.usage_by_project()) if books is not None else {}
     total = ZERO
     for amounts in usage.values():
         total = total + amounts
-    for band in bands.values():
-        for queue in band.values():
+    for queues in bands.values():
+        for queue in queues.values():
             for ask in queue:
                 total = total + demand(ask)
     ordered: list[Ask] = []
@@ -46,6 +55,25 @@ def dominant_share(usage: Resources, total: Resources) -> Fraction:
     return max(
         (Fraction(amount, total[name]) for name, amount in usage.items() if total[name] > 0), default=Fraction(0)
     )
+
+
+def _places(asks: Iterable[Ask], ledger: Ledger) -> dict[str, int]:
+    """By uid, on how many nodes one copy fits; only for asks that are not alone with their tier and priority."""
+    alike = Counter(map(_standing, asks))
+    known: dict[object, int] = {}
+    places: dict[str, int] = {}
+    for ask in asks:
+        if alike[_standing(ask)] < 2:
+            continue
+        key = (ask.policy, ask.project, ask.tier, ask.key.kind, ask.shape)
+        if key not in known:
+            known[key] = candidates.nodes_with_room(ask, ledger)
+        places[ask.uid] = known[key]
+    return places
+
+
+def _standing(ask: Ask) -> tuple[int, int]:
+    return _RANK[ask.tier], -ask.priority
 
 
 def _interleave(queues: Mapping[str, list[Ask]], usage: dict[str, Resources], total: Resources) -> list[Ask]:
