@@ -91,6 +91,8 @@ class _Verdict:
     version: int
     again_s: float
     """When it is written once more, because the server made something else of the wish; infinity when it did not."""
+    shown: bool = False
+    """The caches have shown it: only then does its absence there mean that somebody took it away."""
 
 
 class Verdicts:
@@ -107,6 +109,8 @@ class Verdicts:
         """Whether this very state was found good for this very wish, and is not to be tried again by now."""
         known = self._verdicts.get(row.key)
         judged = known is not None and (known.uid, known.live, known.want) == (row.uid, row.live, want)
+        if judged and known is not None:
+            known.shown = True
         return judged and now_s < self.again_s(row.key)
 
     def surely_differs(self, row: NativeRow, want: str) -> bool:
@@ -118,18 +122,19 @@ class Verdicts:
         return known.want != want or known.again_s < math.inf
 
     def was_good(self, key: NativeKey, want: str) -> bool:
-        """Whether the object was last found, or answered, to be just what this very wish makes of it."""
+        """Whether the caches last showed the object just as this very wish makes it."""
         known = self._verdicts.get(key)
-        return known is not None and known.want == want and known.again_s == math.inf
+        return known is not None and known.shown and known.want == want and known.again_s == math.inf
 
     def again_s(self, key: NativeKey) -> float:
         """When the object is to be written again though nothing changes; infinity for never."""
         known = self._verdicts.get(key)
         return known.again_s if known is not None else math.inf
 
-    def accept(self, row: NativeRow, want: str, again_s: float = math.inf) -> None:
-        """This state is what the wish leads to; the bytes are not needed until it changes."""
-        self._verdicts[row.key] = _Verdict(row.uid, row.owner_uid, row.live, want, _version(row), again_s)
+    def accept(self, row: NativeRow, want: str, again_s: float = math.inf, *, shown: bool = True) -> None:
+        """This state is what the wish leads to; the bytes are not needed until it changes. `shown`: it is from the
+        caches."""
+        self._verdicts[row.key] = _Verdict(row.uid, row.owner_uid, row.live, want, _version(row), again_s, shown)
         row.document = row.applied = None
 
     def answered(self, work: Work, answer: Mapping[str, Any], now_s: float) -> None:
@@ -137,7 +142,7 @@ class Verdicts:
         Where that lacks something, the wish is written once more after a while: they may be gone by then."""
         row = rows.native_row(work.key[0], answer)
         kept = work.key[0] == "Job" or diffs.covers(answer, _comparable(work.body))
-        self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s)
+        self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s, shown=False)
 
     def knows(self, key: NativeKey) -> bool:
         """Whether the object of this name was compared or written before."""

@@ -268,3 +268,23 @@ def test_a_job_that_was_told_to_stop_is_not_told_again_while_the_watch_is_behind
     step = planned([wanted], [running], verdicts=verdicts).work[0].step
     assert isinstance(step, Patch)
     assert step.body["spec"] == {"suspend": False}
+
+
+def test_what_the_caches_have_not_shown_yet_was_not_deleted_and_what_they_showed_was() -> None:
+    verdicts, body = Verdicts(OPTIONS), native("Service", "web", {"type": "ClusterIP"})
+    answer_to(verdicts, body, "8")
+    early = planned([body], [], verdicts=verdicts)
+    assert (len(early.work), early.drifted) == (1, {})
+    assert planned([body], [live(body, "8")], verdicts=verdicts).work == []
+    assert planned([body], [], verdicts=verdicts).drifted == {("Service", "feed", "web"): "was deleted"}
+
+
+def test_a_change_of_ours_is_drift_under_the_wish_that_was_in_place_and_under_no_other() -> None:
+    verdicts, body = Verdicts(OPTIONS), native("Deployment", "web", {"replicas": 3, "paused": False})
+    planned([body], [live(body)], verdicts=verdicts)
+    other = live(native("Deployment", "web", {"replicas": 5, "paused": False}), "9")
+    assert planned([body], [other], verdicts=verdicts).drifted == {
+        ("Deployment", "feed", "web"): "was changed (spec.replicas)"
+    }
+    wished = native("Deployment", "web", {"replicas": 4, "paused": False})
+    assert planned([wished], [other], verdicts=verdicts).drifted == {}
