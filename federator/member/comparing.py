@@ -283,12 +283,13 @@ def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan)
         found.stubborn.append(key)
     else:
         found.work.append(Work(key, step, want, body))
-        if fulfilled is None and scene.verdicts.was_good(key, want):
-            found.drifted[key] = _changed(row, body)
+        if fulfilled is None and scene.verdicts.was_good(key, want) and (changed := _changed(row, body)):
+            found.drifted[key] = changed
 
 
 def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:
-    """What somebody else changed in an object, in words: the fields of ours that differ, two levels deep."""
+    """What somebody else changed in an object, in words: the fields of ours that differ, two levels deep. "" when
+    all are there: what a webhook added in our name is no drift."""
     live = msgspec.json.decode(row.document) if row.document is not None else {"spec": row.spec}
     differ = [
         f"{part}.{name}"
@@ -297,7 +298,7 @@ def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:
         for name, value in fields.items()
         if not diffs.covers((live.get(part) or {}).get(name), value)
     ]
-    return f"was changed ({', '.join(sorted(differ)[:CHANGED_MAX])})" if differ else "was changed"
+    return f"was changed ({', '.join(sorted(differ)[:CHANGED_MAX])})" if differ else ""
 
 
 def _orphaned(row: NativeRow, body: Mapping[str, Any]) -> bool:

@@ -288,3 +288,17 @@ def test_a_change_of_ours_is_drift_under_the_wish_that_was_in_place_and_under_no
     }
     wished = native("Deployment", "web", {"replicas": 4, "paused": False})
     assert planned([wished], [other], verdicts=verdicts).drifted == {}
+
+
+def test_what_a_webhook_added_in_our_name_is_taken_away_and_is_no_drift() -> None:
+    verdicts, body = Verdicts(OPTIONS), native("Deployment", "web", {"replicas": 3})
+    planned([body], [live(body)], verdicts=verdicts)
+    injected = native("Deployment", "web", {"replicas": 3}, annotations={"mesh": "injected"})
+    managed = {
+        "manager": "federator-member",
+        "operation": "Apply",
+        "fieldsV1": {"f:metadata": {"f:annotations": {"f:mesh": {}}}},
+    }
+    injected["metadata"]["managedFields"] = [managed]
+    plan = planned([body], [live(injected, "9")], verdicts=verdicts)
+    assert (len(plan.work), plan.drifted) == (1, {})
