@@ -34,6 +34,13 @@ def test_a_shortfall_has_exit_code_3_and_its_reason(tmp_path: Path) -> None:
     assert "InsufficientCapacity: 8 of 20 copies are placed, 12 are missing" in done.stdout
 
 
+def test_workloads_are_placed_in_the_order_of_the_hub_fewest_places_first(tmp_path: Path) -> None:
+    wide, narrow = psvc("any", 12), psvc("only-a", 4, placement={"clusters": {"names": ["a"]}})
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), member("b"), wide, narrow))
+
+    assert done.exit_code == 0, done.stdout
+
+
 def test_files_are_taken_together_and_stdin_is_one(tmp_path: Path) -> None:
     fleet = write(tmp_path, "fleet.yaml", member("a"), member("b"))
     rules = write(tmp_path, "rules.yaml", policy(clusters={"names": ["b"]}))

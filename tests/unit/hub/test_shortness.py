@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from federator.hub.options import HubOptions
 from tests.unit.hub.taints import taint_all, throw_out
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
@@ -123,3 +124,24 @@ def test_a_quota_shows_what_its_projects_use() -> None:
         assert found["status"]["summary"] == "OnDemand 3 of 4 cpu"
 
     play(scenario)
+
+
+def test_of_two_that_are_woken_at_once_the_one_with_fewer_places_is_decided_first() -> None:
+    """By age and key the one that fits in both clusters would go first, and half of the other's room with it."""
+
+    async def scenario(world: World) -> None:
+        await world.patch("MemberCluster", "", "a", {"spec": {"cordoned": True}})
+        await world.settle()
+        both = {"partial": "RequireAll"}
+        await world.create(PSVC, "feed", "both", service(12, cpu="1", placement=both))
+        await world.settle()
+        only_a = {"clusters": {"names": ["a"]}}
+        await world.create(PSVC, "feed", "only-a", service(4, cpu="1", placement=only_a))
+        await world.settle()
+        await world.patch("MemberCluster", "", "a", {"spec": {"cordoned": False}})
+        await asyncio.sleep(30)
+        await world.settle()
+        assert await world.shares("feed", "only-a") == {"a": 4}
+        assert await world.shares("feed", "both") == {"a": 4, "b": 8}
+
+    play(scenario, fleet=small_fleet(2, nodes=1), options=HubOptions(batches_at_once=1))
