@@ -70,7 +70,6 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
         assert (done.code, told in done.err) == (1, True), done.err
     done = fleet.federator.run("cluster", "remove", last)
     assert (done.code, done.out) == (0, f"membercluster.federation.pinterest.com/{last} removed\n"), done.err
-    assert "PinterestService/leaving/stays" in done.err
     assert "It was emptied." in done.err
     assert fleet.members[last].items("psvc", "-n", "leaving") == []
     assert last not in fleet.spread("psvc", "leaving", "stays")
@@ -97,7 +96,7 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
 
 
 def test_a_pause_stops_placing_until_it_ends(fleet: Fleet) -> None:
-    assert fleet.federator("pause").startswith("paused")
+    assert "is paused since" in fleet.federator("pause")
     fleet.host("create", "ns", "paused")
     try:
         fleet.host("apply", "-f", fleet.manifest(workloads.service("waits", "paused", 3)))

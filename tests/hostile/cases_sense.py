@@ -191,14 +191,6 @@ SENSE: tuple[SenseCase, ...] = (
         reason="ExceedsMaxQuota",
     ),
     SenseCase(
-        "a quota that is its own parent",
-        "F62",
-        psvc("evil", 400),
-        beside=(account("feed", "feed", OnDemand={"guaranteed": {"cpu": "1"}}),),
-        words="FederatedQuota feed allows 1 cpu",
-        reason="ExceedsMaxQuota",
-    ),
-    SenseCase(
         "quotas that are parents of each other",
         "F62",
         psvc("evil", 400),

@@ -234,7 +234,7 @@ def _observed(obj: Obj) -> int:
 def ready_means_this_template(step: Step) -> Iterator[str]:
     """Ready=True for the present generation is not said while copies that it counts on are of an earlier image: those
     of slices with the present one are enough. Slices that members have lost and the hub has not missed yet are
-    nobody's lie."""
+    nobody's lie, and so is an image that a webhook puts into a slice of the present generation."""
     if step.new is None or step.cluster != "host" or not step.writer or step.kind not in kinds.WORKLOADS:
         return
     meta, status, verbs = step.new["metadata"], step.new.get("status") or {}, kinds.verbs_of(step.kind)
@@ -247,7 +247,7 @@ def ready_means_this_template(step: Step) -> Iterator[str]:
         for obj in step.all_of(step.kind, cluster) if cluster != "host" else ():
             mark = verbs.read_mark(obj)
             if mark is not None and mark.workload_uid == meta["uid"]:
-                current = _images(obj) == _images(step.new)
+                current = mark.origin_generation == meta.get("generation") or _images(obj) == _images(step.new)
                 new, old = new + current * verbs.count(obj), old + (not current) * verbs.count(obj)
     if old and new < verbs.count(step.new):
         yield f"{step.name}: Ready, and {old} copies are of an earlier image, {new} of the present one"

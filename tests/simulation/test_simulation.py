@@ -14,7 +14,7 @@ from tests.simulation.planting import PLANTED
 from tests.simulation.tally import CAMPAIGN
 
 SEEDS_EACH = 10
-CALM = 1
+CALM = 7
 """A seed whose script makes, scales, moves and deletes services: every planted bug has its chance."""
 BUSY = 10
 """A seed with two hubs, an episode and faults of single requests."""
