@@ -31,6 +31,10 @@ NOT_REPORTING: Final = "NotReporting"
 """Reason of a cluster that answers, and of whose work nothing is told."""
 
 
+UNTRUSTWORTHY: Final = "Untrustworthy"
+"""Condition of a cluster that says what cannot be."""
+
+
 class Removal(StrEnum):
     """How a cluster leaves the fleet."""
 
@@ -115,7 +119,8 @@ class Status(Model):
     observed_generation: Amount = 0
     """The newest generation that this status speaks about."""
     conditions: Conditions = Field(default_factory=list)
-    """Ready: it answers, is the cluster that joined, and reports; and what is wrong with it."""
+    """Ready: it answers, is the cluster that joined, and reports; and what is wrong with it. Untrustworthy: it says
+    what contradicts what it was given, and takes nothing new."""
     cluster_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="clusterUID")
     """Uid of the kube-system namespace that was seen."""
     host_uid: Annotated[str, Field(max_length=64)] = Field(default="", alias="hostUID")
@@ -205,6 +210,7 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         ready=verdict == "True" or (verdict is None and capacity is not None),
         unready_reason="" if verdict == "True" else _unready(ready, capacity),
         removing=raw.at(obj, "metadata", "deletionTimestamp") is not None,
+        untrustworthy=_contradiction(obj),
         apis=frozenset(raw.texts(status, "apis")) if "apis" in status else WORKLOAD_APIS,
         tiers=tiers or frozenset(Tier),
         projects=frozenset(projects) if projects else None,
@@ -213,6 +219,12 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
         capacity_age_s=max(as_of - silent_since, 0.0) if silent_since else 0.0,
         stale=verdict == "Unknown",
     )
+
+
+def _contradiction(obj: Obj) -> str:
+    """What its hub holds against it, as the condition says it; "" for nothing."""
+    found = raw.condition(obj, UNTRUSTWORTHY)
+    return raw.text(found, "message").partition(". ")[0] if found.get("status") == "True" else ""
 
 
 def usable_permille(text: str) -> int:

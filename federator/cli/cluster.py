@@ -1,4 +1,4 @@
-"""`federator cluster add|check|cordon|uncordon|remove|list`: the members of the federation."""
+"""`federator cluster add|check|cordon|uncordon|trust|remove|list`: the members of the federation."""
 
 import sys
 import time
@@ -88,7 +88,8 @@ def check(name: str, member_context: str, kubeconfig: str, context: str) -> None
             for found in status.get("conditions") or ()
         ]
         click.echo(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
-        fit = all(row[1] == "True" and row[0] != "Removing" for row in rows) and bool(rows)
+        against = ("Removing", membercluster.UNTRUSTWORTHY)
+        fit = all(row[1] == "True" and row[0] not in against for row in rows) and bool(rows)
         if not member_context:
             return fit
 
@@ -136,6 +137,28 @@ def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
 
     common.run(common.with_federation(kubeconfig, context, work))
     click.echo(f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}")
+
+
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def trust(name: str, kubeconfig: str, context: str) -> None:
+    """Trust a member again that was found Untrustworthy; if it contradicts itself still, it is found out again."""
+    from federator.api import kinds, raw
+    from federator.api.membercluster import UNTRUSTWORTHY
+    from federator.model import names
+
+    async def work(host: "Client") -> bool:
+        ref = kinds.KINDS["MemberCluster"].ref("", name)
+        since = raw.text(raw.condition(await host.get(ref), UNTRUSTWORTHY), "lastTransitionTime")
+        if since:
+            await host.patch(ref, {"metadata": {"annotations": {names.TRUST_ANNOTATION: since}}})
+        return bool(since)
+
+    if common.run(common.with_federation(kubeconfig, context, work)):
+        click.echo(f"membercluster.federation.pinterest.com/{name} is trusted again")
+    else:
+        click.echo(f"{name} is not Untrustworthy.")
 
 
 @cluster.command()

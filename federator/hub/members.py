@@ -20,6 +20,7 @@ from federator.hub.link import Link
 from federator.hub.processwatch import LEASE, ProcessWatch
 from federator.hub.sameness import Sameness
 from federator.hub.slices import SliceSeen, SliceShape
+from federator.hub.trust import Trust
 from federator.hub.vitals import Vitals
 from federator.kube import client as clients
 from federator.kube import errors
@@ -89,6 +90,8 @@ class Member:
     refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
     """Writes it would not take: (reason, message, permanent)."""
     vitals: Vitals = field(default_factory=Vitals)
+    trust: Trust = field(default_factory=Trust)
+    """Whether what it says agrees with what it was given."""
     futile: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=3, window_s=120.0, pause_s=300.0))
     """Writes of slices that did not last."""
     other_uid: str = ""
@@ -373,6 +376,7 @@ class Member:
             declared,
             ready=ready,
             unready_reason=why,
+            untrustworthy=self.trust.why,
             apis=self.apis,
             capacity=self.report.capacity if self.report is not None else None,
             capacity_age_s=age,

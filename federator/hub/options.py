@@ -71,6 +71,8 @@ class HubOptions:
     """Writes of the same slice that are further apart than this are drift repaired, not a fight."""
     futile_pause_s: float = 300.0
     """How long such a slice is left alone."""
+    trust_after_s: float = 600.0
+    """A member that said what cannot be takes nothing new until it has not done so again for this long."""
     document_cache: int = 2048
     """Full workload objects kept for rendering; the rest are read again when they are dispatched."""
     shapes_max: int = 256

@@ -11,6 +11,8 @@ import random
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from federator.api import raw
+from federator.api.membercluster import UNTRUSTWORTHY
 from federator.hub import doubles, restored
 from federator.hub.burying import Burying
 from federator.hub.departed import Departed
@@ -33,6 +35,7 @@ from federator.hub.scheduling import Feedback
 from federator.hub.state import HubState
 from federator.hub.surveying import Surveying
 from federator.hub.tidying import Tidying
+from federator.hub.trust import Trust
 from federator.hub.workloads import Documents
 from federator.hub.writing import SliceWriter
 from federator.kube import client as clients
@@ -115,7 +118,12 @@ class HubProcess:
         self._gates = Gates()
         self._identities: dict[str, tuple[str, tuple[str, str]]] = {}
         """By member: what duplicates were last judged by."""
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        """What controllers tell one another through this process."""
         self.reporting.claimed, self.reporting.turned = self._link_changed, self.events.turned
+        self.state.signals.on_doubt.append(self._link_changed)
         self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
 
     def _make_leaving(self, client: clients.Client) -> None:
@@ -294,7 +302,9 @@ class HubProcess:
                 window_s=self.options.futile_window_s,
                 pause_s=self.options.futile_pause_s,
             ),
+            trust=Trust(clears_after_s=self.options.trust_after_s),
         )
+        member.trust.recorded(raw.condition(obj, UNTRUSTWORTHY))
         self.state.members[name] = member
         self.removing.queue.add(name)
         self._open_line(member)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from federator.api import clustercapacity, federatedquota, kinds, membercluster, raw
-from federator.api.membercluster import Removal
+from federator.api.membercluster import UNTRUSTWORTHY, Removal
 from federator.hub import claims, restored, vitals
 from federator.hub.link import Link
 from federator.hub.members import Member
@@ -23,9 +23,10 @@ from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
-from federator.model import diffs
+from federator.model import diffs, names
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, QuotaAccount
+from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.model.steps import Revisit
 from federator.model.taints import Taint
@@ -41,7 +42,7 @@ LOOK_S = 60.0
 """How often slices of nobody are looked for; two looks in a row make a finding."""
 LOOK_BATCH = 2000
 """Slices looked at before other work gets its turn."""
-OWNED = ("Ready", *vitals.OWNED)
+OWNED = ("Ready", UNTRUSTWORTHY, *vitals.OWNED)
 CLAIM_PAUSE_S = 3.0
 """Every workload that waits for a member to be claimed wishes so; it is tried at most this often."""
 SETTLE_S = 0.5
@@ -149,6 +150,7 @@ class Reporting:
         if (patience_s := self._patience(member, live)) > 0:
             return Revisit(name, patience_s, "it may still be heard, and what it holds be listed: that is no loss yet")
         await self._look_for_strangers(member)
+        self._heed_pardon(member, live)
         want = self._verdict(member, live)
         wait_s = 0.0
         figures = self._figures(member, live)
@@ -177,6 +179,18 @@ class Reporting:
         if wait_s:
             return Revisit(name, min(wait_s, LOOK_S), "figures are copied at most twice a minute")
         return Revisit(name, LOOK_S, "slices of nobody are looked for")
+
+    def _heed_pardon(self, member: Member, live: Mapping[str, Any]) -> None:
+        """An operator's word that a cluster is to be trusted again: it names the time of the verdict that it ends, so
+        that it ends no later one."""
+        doubt = conditions.find(live.get("conditions"), UNTRUSTWORTHY) or {}
+        word = raw.text_map(member.obj["metadata"], "annotations").get(names.TRUST_ANNOTATION, "")
+        if member.trust.found is None or not word or word != doubt.get("lastTransitionTime"):
+            return
+        for subject in member.trust.pardon():
+            if isinstance(subject, WorkloadKey):
+                self.state.signals.fold(subject)  # one that contradicts still is found out again
+        self.state.signals.doubt(member)
 
     def _patience(self, member: Member, live: Mapping[str, Any]) -> float:
         """Seconds for which a member that was Ready before this process began is still not called lost (F22, F27), or
@@ -227,7 +241,8 @@ class Reporting:
         state = conditions.TRUE if ready else conditions.UNKNOWN if member.link.link is Link.LOST else conditions.FALSE
         reason = "Ready" if ready else member.unready_reason
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
-        shown = (condition, *member.vitals.conditions())
+        doubt = member.trust.condition()
+        shown = (condition, *([doubt] if doubt is not None else ()), *member.vitals.conditions())
         # Of a removal that began before this process did, what was said stands until it is looked at.
         begun = member.removal is not Removal.NONE and member.vitals.removal is None
         owned = tuple(kind for kind in OWNED if not (begun and kind == "Removing"))
@@ -247,6 +262,9 @@ class Reporting:
     def _tell_turn(self, member: Member, live: Mapping[str, Any], want: Mapping[str, Any]) -> None:
         was, now = (conditions.find(one.get("conditions"), "Ready") or {} for one in (live, want))
         before, after = was.get("status") == conditions.TRUE, now.get("status") == conditions.TRUE
+        doubted, doubt = (conditions.find(one.get("conditions"), UNTRUSTWORTHY) or {} for one in (live, want))
+        if doubt and not doubted:
+            self.turned(member, UNTRUSTWORTHY, str(doubt.get("message", "")), lost=True)
         if after and not before and was:
             self.turned(member, "Ready", f"It is heard again, after {was.get('reason', '')}.", lost=False)
         elif before and not after:

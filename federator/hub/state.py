@@ -7,7 +7,7 @@ takes note (adds keys to a queue) and returns.
 import asyncio
 import dataclasses
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,7 @@ from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.placement.books import Books
 from federator.placement.policies import Rule
+from federator.status.given import Contradiction
 
 TERM_LEAP_MAX = 1 << 20
 """Terms by which a member's seq may be ahead of everything the host knows and still be believed."""
@@ -53,6 +54,8 @@ class Signals:
     """(namespace, name) of a decision whose workload may be gone."""
     on_resumed: list[Callable[[], None]] = field(default_factory=list)
     """A pause is over: what was left alone meanwhile is due."""
+    on_doubt: list[Callable[[Member], None]] = field(default_factory=list)
+    """The verdict on whether a member's word can be trusted is another than before."""
     heeded: bool = False
     """While this hub does not lead, nobody works: whoever begins to lead looks at everything."""
 
@@ -90,6 +93,10 @@ class Signals:
     def bury(self, namespace: str, name: str) -> None:
         for listener in self.to_bury if self.heeded else ():
             listener(namespace, name)
+
+    def doubt(self, member: Member) -> None:
+        for listener in self.on_doubt:
+            listener(member)
 
     def resumed(self) -> None:
         for listener in self.on_resumed if self.heeded else ():
@@ -234,6 +241,12 @@ class HubState:
         """The member of this name, if decisions have to do with it: not one that was let go (`Member.let_go`)."""
         member = self.members.get(cluster)
         return None if member is None or member.let_go else member
+
+    def hold_against(self, member: Member, subject: Hashable, found: Contradiction | None, now_s: float) -> None:
+        """What a member said of a subject (a workload's key, or a kind) contradicts what it was given, or does not any
+        more (None). Tells whoever cares when that changes the verdict on it."""
+        if member.trust.note(subject, found, now_s):
+            self.signals.doubt(member)
 
     def use_of(self, kind: str) -> asyncio.Event:
         """Set from the time at which the first workload, decision or slice of this kind is heard of."""

@@ -25,6 +25,7 @@ class Reason(StrEnum):
     CORDONED = "Cordoned"
     NOT_ALLOWED = "NotAllowed"
     CLUSTER_UNHEALTHY = "ClusterUnhealthy"
+    CLUSTER_UNTRUSTWORTHY = "ClusterUntrustworthy"
     CLUSTER_STALE = "ClusterStale"
     PENDING_EVALUATION = "PendingEvaluation"
     PRIORITY_EXCEEDS_MAX = "PriorityExceedsMax"

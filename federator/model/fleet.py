@@ -76,6 +76,8 @@ class ClusterView:
     unready_reason: str = ""
     """A sentence for the verdict when not ready."""
     removing: bool = False
+    untrustworthy: str = ""
+    """What it said that cannot be, as a sentence without an end: it takes nothing new; "" while it is trusted."""
     apis: frozenset[str] = frozenset()
     """Kinds it serves in a compatible schema, as `Kind.group` (`Deployment.apps`)."""
     tiers: frozenset[Tier] = frozenset(Tier)

@@ -28,6 +28,8 @@ CLUSTER_FINALIZER = f"{FEDERATION}/cluster-emptied"
 """On every MemberCluster: it goes when the cluster was emptied of what this federation made there, or was let go."""
 REMOVAL_ANNOTATION = f"{FEDERATION}/removal"
 """On a MemberCluster that is being deleted: `Orphan` or `Lost` where it is not to be emptied first."""
+TRUST_ANNOTATION = f"{FEDERATION}/trust-again"
+"""On a MemberCluster: the lastTransitionTime of the condition Untrustworthy that an operator ends with it."""
 CATCHING_UP = f"{FEDERATION}/catching-up"
 """Annotation of a member process's lease while it has not looked at everything yet since it started."""
 

@@ -120,6 +120,11 @@ def refuses_unhealthy(ask: Ask, cluster: ClusterView) -> str | None:
     return f"is not ready: {cluster.unready_reason}" if cluster.unready_reason else "is not ready"
 
 
+def refuses_untrustworthy(ask: Ask, cluster: ClusterView) -> str | None:
+    """What runs there stays: its copies may well be real."""
+    return f"is untrustworthy and takes nothing new: {cluster.untrustworthy}" if cluster.untrustworthy else None
+
+
 def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
     if cluster.capacity is None:
         return "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
@@ -142,6 +147,7 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "tier": Filter(Reason.NOT_ALLOWED, refuses_tier),
     "project": Filter(Reason.NOT_ALLOWED, refuses_project),
     "health": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unhealthy),
+    "trust": Filter(Reason.CLUSTER_UNTRUSTWORTHY, refuses_untrustworthy),
     "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
 }
 """In order of precedence: the first that refuses is the one reported. Those that evict come first, then those that

@@ -41,6 +41,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster Ready": frozenset(
         {"Ready", "NotProbed", "Unreachable", "AuthFailed", "IdentityChanged", "HostIdentityChanged", "NotReporting"}
     ),
+    "MemberCluster Untrustworthy": frozenset({"ShardsNotGiven", "TooManyCopies", "SeqNotIssued", "Unreadable"}),
     "MemberCluster Authenticated": frozenset({"AuthFailed"}),
     "MemberCluster ClockSynced": frozenset({"Synced", "ClockSkew"}),
     "MemberCluster Watching": frozenset({"WatchFailing"}),
@@ -60,6 +61,7 @@ OWN: Mapping[str, frozenset[str]] = {
             "IdentityChanged",
             "HostIdentityChanged",
             "MemberWentBack",
+            "Untrustworthy",
             "DriftRestored",
             "Ready",
             "Completed",
@@ -105,6 +107,12 @@ ELSEWHERE: Mapping[str, str] = {
     "deletion: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
     "Event: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
     "Event: MemberWentBack": "No fault of the table restores a member from a backup.",
+    **{
+        f"MemberCluster Untrustworthy: {one}": "No member of these worlds lies."
+        for one in ("ShardsNotGiven", "TooManyCopies", "SeqNotIssued", "Unreadable")
+    },
+    "Event: Untrustworthy": "No member of these worlds lies.",
+    "anywhere: ClusterUntrustworthy": "No member of these worlds lies.",
     "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
     "anywhere: NotAllowed": "No quota of these worlds keeps a namespace out.",
     "anywhere: PriorityExceedsMax": "No quota of these worlds bounds priorities.",

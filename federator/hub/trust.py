@@ -1,0 +1,98 @@
+"""Whether what a member says agrees with what it was given: its contradictions, and how long they are held against it.
+
+One `Trust` per member, fed by whoever cuts its words (`status.given`), shown as the condition Untrustworthy of its
+MemberCluster. While that is True the cluster takes nothing new; what runs there stays and is told as far as it was
+given. It ends when nothing of the kind was seen for a while, or by an operator's word. Pure: times are arguments, in
+seconds of the monotonic clock.
+"""
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.membercluster import UNTRUSTWORTHY
+from federator.status.conditions import TRUE, Condition
+from federator.status.given import Contradiction
+
+LASTING_S: Final = 60.0
+"""What a delay could explain counts after so long: watches, roll-outs and scaling take less where all is well."""
+LOOK_MAX_S: Final = 30.0
+"""Between two looks at most so much counts as time without a contradiction: nobody looked for longer."""
+SUBJECTS_MAX: Final = 1000
+"""Subjects with a contradiction that are remembered by name; those beyond are found again by the next look."""
+
+
+@dataclass(slots=True)
+class Trust:
+    """What speaks against one member."""
+
+    clears_after_s: float = 600.0
+    found: Contradiction | None = None
+    """What it is called untrustworthy for; None while it is trusted."""
+    _standing: dict[Hashable, tuple[Contradiction, float]] = field(default_factory=dict)
+    """Contradictions that are there now, by what they are about, and since when."""
+    _clean_s: float = 0.0
+    _looked_s: float | None = None
+
+    def recorded(self, condition: Mapping[str, Any]) -> None:
+        """An earlier hub found it untrustworthy: that ends no sooner because the hub is another."""
+        if condition.get("status") == TRUE and self.found is None:
+            told = raw.sentence(condition, "message").partition(" It takes nothing new")[0]
+            self.found = Contradiction(raw.word(condition, "reason") or UNTRUSTWORTHY, told)
+
+    def note(self, subject: Hashable, found: Contradiction | None, now_s: float) -> bool:
+        """Takes what was just seen of one subject (a workload's key, or a kind); None for no contradiction. Tells
+        whether the verdict on the member is another than before."""
+        if found is None:
+            self._standing.pop(subject, None)
+            return False
+        known = self._standing.get(subject)
+        if known is not None or len(self._standing) < SUBJECTS_MAX:
+            self._standing[subject] = (found, known[1] if known is not None else now_s)
+        return self._judge(now_s) if not found.lasting or known is not None else False
+
+    def look(self, now_s: float) -> bool:
+        """The member answered a probe. Tells whether the verdict is another than before."""
+        passed_s = now_s - self._looked_s if self._looked_s is not None else 0.0
+        self._looked_s = now_s
+        self._clean_s += min(max(passed_s, 0.0), LOOK_MAX_S)
+        if self._judge(now_s):
+            return True
+        if self.found is None or self._clean_s < self.clears_after_s:
+            return False
+        self.found = None
+        return True
+
+    def pardon(self) -> tuple[Hashable, ...]:
+        """An operator's word: everything so far is forgotten. Returns what there were contradictions about, to be
+        looked at anew."""
+        subjects = tuple(self._standing)
+        self._standing.clear()
+        self.found = None
+        return subjects
+
+    def _judge(self, now_s: float) -> bool:
+        counting = [one for one, since_s in self._standing.values() if not one.lasting or now_s - since_s >= LASTING_S]
+        if not counting:
+            return False
+        self._clean_s = 0.0
+        before, self.found = self.found, self.found or counting[0]
+        return before is None
+
+    @property
+    def why(self) -> str:
+        """For verdicts: what it is called untrustworthy for, as a sentence; "" while it is trusted."""
+        return self.found.message.rstrip(".") if self.found is not None else ""
+
+    def condition(self) -> Condition | None:
+        """Untrustworthy, while it is."""
+        if self.found is None:
+            return None
+        more = f" ({len(self._standing)} such now)" if len(self._standing) > 1 else ""
+        message = (
+            f"{self.found.message[:600].rstrip('.')}{more}. It takes nothing new; what it says counts as far as it was"
+            f" given. Ends when nothing of the kind is seen for {self.clears_after_s:.0f} s, or by"
+            " federator cluster trust."
+        )
+        return Condition(UNTRUSTWORTHY, TRUE, self.found.reason, message)
