@@ -40,7 +40,7 @@ class World:
     @property
     def ask(self) -> Ask | None:
         """The workload's ask under the policy in force; None when it cannot be read."""
-        return self.situation.ask_under(self.workload, self.rules)
+        return self.situation.ask_under(self.workload, self.rules, self.snapshot.quotas)
 
     @property
     def workload_id(self) -> Id:

@@ -35,6 +35,7 @@ COMPARED: Final = ("cpu", "memory", "nvidia.com/gpu")
 API servers reckon a rule with amounts as long as a request may be, and take none that looks at all of them."""
 ABOVE_MAX = "guaranteed may not be above max"
 OWN_PARENT = "an account is not its own parent"
+NOT_ROOT = "unknownProjects is said by an account without a parent"
 
 
 class TierLimits(Model):
@@ -80,6 +81,8 @@ class Tiers(Model):
 class Spec(Model):
     """What the account may use."""
 
+    model_config = ConfigDict(json_schema_extra=rules(("!has(self.parent) || !has(self.unknownProjects)", NOT_ROOT)))
+
     parent: ObjectName | None = None
     """Account that this one is a part of. Accounts limit each for itself so far, whatever their parents."""
     projects: Annotated[
@@ -97,6 +100,18 @@ class Spec(Model):
     """Highest priority that a workload may ask for."""
     max_concurrent_workloads: Count | None = None
     """At most this many workloads hold anything at a time."""
+    default_requests: Amounts | None = None
+    """What each copy is charged of a resource that its containers do not request, in quota and in room: cpu 100m and
+    memory 200Mi when left out. Its pods are not changed."""
+    unknown_projects: Literal["Allow", "Refuse"] | None = None
+    """Of an account without a parent: whether workloads may name a project that no account has. Refuse when no account
+    says Allow, or one says Refuse."""
+
+    @model_validator(mode="after")
+    def _root(self) -> "Spec":
+        if self.parent is not None and self.unknown_projects is not None:
+            raise PydanticCustomError("unknown_projects", NOT_ROOT)
+        return self
 
 
 class TierUsage(Model):
@@ -158,6 +173,7 @@ def to_account(obj: Obj) -> QuotaAccount:
     spec = raw.mapping(obj, "spec")
     tiers = raw.mapping(spec, "tiers")
     maximum = raw.integer(spec, "maxConcurrentWorkloads", default=-1)
+    defaults = spec.get("defaultRequests")
     return QuotaAccount(
         name=raw.text(obj, "metadata", "name"),
         uid=raw.text(obj, "metadata", "uid"),
@@ -168,6 +184,8 @@ def to_account(obj: Obj) -> QuotaAccount:
         max_priority=spec["maxPriority"] if _is_integer(spec.get("maxPriority")) else None,
         max_concurrent=maximum if maximum >= 0 else None,
         parent=raw.text(spec, "parent"),
+        unknown_projects={"Allow": True, "Refuse": False}.get(raw.text(spec, "unknownProjects")),
+        defaults=vector(defaults) if isinstance(defaults, dict) else None,
     )
 
 

@@ -15,6 +15,7 @@ from federator.hub.workloads import Workload
 from federator.model import quantity, shards
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.decision import Reason, Share, Verdict
+from federator.model.resources import Resources
 from federator.placement import explain as split
 from federator.placement import filters, mentions
 from federator.placement.explain import Explanation
@@ -59,7 +60,7 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> d
         "reason": str(decision.reason),
         "message": decision.message,
         "policy": _policy(ask.policy),
-        "request": quantity.render(ask.shape.requests),
+        **_request(workload, ask),
         "clusters": [_cluster(one, ask, obj, why, shares, situation) for one in decision.verdicts],
         "arithmetic": list(why.arithmetic),
         "remedies": [
@@ -137,6 +138,13 @@ def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -
     else:
         found["Placed"] = {"status": "Unknown", "reason": "NotYetSeen", "message": "the hub has not reported on it yet"}
     return found
+
+
+def _request(workload: Workload, ask: Ask) -> dict[str, Any]:
+    """What a copy asks for, and what it is charged of resources that it does not ask for."""
+    own = workload.ask.shape.requests if workload.ask is not None else ask.shape.requests
+    assumed = {name: amount for name, amount in ask.shape.requests.items() if name not in own}
+    return {"request": quantity.render(own), "charged": quantity.render(Resources(assumed))}
 
 
 def _policy(policy: Policy) -> dict[str, Any]:
@@ -232,6 +240,9 @@ def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
         f"tier {identity['tier']}, priority {identity['priority']}{quota}"
     )
     lines.append(f"  one copy asks for {request}")
+    if found.get("charged"):
+        assumed = ", ".join(f"{name} {amount}" for name, amount in found["charged"].items())
+        lines.append(f"  charged {assumed}: no request (defaultRequests of the project's FederatedQuota)")
     rows = [row for row in found["clusters"] if not cluster or row["cluster"] == cluster]
     lines += ["", _table(rows)]
     lines += _remarks(rows)

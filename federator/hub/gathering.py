@@ -27,6 +27,7 @@ from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
 from federator.model.steps import Patch, Revisit
+from federator.placement import quota
 from federator.status import aggregate, conditions, verdict
 from federator.status.conditions import Condition
 from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
@@ -158,18 +159,21 @@ class Gathering:
             return Placing(shortfall=0, reason=Reason.MISCONFIGURED, message=workload.problem, current=True)
         if record is None:
             return None
-        ask = workload.ask
+        ask, quotas = workload.ask, self.state.quotas.values()
+        refused = quota.refusal(ask, quotas) if ask is not None else ""
+        spoken_for = ask is not None and bool(quota.accounts_of(ask.project, quotas))
         return Placing(
             shares=record.shares,
             shortfall=record.terms.shortfall,
             reason=record.terms.reason,
             message=record.terms.message,
             current=self.state.is_current(workload, record),
-            unlimited_quota=record.terms.unlimited_quota,
+            unlimited_quota=record.terms.unlimited_quota and not (refused or spoken_for),
             violations=record.terms.violations,
             project=ask.project if ask is not None else "",
             held=record.terms.held,
             to_move=record.terms.to_move,
+            project_refused=refused,
         )
 
     def _gathered(

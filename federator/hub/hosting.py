@@ -22,6 +22,7 @@ from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store, Version, own_version, version_number
+from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
 
 log = logging.getLogger(__name__)
@@ -263,6 +264,9 @@ class Hosting:
             self.state.quotas[key[1]] = new
         self.state.signals.booked()
         self.place_all()
+        if _binds(old) != _binds(new):  # a condition of each workload tells of it
+            for told in sorted(self.state.workloads):
+                self.state.signals.fold(told)
 
     def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
         """Brings everybody who uses it up to date; of a profile that is deleted, that there is none."""
@@ -335,6 +339,13 @@ def _identity(obj: dict[str, Any]) -> dict[str, Any]:
 def _generation(obj: Mapping[str, Any]) -> int:
     found: int = obj["metadata"].get("generation", 0)
     return found
+
+
+def _binds(account: QuotaAccount | None) -> tuple[Any, ...]:
+    """What of an account says who may use which project."""
+    if account is None:
+        return ()
+    return account.projects, account.namespaces, account.unknown_projects, account.parent
 
 
 def _uid(obj: Mapping[str, Any]) -> str:

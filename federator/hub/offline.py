@@ -15,9 +15,9 @@ from federator.hub.records import Record
 from federator.hub.workloads import Workload
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount
 from federator.model.names import WorkloadKey
-from federator.placement import engine, ordering, verdicts
+from federator.placement import engine, ordering, quota, verdicts
 from federator.placement.books import Books
 from federator.placement.policies import Rule
 from federator.status import reasons
@@ -45,14 +45,14 @@ class Situation:
 
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policy in force; None when it cannot be read."""
-        return self.ask_under(workload, self.rules)
+        return self.ask_under(workload, self.rules, self.snapshot.quotas)
 
-    def ask_under(self, workload: Workload, rules: tuple[Rule, ...]) -> Ask | None:
-        """The same under other policies."""
+    def ask_under(self, workload: Workload, rules: tuple[Rule, ...], quotas: tuple[QuotaAccount, ...]) -> Ask | None:
+        """The same under other policies and quotas."""
         if workload.ask is None:
             return None
         policy = policying.in_force(workload.key, workload.labels, workload.ask.project, workload.placement, rules)
-        return dataclasses.replace(workload.ask, policy=policy)
+        return quota.charged(dataclasses.replace(workload.ask, policy=policy), quotas)
 
     def profile_of(self, name: str) -> Mapping[str, Any] | None:
         """The RuntimeProfile of this name."""

@@ -33,7 +33,7 @@ from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.placement import engine, inputs, ordering, waking
+from federator.placement import engine, inputs, ordering, quota, waking
 from federator.placement.ledger import Ledger
 from federator.placement.waking import Change, Waiting
 
@@ -179,7 +179,7 @@ class Placing:
         policy = self.policy_of(workload)
         if self.state.refuses_native(key.kind) and policy.origin == "default":
             return None  # nobody asked to have it federated: it is the host's own
-        ask = dataclasses.replace(workload.ask, policy=policy)
+        ask = quota.charged(dataclasses.replace(workload.ask, policy=policy), snapshot.quotas)
         if not ask.shape.plain and self.state.want_shape(ask.shape):
             self.state.signals.ask_members()
         found = inputs.inputs_hash(ask, snapshot)

@@ -133,6 +133,10 @@ class QuotaAccount:
     max_priority: int | None = None
     max_concurrent: int | None = None
     parent: str = ""
+    unknown_projects: bool | None = None
+    """Whether a root account admits projects that no account names; None where it does not say."""
+    defaults: Resources | None = None
+    """What a copy that asks for none of a resource is charged; None for `quota.ASSUMED`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ Borrowing and trees come with the quota issue; here every account stands alone a
 of accounts and usage; the ledger supplies usage without the asking workload's own.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from federator.model import quantity
@@ -31,11 +31,39 @@ class Admission:
 
 
 UNBOUND: Final = Admission()
+ASSUMED: Final = Resources({"cpu": 100, "memory": 200 << 20})
+"""What a copy is charged where it asks for none: what the Kubernetes scheduler assumes of such a container."""
 
 
 def accounts_of(project: str, accounts: Iterable[QuotaAccount]) -> tuple[QuotaAccount, ...]:
     """Every account that speaks for a project, by name; each of them limits it."""
     return tuple(sorted((one for one in accounts if project in one.projects), key=lambda one: one.name))
+
+
+def allows_unknown(accounts: Iterable[QuotaAccount]) -> bool:
+    """Whether a workload may name a project that no account has: always while there is no account; then only where an
+    account without a parent says so, and none says otherwise."""
+    every = list(accounts)
+    said = {one.unknown_projects for one in every if not one.parent and one.unknown_projects is not None}
+    return not every or said == {True}
+
+
+def charged(ask: Ask, accounts: Iterable[QuotaAccount]) -> Ask:
+    """The ask with what each copy is charged of resources that it does not ask for, where an account speaks for its
+    project: of several accounts the most. So in quota, and in room."""
+    speaking = accounts_of(ask.project, accounts)
+    if not speaking:
+        return ask
+    shape = replace(ask.shape, requests=with_defaults(ask.shape.requests, speaking))
+    return ask if shape == ask.shape else replace(ask, shape=shape)
+
+
+def with_defaults(requests: Resources, speaking: Iterable[QuotaAccount]) -> Resources:
+    """Requests, and of what is not requested what these accounts charge for it."""
+    assumed = Resources()
+    for account in speaking:
+        assumed = assumed.upper(ASSUMED if account.defaults is None else account.defaults)
+    return Resources({**assumed, **requests})
 
 
 def limits(tier: TierQuota) -> tuple[tuple[str, str, int], ...]:
@@ -58,11 +86,11 @@ def admit(
     `usage` and `placed` leave the asking workload out. Whole workloads are admitted entirely, or not beyond what they
     hold.
     """
-    refusal = _namespace_refusal(ask, accounts)
+    refused = refusal(ask, accounts)
     speaking = accounts_of(ask.project, accounts)
     generations = {account.name: account.generation for account in speaking}
-    if refusal:
-        return Admission(held, Reason.NOT_ALLOWED, refusal, not speaking, generations)
+    if refused:
+        return Admission(held, Reason.NOT_ALLOWED, refused, False, generations)
     best = Admission(UNLIMITED, unlimited=not speaking, generations=generations)
     for account in speaking:
         for found in (
@@ -75,8 +103,9 @@ def admit(
     return best
 
 
-def _namespace_refusal(ask: Ask, accounts: tuple[QuotaAccount, ...]) -> str:
-    """A namespace that is bound to some account may only use that account's projects, and the other way round."""
+def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
+    """Why the workload may not take anything for its project, as a sentence; "" when it may. A namespace that is bound
+    to some account may only use that account's projects, and the other way round. Says nothing of other namespaces."""
     namespace = ask.key.namespace
     owners = sorted((one for one in accounts if namespace in one.namespaces), key=lambda one: one.name)
     if owners and not any(ask.project in one.projects for one in owners):
@@ -85,11 +114,17 @@ def _namespace_refusal(ask: Ask, accounts: tuple[QuotaAccount, ...]) -> str:
             f"namespace {namespace} is bound to FederatedQuota {owner.name} (spec.namespaces), whose projects are "
             f"{', '.join(sorted(owner.projects)) or 'none'}; project {ask.project} is not among them"
         )
-    for account in accounts_of(ask.project, accounts):
+    speaking = accounts_of(ask.project, accounts)
+    if not speaking and not allows_unknown(accounts):
+        return (
+            f"no FederatedQuota speaks for project {ask.project} (spec.projects), and projects that none speaks for are"
+            " refused (spec.unknownProjects of an account without a parent)"
+        )
+    for account in speaking:
         if account.namespaces and namespace not in account.namespaces:
             return (
-                f"project {ask.project} belongs to FederatedQuota {account.name}, which admits it from namespaces "
-                f"{', '.join(sorted(account.namespaces))} (spec.namespaces), not from {namespace}"
+                f"project {ask.project} belongs to FederatedQuota {account.name}, which does not admit it from "
+                f"namespace {namespace} (spec.namespaces)"
             )
     return ""
 

@@ -53,6 +53,8 @@ class Placing:
 
     to_move: int = 0
     """Copies that wait for the move budget, or for a rebalance."""
+    project_refused: str = ""
+    """Why it may take nothing more for its project, as a sentence; what it has stays."""
 
     @property
     def unreadable(self) -> bool:

@@ -46,6 +46,7 @@ OWNED: Final = (
     "Reconciling",
     "Stalled",
     "QuotaUnlimited",
+    "ProjectRefused",
     "SpreadViolated",
     "Suspended",
     "Paused",
@@ -278,6 +279,9 @@ def _notices(facts: Facts) -> list[Condition]:
         project = facts.placing.project
         message = f"No FederatedQuota speaks for the project {project!r}: nothing limits what it takes."
         found.append(Condition("QuotaUnlimited", conditions.TRUE, "NoQuota", message, generation))
+    if facts.placing is not None and facts.placing.project_refused:
+        message = f"It takes nothing more, and what runs stays: {facts.placing.project_refused}."
+        found.append(Condition("ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation))
     if facts.placing is not None and facts.placing.violations:
         message = " ".join(facts.placing.violations)
         found.append(

@@ -26,6 +26,7 @@ NO_REASONS = (
             "SlicesKnown",
             "SpreadViolated",
             "QuotaUnlimited",
+            "ProjectRefused",
             "GraceOver",
             "PodScheduled",
             "LoadBalancer",

@@ -96,3 +96,46 @@ def test_what_can_be_seen_at_once_is_refused_at_once(spec: dict[str, Any], said:
         await world.create("FederatedQuota", "", "feed", {"parent": "all", "tiers": same})
 
     play(scenario)
+
+
+def test_the_first_account_takes_nothing_from_an_unknown_project_and_gives_it_nothing_more() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("PinterestService", "feed", "web", service(2, "100m", project="nobodys"))
+        await world.settle()
+        assert (await world.condition("PinterestService", "feed", "web", "QuotaUnlimited"))["status"] == "True"
+        await world.create("FederatedQuota", "", "ads", {"projects": ["ads"], "tiers": limits()})
+        await asyncio.sleep(5)
+        await world.settle()
+        refused = await world.condition("PinterestService", "feed", "web", "ProjectRefused")
+        assert (refused["status"], refused["reason"]) == ("True", "NotAllowed")
+        assert "project nobodys" in refused["message"]
+        assert await world.condition("PinterestService", "feed", "web", "QuotaUnlimited") == {}
+        assert sum((await world.shares("feed", "web")).values()) == 2
+
+        await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 5}})
+        await asyncio.sleep(5)
+        assert sum((await world.shares("feed", "web")).values()) == 2
+        assert (await world.condition("PinterestService", "feed", "web", "Placed"))["reason"] == "NotAllowed"
+
+        await world.create("FederatedQuota", "", "company", {"unknownProjects": "Allow"})
+        await asyncio.sleep(5)
+        assert sum((await world.shares("feed", "web")).values()) == 5
+        assert await world.condition("PinterestService", "feed", "web", "ProjectRefused") == {}
+
+    play(scenario)
+
+
+def test_copies_without_requests_are_charged() -> None:
+    async def scenario(world: World) -> None:
+        account = {"projects": ["feed"], "tiers": limits("1"), "defaultRequests": {"cpu": "250m"}}
+        await world.create("FederatedQuota", "", "feed", account)
+        bare = service(300, "1m", project="feed")
+        del bare["template"]["spec"]["containers"][0]["resources"]
+        await world.create("PinterestService", "feed", "web", bare)
+        await asyncio.sleep(10)
+        assert sum((await world.shares("feed", "web")).values()) == 4
+        found = await world.get("FederatedQuota", "", "feed")
+        assert found is not None
+        assert found["status"]["usage"][0]["used"]["cpu"] == "1"
+
+    play(scenario)

@@ -1,5 +1,7 @@
 """Flat quotas: who is admitted, how far, and whose limit the refusal names."""
 
+from dataclasses import replace
+
 import pytest
 
 from federator.api import federatedquota
@@ -8,6 +10,7 @@ from federator.model.ask import PodShape, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
+from federator.placement import quota
 from tests import casetables
 from tests.unit.placement.fleets import books_with, cluster, commitment, counts, decide, fleet, held, jobs, service
 
@@ -108,10 +111,83 @@ def test_a_namespace_uses_the_projects_it_is_bound_to_and_a_project_its_namespac
     assert bound in decision.message
 
 
-def test_a_project_without_a_quota_is_unlimited_and_says_so() -> None:
-    decision = decide(service(40, project="other"), fleet(cluster("a", 50), quotas=[account()]))
+def test_a_refusal_does_not_tell_who_else_may() -> None:
+    bound = account(namespaces=frozenset({"feed", "secret-launch"}))
+    decision = decide(service(2, namespace="elsewhere"), fleet(cluster("a", 50), quotas=[bound]))
+    assert "namespace elsewhere" in decision.message
+    assert "secret-launch" not in decision.message
+
+
+def test_without_any_quota_every_project_is_unlimited_and_says_so() -> None:
+    decision = decide(service(40, project="other"), fleet(cluster("a", 50)))
     assert counts(decision) == {"a": 40}
     assert decision.unlimited_quota
+
+
+@pytest.mark.parametrize(
+    ("said", "allowed"),
+    [
+        ((None,), False),
+        ((False,), False),
+        ((True,), True),
+        ((True, None), True),
+        ((True, False), False),
+    ],
+)
+def test_a_project_that_no_quota_has_is_refused_unless_a_root_allows_it(
+    said: tuple[bool | None, ...], allowed: bool
+) -> None:
+    roots = [replace(account(), name=f"root-{i}", unknown_projects=one) for i, one in enumerate(said)]
+    decision = decide(service(40, project="other"), fleet(cluster("a", 50), quotas=roots))
+    assert counts(decision) == ({"a": 40} if allowed else {})
+    assert decision.unlimited_quota is allowed
+    if not allowed:
+        assert decision.reason is Reason.NOT_ALLOWED
+        assert "project other" in decision.message
+        assert "spec.unknownProjects" in decision.message
+
+
+def test_only_an_account_without_a_parent_allows_unknown_projects() -> None:
+    child = account(unknown_projects=True, parent="company")
+    assert not counts(decide(service(1, project="other"), fleet(cluster("a", 50), quotas=[child])))
+
+
+def test_what_runs_of_an_unknown_project_stays_and_takes_nothing_more() -> None:
+    decision = decide(service(8, project="other"), fleet(cluster("a", 50), quotas=[account()]), held(a=5))
+    assert (counts(decision), decision.shortfall, decision.reason) == ({"a": 5}, 3, Reason.NOT_ALLOWED)
+
+
+NOTHING = PodShape(Resources({"pods": 1}))
+
+
+@pytest.mark.parametrize(
+    ("defaults", "requests", "expected"),
+    [
+        (None, {}, {"cpu": 100, "memory": 200 << 20}),
+        (None, {"cpu": 1}, {"cpu": 1, "memory": 200 << 20}),
+        ({"cpu": 50}, {}, {"cpu": 50}),
+        ({}, {}, {}),
+        ({"cpu": 50}, {"memory": 5}, {"cpu": 50, "memory": 5}),
+    ],
+)
+def test_a_copy_is_charged_the_default_of_what_it_does_not_request(
+    defaults: dict[str, int] | None, requests: dict[str, int], expected: dict[str, int]
+) -> None:
+    owner = account(defaults=None if defaults is None else Resources(defaults))
+    ask = service(1, shape=PodShape(Resources({**requests, "pods": 1})))
+    assert quota.charged(ask, [owner]).shape.requests == Resources({**expected, "pods": 1})
+
+
+def test_copies_without_requests_fill_a_quota_and_a_project_without_one_is_charged_nothing() -> None:
+    ask = service(300, shape=NOTHING)
+    snapshot = fleet(cluster("a", 500), quotas=[account(cpu=1, defaults=Resources({"cpu": 100}))])
+    assert counts(decide(quota.charged(ask, snapshot.quotas), snapshot)) == {"a": 10}
+    assert quota.charged(service(1, shape=NOTHING, project="other"), snapshot.quotas).shape is NOTHING
+
+
+def test_of_several_accounts_the_larger_default_counts() -> None:
+    accounts = [account(defaults=Resources({"cpu": 50})), replace(account(), name="b", defaults=Resources({"cpu": 70}))]
+    assert quota.charged(service(1, shape=NOTHING), accounts).shape.requests["cpu"] == 70
 
 
 def test_tiers_that_a_quota_does_not_name_are_not_limited_by_it() -> None:
