@@ -28,7 +28,7 @@ def first_caught(what: str, within: int = WITHIN) -> int | None:
         pass
     for seed in range(within):
         try:
-            cases.run(cases.Case.of(seed), plant)
+            cases.run(cases.Case.of(seed, plant.only), plant)
         except running.Broken as error:
             if rule in error.rules:
                 return seed + 1

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from federator.embedded.faults import table
+from tests.simulation import hostile
 
 REQUEST_FAULTS_MOST = 7
 """Kinds of faults of single requests in one world: few, so that each has time to bite."""
@@ -103,10 +104,10 @@ def generator(seed: int, purpose: str) -> random.Random:
 def draw(seed: int, only: Collection[str] = ()) -> Parameters:
     """The parameters of a seed. A world has only some of the faults, so that each gets time to bite.
 
-    `only`: no other faults than these, and one or two of these episodes, to look at them closely. Raises ValueError for
-    a name that is not in the table.
+    `only`: no other faults and acts than these, and one or two of these episodes, to look at them closely. Raises
+    ValueError for a name that is in neither table.
     """
-    if unknown := sorted(set(only) - set(table.FAULTS)):
+    if unknown := sorted(set(only) - hostile.NUMBERS.keys()):
         raise ValueError(f"there is no fault {unknown[0]!r} in the table")
     rng = generator(seed, "parameters")
     members, nodes, steps = rng.randint(2, 3), rng.randint(2, 3), rng.randint(6, 14)
@@ -154,10 +155,12 @@ def _turns(seed: int, rng: random.Random, only: Collection[str], *, within_s: fl
     refused = generator(seed, "statuses")
     if not only and has_backlog(seed) and refused.random() < STATUSES_SHARE:
         found.append(_turn(refused, table.STATUSES, MOVING_S))
-    return sorted(found, key=lambda turn: (turn.start_s, turn.fault))
+    acting = generator(seed, "hostile")
+    acts = [_turn(acting, name, within_s) for name in hostile.drawn(acting, only)]
+    return [*sorted(found, key=lambda turn: (turn.start_s, turn.fault)), *acts]
 
 
 def _turn(rng: random.Random, name: str, within_s: float) -> Turn:
-    shortest, longest = table.EPISODES[name].lasts_s
+    shortest, longest = hostile.EVENTS[name].lasts_s
     start_s = rng.uniform(0.0, within_s)
     return Turn(name, round(start_s, 2), round(rng.uniform(shortest, longest), 2))

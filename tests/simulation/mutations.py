@@ -67,6 +67,11 @@ def instead(owner: Any, name: str, make: Callable[[Method], Method]) -> Plant:
     return Plant(patched=patched)
 
 
+def in_worlds_of(plant: Plant, *only: str) -> Plant:
+    """The same bug, planted in worlds with these faults or acts of hostile actors and no others."""
+    return dataclasses.replace(plant, only=only)
+
+
 def together(*plants: Plant) -> Plant:
     """All of them at once."""
 
@@ -77,7 +82,8 @@ def together(*plants: Plant) -> Plant:
                 stack.enter_context(plant.patched())
             yield
 
-    return Plant(patched=patched, between=next((one.between for one in plants if one.between), None))
+    between = next((one.between for one in plants if one.between), None)
+    return Plant(patched=patched, between=between, only=[name for one in plants for name in one.only])
 
 
 class SlowLists:

@@ -1,14 +1,14 @@
 """Carries out the episodes that a seed drew: each begins at its time, lasts, and is healed; at the end all are.
 
 An episode that fails in our hands fails the run: a fault that could not be done must not look like one that was
-survived.
+survived. Acts of hostile actors are done in the same way.
 """
 
 import asyncio
 import contextlib
 from collections.abc import Sequence
 
-from federator.embedded.faults import table
+from tests.simulation import hostile
 from tests.simulation.drawing import Turn, generator
 from tests.simulation.world import World
 
@@ -36,7 +36,7 @@ class Nemesis:
             return
         rng = generator(self._world.parameters.seed, f"turn {number} {turn.fault}")
         self._world.say(f"{'nemesis':12} {turn.fault} begins")
-        async with table.EPISODES[turn.fault].befall(self._world, rng):
+        async with hostile.EVENTS[turn.fault].befall(self._world, rng):
             await self._over_within(turn.lasts_s)
         self._world.say(f"{'nemesis':12} {turn.fault} is healed")
 

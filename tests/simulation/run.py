@@ -72,8 +72,12 @@ def main(arguments: Sequence[str]) -> int:
     options = _parse(arguments)
     logging.disable(logging.WARNING)
     if options.trace or options.shrink:
-        case = cases.Case.read(options.world) if options.world else cases.Case.of(options.seed, _only(options))
         plant = CONTROLS[options.plant][1] if options.plant else running.NOTHING
+        case = (
+            cases.Case.read(options.world)
+            if options.world
+            else cases.Case.of(options.seed, _only(options) or plant.only)
+        )
         if options.shrink:
             return retelling.shrink(case, plant, name=options.plant or "", budget=options.budget)
         return retelling.replay(case, plant, everything=options.all)

@@ -88,6 +88,8 @@ class Plant:
     after_script: Callable[[World], None] | None = None
     at_rest: Callable[[World], None] | None = None
     patched: Callable[[], contextlib.AbstractContextManager[object]] = contextlib.nullcontext
+    only: Collection[str] = ()
+    """Faults and acts of the worlds in which it shows; none: as drawn."""
     machines: int = 0
     """So many in each member, where the bug shows only in small ones; 0: as drawn."""
 

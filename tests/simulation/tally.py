@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from federator.embedded.faults.table import FAULTS
+from tests.simulation.hostile import NUMBERS
 from tests.simulation.reasons import ELSEWHERE, EXPECTED
 from tests.simulation.running import Report
 
@@ -81,16 +81,16 @@ def kept(path: Path) -> dict[int, Outcome]:
 
 def fault_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
     """One line per fault."""
-    for name, fault in FAULTS.items():
+    for name, number in NUMBERS.items():
         times = sum(one.fired.get(name, 0) for one in outcomes)
         seeds = sum(1 for one in outcomes if one.fired.get(name))
-        yield f"{fault.number:4} {name:28} fired {times:6} times in {seeds:5} seeds"
+        yield f"{number:4} {name:28} fired {times:6} times in {seeds:5} seeds"
 
 
 def never_fired(outcomes: Sequence[Outcome]) -> list[str]:
     """Faults that a campaign of this size should have seen."""
     seen = {name for one in outcomes for name, times in one.fired.items() if times}
-    return sorted(set(FAULTS) - seen) if len(outcomes) >= CAMPAIGN else []
+    return sorted(NUMBERS.keys() - seen) if len(outcomes) >= CAMPAIGN else []
 
 
 def reason_table(outcomes: Sequence[Outcome]) -> Iterator[str]:
@@ -151,11 +151,11 @@ def summary(outcomes: Sequence[Outcome]) -> dict[str, Any]:
         "never_fired": never_fired(outcomes),
         "faults": {
             name: {
-                "number": fault.number,
+                "number": number,
                 "times": sum(one.fired.get(name, 0) for one in outcomes),
                 "seeds": sum(1 for one in outcomes if one.fired.get(name)),
             }
-            for name, fault in FAULTS.items()
+            for name, number in NUMBERS.items()
         },
         "never_appeared": never_appeared(outcomes),
         "reasons": dict(sorted(Counter(name for one in outcomes for name in one.reasons).items())),

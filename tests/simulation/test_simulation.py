@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from federator.embedded.faults.table import FAULTS
 from tests.simulation import running
 from tests.simulation.drawing import draw
+from tests.simulation.hostile import NUMBERS
 from tests.simulation.planting import PLANTED
 from tests.simulation.tally import CAMPAIGN
 
@@ -36,7 +36,7 @@ def test_every_fault_of_the_table_is_drawn_in_a_campaign() -> None:
         for name in (*parameters.hub, *(turn.fault for turn in parameters.turns))
     }
 
-    assert not sorted(set(FAULTS) - drawn)
+    assert not sorted(NUMBERS.keys() - drawn)
 
 
 @pytest.mark.parametrize("what", sorted(PLANTED))

@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-from federator.embedded.faults.table import FAULTS
 from tests.simulation import tally
+from tests.simulation.hostile import NUMBERS
 from tests.simulation.tally import CAMPAIGN, Outcome
 
-FIRST = min(FAULTS)
+FIRST = min(NUMBERS)
 
 
 def test_what_was_kept_of_a_campaign_is_read_again(tmp_path: Path) -> None:
@@ -23,7 +23,7 @@ def test_a_fault_that_never_fired_is_named_once_there_were_seeds_enough() -> Non
     few = [Outcome(seed, fired={FIRST: 1}) for seed in range(CAMPAIGN - 1)]
 
     assert tally.never_fired(few) == []
-    assert tally.never_fired([*few, Outcome(CAMPAIGN)]) == sorted(set(FAULTS) - {FIRST})
+    assert tally.never_fired([*few, Outcome(CAMPAIGN)]) == sorted(set(NUMBERS) - {FIRST})
 
 
 def test_a_broken_seed_is_in_the_sums_and_in_the_summary() -> None:

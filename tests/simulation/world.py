@@ -146,6 +146,8 @@ class World:
         """How often each (process, cluster, method, path) was asked for: strikes are counted by it."""
         self.links = Links()
         self.boxes = Boxes()
+        self.liars: set[str] = set()
+        """Members that have lied: rules about their own figures do not hold for them."""
         self.lives: dict[str, Life] = {}
         self.graves: list[Any] = []
         """Dead processes, kept from the garbage collector."""
