@@ -49,10 +49,12 @@ def test_the_servers_take_every_manifest_as_it_is(fleet: Deployed) -> None:
                 "apply", "--server-side", "--force-conflicts", "--dry-run=server", "--validate=strict", *where
             )
             assert (done.code, done.err) == (0, "")
-    policies = fleet.fleet.members["a"].items("validatingadmissionpolicies")
-    assert len(policies) == 3
-    for policy in policies:
-        assert (policy.get("status") or {}).get("typeChecking", {}) == {}, policy["metadata"]["name"]
+    for shell, base in ((fleet.fleet.host, "host/access"), (fleet.fleet.members["a"], "member")):
+        policies = shell.items("validatingadmissionpolicies")
+        made = manifests.of_kind(deployed.rendered(manifests.DEPLOY / base), "ValidatingAdmissionPolicy")
+        assert {policy["metadata"]["name"] for policy in policies} == {policy["metadata"]["name"] for policy in made}
+        for policy in policies:
+            assert (policy.get("status") or {}).get("typeChecking", {}) == {}, policy["metadata"]["name"]
 
 
 def test_a_federation_lives_on_the_rights_of_the_manifests_and_uses_all_of_them(fleet: Deployed) -> None:

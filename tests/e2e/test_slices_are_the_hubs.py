@@ -76,9 +76,8 @@ def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
     shell("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
     deployed.enforced(cluster)
     # `kubectl patch` reads first, which the member process never does.
-    shell(
-        "create", "clusterrole", "reader", "--verb=get", "--resource=deployments.apps,pinterestservices.pinterest.com"
-    )
+    read = "deployments.apps,pinterestservices.pinterest.com,pinterestservices.pinterest.com/status"
+    shell("create", "clusterrole", "reader", "--verb=get", f"--resource={read}")
     account = f"--serviceaccount={deployed.SYSTEM}:{MEMBER}"
     shell("create", "clusterrolebinding", "reader", "--clusterrole=reader", account)
     shell("create", "ns", SPACE)
@@ -179,3 +178,38 @@ def test_an_owner_is_collected_in_the_foreground_when_the_hub_says_so(member: Gu
     obj = service("gone", marked=True)
     member.shell("create", "-f", "-", AS_HUB, input=yaml.safe_dump(obj))
     member.shell("delete", "psvc/gone", "-n", SPACE, "--cascade=foreground", "--timeout=60s", AS_HUB)
+
+
+@pytest.mark.parametrize("kind", ["psvc", "deploy"])
+def test_nobody_has_a_slice_deleted_with_another_object_or_kept_by_a_finalizer(member: Guarded, kind: str) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "00000000-0000-0000-0000-000000000000"}
+    for meta in ({"ownerReferences": [owner]}, {"finalizers": ["example.com/mine"]}):
+        change = json.dumps({"metadata": meta})
+        for flags in ((), (AS_MEMBER,)) if kind == "deploy" else ((),):
+            refused(member.patch(f"{kind}/slice", change, *flags), "Nobody adds owners or finalizers to a slice")
+        assert member.patch(f"{kind}/own", change).code == 0
+        assert member.patch(f"{kind}/slice", change, AS_HUB).code == 0
+
+
+@pytest.mark.parametrize("kind", ["psvc", "deploy"])
+def test_the_garbage_collector_takes_no_slice_along(member: Guarded, kind: str) -> None:
+    """A slice that got an owner before the policies were there, and beside it an object that may go."""
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "gone", "uid": "00000000-0000-0000-0000-000000000000"}
+    make = service if kind == "psvc" else plain
+    for name, marked, flags in (("owned", True, (AS_HUB,)), ("control", False, ())):
+        obj = make(name, marked=marked)
+        obj["metadata"]["ownerReferences"] = [owner]
+        member.shell("create", "-f", "-", *flags, input=yaml.safe_dump(obj))
+    federations.until(
+        lambda: member.shell.run("get", f"{kind}/control", "-n", SPACE).code != 0,
+        lambda: "the garbage collector does nothing",
+        30,
+    )
+    assert member.shell("get", f"{kind}/owned", "-n", SPACE, "-o", "jsonpath={.metadata.uid}")
+
+
+def test_what_a_slice_says_is_the_member_processs_word(member: Guarded) -> None:
+    lie = '{"status":{"summary":"fine"}}'
+    refused(member.patch("psvc/slice", lie, "--subresource=status"), "Only the member process says how slices are")
+    assert member.patch("psvc/own", lie, "--subresource=status").code == 0
+    assert member.patch("psvc/slice", lie, "--subresource=status", AS_MEMBER).code == 0

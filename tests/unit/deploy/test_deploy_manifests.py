@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from federator import settings
+from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.cli import asking, joining
 from federator.expand import priorities
 from federator.hub import departed, pauses
@@ -17,6 +18,7 @@ from federator.model import names
 from tests.unit.deploy import manifests
 
 HUB = "system:serviceaccount:federator-system:federator-hub"
+MEMBER = "system:serviceaccount:federator-system:federator-member"
 
 
 def test_nothing_that_is_shipped_has_a_fault() -> None:
@@ -56,14 +58,23 @@ def test_everybody_may_read_who_leads_and_whether_it_is_paused_and_nothing_else_
 def test_admission_policies_name_our_accounts_and_marks() -> None:
     for policy in manifests.of_kind(manifests.written(), "ValidatingAdmissionPolicy"):
         text = str(policy["spec"])
-        assert HUB in text
+        assert HUB in text or MEMBER in text
         assert policy["spec"]["failurePolicy"] == "Fail"
-        assert names.FLEET_LABEL in text
         assert "*" not in str(policy["spec"]["matchConstraints"])
-    carried = str(_named("ValidatingAdmissionPolicy", "federator-carried"))
-    assert names.SLICE_ANNOTATION in carried
+    marks = {
+        "federator-slices": (names.FLEET_LABEL, names.WORKLOAD_UID_LABEL),
+        "federator-carried": (names.FLEET_LABEL, names.WORKLOAD_UID_LABEL, names.SLICE_ANNOTATION),
+        "federator-accounts": (names.FLEET_LABEL,),
+        "federator-decisions": (names.REBALANCE_ANNOTATION, names.FORCE_FORGET_ANNOTATION),
+        "federator-marks": (f"{names.FEDERATION}/", names.SLICE_ANNOTATION, MEMBER_STATUS_ANNOTATION),
+        "federator-clusters": (names.CLUSTER_FINALIZER,),
+    }
+    for name, texts in marks.items():
+        found = str(_named("ValidatingAdmissionPolicy", name))
+        assert [text for text in texts if text not in found] == [], name
     bound = {each["spec"]["policyName"] for each in manifests.of_kind(manifests.written(), _BINDING)}
-    assert bound == {"federator-slices", "federator-carried", "federator-accounts"}
+    made = manifests.of_kind(manifests.written(), "ValidatingAdmissionPolicy")
+    assert bound == {policy["metadata"]["name"] for policy in made} >= {*marks, *_WITHOUT_MARKS}
 
 
 def test_priority_classes_come_from_the_member_process_alone() -> None:
@@ -83,6 +94,7 @@ def test_the_crds_of_the_base_are_all_there_are() -> None:
     assert kustomization["resources"] == sorted(path.name for path in folder.glob("*.pinterest.com.yaml"))
 
 
+_WITHOUT_MARKS = ("federator-statuses", "federator-slice-statuses")
 _BINDING = "ValidatingAdmissionPolicyBinding"
 
 
