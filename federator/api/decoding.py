@@ -63,6 +63,9 @@ def from_yaml(text: str, limits: Limits = FILE_LIMITS) -> list[Any]:
             builder.take(event)
     except yaml.MarkedYAMLError as error:
         where = _position(error.problem_mark)
+        if "nesting depth" in str(error.problem):
+            # PyYAML from 6.0.4 on counts to a thousand before the first event comes, so that there is no path yet.
+            raise FieldError("", f"{where}is nested deeper than {limits.depth} levels") from None
         raise FieldError("", f"{where}not YAML: {error.problem or error.context or 'unreadable'}") from None
     except yaml.YAMLError as error:
         raise FieldError("", f"not YAML: {str(error).splitlines()[0][:200]}") from None

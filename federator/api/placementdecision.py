@@ -29,7 +29,7 @@ from federator.api.common import (
     rules,
 )
 from federator.api.verdicttext import Verdicts
-from federator.model import shards
+from federator.model import plaintext, shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Share
 
@@ -211,15 +211,15 @@ def to_spec(
         "shortfall": decision.shortfall,
         "clusters": sum(1 for share in decision.shares if share.count),
         "reason": str(decision.reason),
-        "message": verdicttext.clipped(decision.message),
+        "message": plaintext.clipped(decision.message),
         "shares": [_share_fields(share, unit) for share in decision.shares],
         "policy": _policy_ref(decision),
         "quotaGenerations": dict(sorted(decision.quota_generations.items())),
         "asOf": raw.rfc3339(decision.as_of),
         "inputsHash": decision.inputs_hash,
-        "violations": [verdicttext.clipped(sentence) for sentence in decision.violations[:16]],
+        "violations": [plaintext.clipped(sentence) for sentence in decision.violations[:16]],
         "verdicts": verdicttext.summarise(decision.verdicts),
-        "causes": [verdicttext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
+        "causes": [plaintext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
     }
     moves = {"toMove": decision.to_move, "moved": decision.moved, "rebalanced": rebalanced}
     spec |= {name: value for name, value in moves.items() if value}

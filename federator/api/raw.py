@@ -9,11 +9,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
+from federator.model import plaintext
+
 Obj = Mapping[str, Any]
 
 FIGURE_MAX: Final = 1_000_000
 """As many copies as a workload may ask for; a thousand clusters' figures then add up to a 32-bit number."""
-SENTENCE_MAX: Final = 1024
 _LAST_S: Final = 253_402_214_400.0
 """The last day of the year 9999: what comes after cannot be written any more."""
 _WORD: Final = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,127}", re.ASCII)
@@ -82,10 +83,8 @@ def word(obj: Any, *path: str) -> str:
 
 
 def sentence(obj: Any, *path: str) -> str:
-    """A message for people, cut to what a status may carry, without characters that move a terminal's cursor or
-    turn a line around."""
-    found = text(obj, *path)[:SENTENCE_MAX]
-    return found if found.isprintable() else "".join(char if char.isprintable() else " " for char in found)
+    """A message for people, cut to what a status may carry, safe to show."""
+    return plaintext.clipped(text(obj, *path))
 
 
 def flag(obj: Any, *path: str) -> bool:

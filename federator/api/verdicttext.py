@@ -10,11 +10,11 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from federator.api.common import ATOMIC, Amount, ClusterName, Int64, Model, Sentence, ShortText
+from federator.model import plaintext
 from federator.model.decision import Verdict
 
 MAX_BYTES: Final = 32 * 1024
 """Of the verdicts of one decision, as JSON."""
-MAX_SENTENCE: Final = 1024
 NAMES_SHOWN: Final = 3
 
 
@@ -65,11 +65,6 @@ class Verdicts(Model):
     """The others, by reason."""
 
 
-def clipped(sentence: str) -> str:
-    """At most 1024 characters, visibly cut."""
-    return sentence if len(sentence) <= MAX_SENTENCE else sentence[: MAX_SENTENCE - 3] + "..."
-
-
 def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then sentences, then the
     smallest."""
@@ -91,7 +86,7 @@ def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
 def _chosen(verdict: Verdict, detail: int) -> dict[str, Any]:
     row: dict[str, Any] = {"cluster": verdict.cluster, "got": verdict.got, "fit": verdict.fit, "score": verdict.score}
     if detail > 0 and verdict.message:
-        row["message"] = clipped(verdict.message)
+        row["message"] = plaintext.clipped(verdict.message)
     if detail > 1 and verdict.terms:
         row["terms"] = dict(verdict.terms)
     return row
@@ -106,7 +101,7 @@ def _grouped(rejected: Sequence[Verdict]) -> list[dict[str, Any]]:
         names = [verdict.cluster for verdict in members[:NAMES_SHOWN]]
         row: dict[str, Any] = {"reason": reason, "count": len(members), "clusters": names}
         if members[0].message:
-            row["message"] = clipped(members[0].message)
+            row["message"] = plaintext.clipped(members[0].message)
         rows.append(row)
     return rows
 

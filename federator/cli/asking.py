@@ -77,7 +77,6 @@ class Asking:
     async def _from_leader(
         self, host: "Client", question: str, parameters: Mapping[str, str | int | bool]
     ) -> dict[str, Any]:
-        from federator.hub.query import selection
         from federator.kube import connect, errors
         from federator.kube.client import Client
 
@@ -95,7 +94,7 @@ class Asking:
         except errors.Unreachable as trouble:
             common.fail(unreachable(said, address, trouble))
         except errors.ApiError as trouble:
-            common.fail(selection.printable(str(trouble).partition(f"{path}: ")[2] or str(trouble)))
+            common.fail(str(trouble).partition(f"{path}: ")[2] or str(trouble))
         except (msgspec.MsgspecError, ValueError):
             common.fail(f"what answers at {address} is no query port")
         finally:
@@ -242,12 +241,9 @@ def _text(value: str | int | bool) -> str:
 
 def say_who_is_away(clusters: Iterable[Mapping[str, Any]]) -> bool:
     """One line on stderr for every cluster that did not answer; tells whether there was one."""
-    from federator.hub.query import selection
-
     away = [row for row in clusters if not row.get("answered")]
     for row in away:
-        why = selection.printable(str(row.get("reason")))
-        click.echo(f"{selection.printable(str(row.get('cluster')))}: not shown, it {why}", err=True)
+        common.say(f"{row.get('cluster')}: not shown, it {row.get('reason')}", err=True)
     return bool(away)
 
 

@@ -60,7 +60,7 @@ def add(
             await joining.join(host, name, examination.uid, text, marks)
 
         await common.with_host(member_kubeconfig or kubeconfig, member_context or name, at_member)
-        click.echo(f"membercluster.federation.pinterest.com/{name} joined")
+        common.say(f"membercluster.federation.pinterest.com/{name} joined")
 
     def endpoint_of(client: "Client") -> Any:
         from federator.cli import contexts
@@ -87,7 +87,7 @@ def check(name: str, member_context: str, kubeconfig: str, context: str) -> None
             [found["type"], found["status"], found.get("reason", ""), found.get("message", "")]
             for found in status.get("conditions") or ()
         ]
-        click.echo(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
+        common.show(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
         against = ("Removing", membercluster.UNTRUSTWORTHY)
         fit = all(row[1] == "True" and row[0] not in against for row in rows) and bool(rows)
         if not member_context:
@@ -110,7 +110,7 @@ def check(name: str, member_context: str, kubeconfig: str, context: str) -> None
 def report(examination: "Examination") -> None:
     """One line per finding."""
     rows = [["ok" if found.ok else "FAILED", found.subject, found.message] for found in examination.findings]
-    click.echo(common.table(["RESULT", "CHECK", "FOUND"], rows))
+    common.show(common.table(["RESULT", "CHECK", "FOUND"], rows))
 
 
 @cluster.command()
@@ -136,7 +136,7 @@ def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
         await host.patch(kinds.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}})
 
     common.run(common.with_federation(kubeconfig, context, work))
-    click.echo(f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}")
+    common.say(f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}")
 
 
 @cluster.command()
@@ -156,9 +156,9 @@ def trust(name: str, kubeconfig: str, context: str) -> None:
         return bool(since)
 
     if common.run(common.with_federation(kubeconfig, context, work)):
-        click.echo(f"membercluster.federation.pinterest.com/{name} is trusted again")
+        common.say(f"membercluster.federation.pinterest.com/{name} is trusted again")
     else:
-        click.echo(f"{name} is not Untrustworthy.")
+        common.say(f"{name} is not Untrustworthy.")
 
 
 @cluster.command()
@@ -183,17 +183,17 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
         await removal.ask(host, obj, how)
         secret = removal.secret_of(obj)
         if no_wait:
-            click.echo(f"membercluster.federation.pinterest.com/{name} is being removed")
+            common.say(f"membercluster.federation.pinterest.com/{name} is being removed")
             if secret:
                 where = f"-n {joining.CREDENTIALS_NAMESPACE}"
-                click.echo(f"when it is gone: kubectl delete secret {secret} {where}", err=True)
+                common.say(f"when it is gone: kubectl delete secret {secret} {where}", err=True)
             return
-        last = await removal.watch(host, obj, lambda text: click.echo(text, err=True))
+        last = await removal.watch(host, obj, lambda text: common.say(text, err=True))
         if not await removal.drop_credentials(host, obj):
-            click.echo(f"the Secret {secret} was gone already", err=True)
+            common.say(f"the Secret {secret} was gone already", err=True)
         if last:
-            click.echo(last, err=True)
-        click.echo(f"membercluster.federation.pinterest.com/{name} removed")
+            common.say(last, err=True)
+        common.say(f"membercluster.federation.pinterest.com/{name} removed")
 
     common.run(common.with_federation(kubeconfig, context, work))
 
@@ -216,7 +216,7 @@ def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
         return given
 
     given = common.run(common.with_federation(kubeconfig, context, work))
-    click.echo(f"membercluster.federation.pinterest.com/{name} is taken over from the host {given}")
+    common.say(f"membercluster.federation.pinterest.com/{name} is taken over from the host {given}")
 
 
 @cluster.command()
@@ -235,9 +235,9 @@ def forget(name: str, kubeconfig: str, context: str) -> None:
 
     given_up = common.run(common.with_federation(kubeconfig, context, work))
     for decision in given_up:
-        click.echo(f"placementdecision.federation.pinterest.com/{decision} does not wait for {name} any more")
+        common.say(f"placementdecision.federation.pinterest.com/{decision} does not wait for {name} any more")
     if not given_up:
-        click.echo(f"No deletion waits for {name}.")
+        common.say(f"No deletion waits for {name}.")
 
 
 @cluster.command(name="list")
@@ -247,6 +247,6 @@ def list_(kubeconfig: str, context: str) -> None:
     from federator.cli import views
 
     async def work(host: "Client") -> None:
-        click.echo(await views.table_of(host, "MemberCluster") or "No members have joined.")
+        common.show(await views.table_of(host, "MemberCluster") or "No members have joined.")
 
     common.run(common.with_federation(kubeconfig, context, work))

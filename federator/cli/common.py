@@ -17,6 +17,8 @@ from typing import Any, NoReturn, TypeVar
 import click
 import yaml
 
+from federator.model import plaintext
+
 T = TypeVar("T")
 _READ_AS_ELSE = re.compile(r"[-+]?[.0-9][-+.0-9a-fA-FxXoO_:]*|[yYnN]")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -34,9 +36,24 @@ def namespace_options(command: F) -> F:
     return click.option("-A", "--all-namespaces", is_flag=True, help="All namespaces.")(command)
 
 
+def say(line: str, *, err: bool = False) -> None:
+    """Prints one line. Nothing in it reaches the terminal as a command, whoever chose the text."""
+    click.echo(plaintext.visible(line, keep="\t"), err=err)
+
+
+def show(block: str, *, err: bool = False, nl: bool = True) -> None:
+    """Prints several lines. Whoever made the block kept line breaks of foreign values out of it (`table`, `dump`)."""
+    click.echo(plaintext.visible(block, keep="\n\t"), err=err, nl=nl)
+
+
+def data(text: str) -> None:
+    """Prints what was asked for as data: as it is for a program, visible at a terminal. Adds no line break."""
+    click.echo(plaintext.visible(text, keep="\n\t") if sys.stdout.isatty() else text, nl=False)
+
+
 def fail(message: str, code: int = 1) -> NoReturn:
     """Ends the command with a sentence on stderr."""
-    click.echo(f"error: {message}", err=True)
+    say(f"error: {message}", err=True)
     sys.exit(code)
 
 
@@ -99,7 +116,7 @@ async def with_federation(kubeconfig: str, context: str, work: Callable[[Any], A
 
     async def after_banner(client: Any) -> T:
         for line in await banner.lines(client):
-            click.echo(line, err=True)
+            say(line, err=True)
         return await work(client)
 
     return await with_host(kubeconfig, context, after_banner)
@@ -130,11 +147,15 @@ def _yaml(path: str) -> object:
 
 def widths(rows: Sequence[Sequence[str]]) -> list[int]:
     """The width of each column."""
-    return [max(len(row[column]) for row in rows) for column in range(len(rows[0]))] if rows else []
+    return [max(len(plaintext.visible(row[at])) for row in rows) for at in range(len(rows[0]))] if rows else []
 
 
 def aligned(cells: Sequence[str], columns: list[int]) -> str:
-    """One row, padded as kubectl pads: three blanks between, no rulers. Columns that are too narrow for it grow."""
+    """One row, padded as kubectl pads: three blanks between, no rulers. Columns that are too narrow for it grow.
+
+    Cells are made visible first: a line break in one would otherwise look like a row of its own.
+    """
+    cells = [plaintext.visible(text) for text in cells]
     columns[:] = [max(width, len(text)) for width, text in zip(columns or [0] * len(cells), cells, strict=True)]
     return "   ".join(text.ljust(width) for text, width in zip(cells, columns, strict=True)).rstrip()
 
@@ -150,14 +171,18 @@ def dump(value: Any, output: str) -> str:
     """The value as JSON or YAML."""
     if output == "json":
         return json.dumps(value, indent=4, sort_keys=False)
-    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)).rstrip()
+    dumped = str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)).rstrip()
+    return plaintext.visible(dumped, keep="\n\t")
 
 
 class _Dumper(yaml.SafeDumper):
-    """Scripts as blocks; and texts that some reader of YAML takes for a number (1e3, 0o17) or, as
+    """Scripts as blocks; texts with characters that are not shown in double quotes, where their escapes are read back;
+    and texts that some reader of YAML takes for a number (1e3, 0o17) or, as
     kubectl does, for a boolean (y, n) in quotes."""
 
     def represent_text(self, text: str) -> yaml.ScalarNode:
+        if plaintext.visible(text, keep="\n\t") != text:
+            return self.represent_scalar("tag:yaml.org,2002:str", text, style='"')
         if "\n" in text:
             return self.represent_scalar("tag:yaml.org,2002:str", text, style="|")
         if _READ_AS_ELSE.fullmatch(text):

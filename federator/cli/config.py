@@ -26,7 +26,7 @@ def show(path: str) -> None:
         found = settings.load(path)
     except FieldError as bad:
         common.fail(str(bad))
-    click.echo(common.dump({name: settings.plain(group) for name, group in dataclasses.asdict(found).items()}, "yaml"))
+    common.show(common.dump({name: settings.plain(group) for name, group in dataclasses.asdict(found).items()}, "yaml"))
 
 
 @config.command()
@@ -40,7 +40,7 @@ def explain(name: str) -> None:
         for setting, default, text in documented(kind):
             path = f"{group}.{setting}"
             if path.startswith(name):
-                click.echo(f"{path} = {json.dumps(default)}\n    {text or kind.__doc__}")
+                common.show(f"{path} = {json.dumps(default)}\n    {text or kind.__doc__}")
                 shown += 1
     if not shown:
         common.fail(f"there is no setting {name!r}")

@@ -34,9 +34,9 @@ def convert(files: tuple[str, ...], output: str, recursive: bool) -> None:
     except BadInput as bad:
         common.fail(str(bad))
     if done.objects:
-        click.echo(rendered(done.objects, output))
+        common.show(rendered(done.objects, output))
     for line in told(done, several=len({origin for origin, _ in given}) > 1):
-        click.echo(line, err=True)
+        common.say(line, err=True)
 
 
 def rendered(objs: Sequence[Mapping[str, Any]], output: str) -> str:

@@ -21,7 +21,7 @@ def install(kubeconfig: str, context: str) -> None:
             name = body["metadata"]["name"]
             ref = ObjectRef("apiextensions.k8s.io/v1", "customresourcedefinitions", "", name, body["kind"])
             await client.patch(ref, body, kind="apply", force=True)
-            click.echo(f"customresourcedefinition.apiextensions.k8s.io/{name} serverside-applied")
+            common.say(f"customresourcedefinition.apiextensions.k8s.io/{name} serverside-applied")
 
     from federator.api import crds
     from federator.kube import client as clients
@@ -35,4 +35,4 @@ def print_() -> None:
     """Print the CRDs as YAML."""
     from federator.api import crds
 
-    click.echo(yaml.safe_dump_all(crds.all_crds(), sort_keys=False).rstrip())
+    common.show(yaml.safe_dump_all(crds.all_crds(), sort_keys=False).rstrip())

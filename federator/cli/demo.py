@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common
+from federator.model import plaintext
 
 if TYPE_CHECKING:
     from federator.cli.sandbox import Served
@@ -52,10 +53,10 @@ def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
             await submit(served.federation)
             await progress(served.federation, deadline)
             took = asyncio.get_running_loop().time() - started
-            click.echo(await summary(served.federation))
-            click.echo(f"\n{await ending(served.federation, took)}")
+            common.show(await summary(served.federation))
+            common.show(f"\n{await ending(served.federation, took)}")
             if not once:
-                click.echo(next_steps(str(shown), [member.name for member in fleet.members]))
+                common.show(next_steps(str(shown), [member.name for member in fleet.members]))
                 await served.until_stopped()
         finally:
             if not once:
@@ -104,9 +105,9 @@ async def progress(federation: Any, deadline_s: float) -> None:
             left = len(federation.hub.gathering.settled()[1])
             text = f"{total - left} of {total} workloads have settled" + (f" ({text})" if text else "")
         if live:
-            click.echo(f"\r\x1b[2K{now:5.1f} s  {text[:110]}", nl=done, err=True)
+            click.echo(f"\r\x1b[2K{now:5.1f} s  {plaintext.visible(text[:110])}", nl=done, err=True)
         elif done or now - shown_s >= 5:
-            click.echo(f"{now:5.1f} s  {text}", err=True)
+            common.say(f"{now:5.1f} s  {text}", err=True)
             shown_s = now
         if done and total:
             return

@@ -45,11 +45,11 @@ def explain(workload: str, name: str, cluster: str, output: str, namespace: str,
         known = ", ".join(row["cluster"] for row in rows) or "none"
         common.fail(f"there is no cluster {cluster!r}; the fleet has {known}")
     if output == "text":
-        click.echo(explaining.text(found, cluster=cluster))
+        common.show(explaining.text(found, cluster=cluster))
     else:
         if cluster:
             found["clusters"] = [row for row in rows if row["cluster"] == cluster]
-        click.echo(common.dump(found, output))
+        common.show(common.dump(found, output))
 
 
 async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from federator.api import raw
 from federator.cli import common, uncarried
 from federator.hub.offline import Situation
 from federator.hub.workloads import Workload
-from federator.model import quantity, shards
+from federator.model import plaintext, quantity, shards
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.decision import Reason, Share, Verdict
 from federator.model.resources import Resources
@@ -221,6 +221,7 @@ def _sources(ask: Ask) -> dict[str, str]:
 
 def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
     """The facts for people; of one cluster only when it is named."""
+    found = plaintext.every(found)  # a line break in a message would look like a line of ours
     lines = [first_line(found)]
     if found["missing"] or found["reason"] != Reason.CHOSEN:
         lines.append(f"  {found['message']}")

@@ -73,7 +73,7 @@ def get(
             found.append((one, objs))
             for name in absent:
                 missing = True
-                click.echo(f'error: {one.kind.plural} "{name}" not found', err=True)
+                common.say(f'error: {one.kind.plural} "{name}" not found', err=True)
         printer.show(found)
         if watch:
             await follow(client, asked[0], where, selector, versions[asked[0].kind.kind], printer)
@@ -140,33 +140,33 @@ class Printer:
         elif self.output == "name":
             for asked, some in found:
                 for obj in some:
-                    click.echo(name_of(asked.kind, obj))
+                    common.say(name_of(asked.kind, obj))
         elif objs:
             shown = [self._table(asked.kind, some) for asked, some in found if some]
-            click.echo("\n\n".join(shown))
+            common.show("\n\n".join(shown))
         elif not any(asked.names for asked, _ in found):
-            click.echo("No resources found.", err=True)
+            common.say("No resources found.", err=True)
 
     def row(self, kind: "Kind", obj: dict[str, Any]) -> None:
         """One object that has changed."""
         if self.output in ("json", "yaml"):
             # Documents of one stream: without the line between them YAML would be one with its keys repeated.
-            click.echo("---\n" if self.output == "yaml" else "", nl=False)
+            common.show("---\n" if self.output == "yaml" else "", nl=False)
             self._structured(obj)
         elif self._rendered is not None:
             self._structured(obj)
         elif self.output == "name":
-            click.echo(name_of(kind, obj))
+            common.say(name_of(kind, obj))
         elif self._widths:
-            click.echo(common.aligned(self._cells(kind, obj), self._widths))
+            common.say(common.aligned(self._cells(kind, obj), self._widths))
         else:
-            click.echo(self._table(kind, [obj]))
+            common.show(self._table(kind, [obj]))
 
     def _structured(self, value: Any) -> None:
         if self._rendered is not None:
-            click.echo(self._rendered(value), nl=False)
+            common.data(self._rendered(value))
         else:
-            click.echo(common.dump(value, self.output))
+            common.show(common.dump(value, self.output))
 
     def _cells(self, kind: "Kind", obj: Mapping[str, Any]) -> list[str]:
         from federator.cli import views

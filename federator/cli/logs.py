@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from federator.cli import asking, common
+from federator.model import plaintext
 
 TAIL_OF_MANY = 10
 """Lines of each log when nobody says otherwise; a workload has many."""
@@ -59,7 +60,7 @@ async def once(asked: asking.Asking, parameters: Mapping[str, str | int | bool],
     """Prints one answer, and ends."""
     found = await asked.answer("logs", parameters)
     if not found.get("logs"):
-        click.echo(f"No pods of {asked.title} found.", err=True)
+        common.say(f"No pods of {asked.title} found.", err=True)
     partial = shown.show(found)
     asking.end(asking.say_who_is_away(found.get("clusters") or ()) or partial)
 
@@ -102,21 +103,21 @@ class Shown:
         prefix = self.prefix or self.stamped or len(entries) > 1
         partial = False
         for entry in entries:
-            name = "/".join(self._clean(str(entry.get(part, ""))) for part in ("cluster", "pod", "container"))
+            name = "/".join(plaintext.visible(str(entry.get(part, ""))) for part in ("cluster", "pod", "container"))
             if "reason" in entry:
                 if not self.stamped:
-                    click.echo(f"{name}: no log, {self._clean(str(entry['reason']))}", err=True)
+                    common.say(f"{name}: no log, {entry['reason']}", err=True)
                     partial = True
                 continue
             for line in self._new(entry):
                 # click leaves escape sequences out where nobody looks; who asks for them wants them in a file, too.
                 click.echo(f"[{name}] {line}" if prefix else line, color=self.raw or None)
             if entry.get("cut"):
-                click.echo(f"{name}: only the first bytes of its lines are shown; ask for fewer lines", err=True)
+                common.say(f"{name}: only the first bytes of its lines are shown; ask for fewer lines", err=True)
                 partial = True
         more = any(row.get("more") for row in found.get("clusters") or ())
         if (more or found.get("leftOut")) and not self._told_of_more:
-            click.echo("there are more pods than are shown; choose with -C, --pod or --shard", err=True)
+            common.say("there are more pods than are shown; choose with -C, --pod or --shard", err=True)
             self._told_of_more = True
         return partial
 
@@ -128,7 +129,7 @@ class Shown:
             lines = self._unseen(key, lines)
             if not self.timestamps:
                 lines = [line.partition(" ")[2] for line in lines]
-        return [line if self.raw else self._clean(line) for line in lines]
+        return [line if self.raw else plaintext.visible(line, keep="\t") for line in lines]
 
     def _unseen(self, key: tuple[str, str, str], lines: list[str]) -> list[str]:
         """Lines that are later than what was printed, or have its last time and were not. Time stamps of one log have
@@ -145,11 +146,6 @@ class Shown:
             new.append(line)
         self._last[key] = (last, at_last)
         return new
-
-    def _clean(self, text: str) -> str:
-        from federator.hub.query import selection
-
-        return selection.printable(text, keep="\t")
 
 
 def _stamp(line: str) -> str:

@@ -64,4 +64,4 @@ def _switch(kubeconfig: str, context: str, said: dict[str, str]) -> None:
         return data
 
     data = common.run(common.with_host(kubeconfig, context, work))
-    click.echo(banner.paused({"data": data}) or "resumed")
+    common.say(banner.paused({"data": data}) or "resumed")

@@ -44,9 +44,9 @@ def place(files: tuple[str, ...], namespace: str, output: str) -> None:
     if unreadable:
         common.fail("; ".join(unreadable))
     for warning in warnings(situation):
-        click.echo(f"warning: {warning}", err=True)
+        common.say(f"warning: {warning}", err=True)
     decided = situation.decide_all()
-    click.echo(rendered(decided, output))
+    common.show(rendered(decided, output))
     sys.exit(SHORTFALL_EXIT if any(_short(decision) for _, decision in decided) else 0)
 
 
@@ -111,7 +111,7 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
         title = f"{obj.get('kind') or 'an object without kind'}/{raw.text(obj, 'metadata', 'name')}"
         try:
             if not _is_read(obj):
-                click.echo(f"ignored {title} ({where}): placing does not read this kind", err=True)
+                common.say(f"ignored {title} ({where}): placing does not read this kind", err=True)
                 continue
             _settle(obj, namespace)
             read.check(obj)

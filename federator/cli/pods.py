@@ -27,20 +27,20 @@ def pods(workload: str, name: str, output: str, shard: int | None, no_headers: b
     found = common.run(asked.answer("pods", parameters))
     rows, clusters = found.get("pods") or [], found.get("clusters") or []
     if output == "json":
-        click.echo(common.dump(found, "json"))
+        common.show(common.dump(found, "json"))
     elif output == "name":
         for row in rows:
-            click.echo(f"{cell(row, 'cluster')}/{cell(row, 'name')}")
+            common.say(f"{cell(row, 'cluster')}/{cell(row, 'name')}")
     elif rows:
         columns = [*COLUMNS, *(["shard"] if asked.kind.kind == "PinterestJobSet" else [])]
         columns += WIDE if output == "wide" else ()
         cells = [[cell(row, column) for column in columns] for row in rows]
-        click.echo(common.table([column.upper() for column in columns], cells, no_headers=no_headers))
+        common.show(common.table([column.upper() for column in columns], cells, no_headers=no_headers))
     else:
-        click.echo(f"No pods of {asked.title} found.", err=True)
+        common.say(f"No pods of {asked.title} found.", err=True)
     more = [row for row in clusters if row.get("more")]
     for row in more:
-        click.echo(f"{cell(row, 'cluster')}: the first {row.get('pods')} pods are shown, there are more", err=True)
+        common.say(f"{cell(row, 'cluster')}: the first {row.get('pods')} pods are shown, there are more", err=True)
     asking.end(asking.say_who_is_away(clusters) or bool(more))
 
 

@@ -42,9 +42,9 @@ def rebalance(target: str, namespace: str, kubeconfig: str, context: str) -> Non
     asked = common.run(common.with_host(kubeconfig, context, work))
     for workload, to_move in asked:
         rest = f"{to_move} to move, within the move budget of its policy" if to_move else "nothing to move"
-        click.echo(f"{workload}: rebalance asked for; {rest}")
+        common.say(f"{workload}: rebalance asked for; {rest}")
     if not asked:
-        click.echo(f"{target} has no workload that was placed; nothing to do.")
+        common.say(f"{target} has no workload that was placed; nothing to do.")
 
 
 async def ask(client: "Client", kind: "Kind", namespace: str, name: str) -> list[tuple[str, int]]:

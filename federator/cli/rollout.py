@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from federator.cli import common, waiting
+from federator.model import plaintext
 
 if TYPE_CHECKING:
     from federator.api.revisions import Revision
@@ -80,23 +81,23 @@ def status(
             found, now = progress.rolled_out(target.kind, obj), progress.clusters(obj)
             if found.waits and found.waits != said:
                 said = found.waits
-                click.echo(said)
+                common.say(said)
             if not found.done:
                 for cluster, text in now.items():
                     if rows.get(cluster) != text:
-                        click.echo(f"  {cluster}: {text}")
+                        common.say(f"  {cluster}: {text}")
                 rows = now
             if found.failed:
-                click.echo(f"error: {found.failed}", err=True)
+                common.say(f"error: {found.failed}", err=True)
             elif found.done:
-                click.echo(f"{progress.name_of(target.kind, obj)} successfully rolled out")
+                common.say(f"{progress.name_of(target.kind, obj)} successfully rolled out")
                 end = 0
             return found.done or bool(found.failed)
 
         over = await waiting.until(waiting.Hub(client), timeout, look, once=not watch)
         if over or not watch:
             return end if over else 0
-        click.echo(f"error: timed out waiting for the rollout of {target.text}: {said}", err=True)
+        common.say(f"error: timed out waiting for the rollout of {target.text}: {said}", err=True)
         return 1
 
     sys.exit(common.run(common.with_federation(kubeconfig, context, work)))
@@ -120,12 +121,12 @@ def history(workload: tuple[str, ...], namespace: str, revision: int, kubeconfig
 
     obj, kept = common.run(common.with_federation(kubeconfig, context, work))
     if revision:
-        click.echo(_in_full(target, kept, revision))
+        common.show(_in_full(target, kept, revision))
         return
-    click.echo(target.text)
-    click.echo(_table(kept))
+    common.say(target.text)
+    common.show(_table(kept))
     if dict(kept[-1].parts) != _parts(target, obj):
-        click.echo("note: what it says now has not reached any cluster yet", err=True)
+        common.say("note: what it says now has not reached any cluster yet", err=True)
 
 
 async def _revisions(client: "Client", target: waiting.Target, obj: Mapping[str, Any]) -> list["Revision"]:
@@ -172,6 +173,7 @@ def _in_full(target: waiting.Target, kept: list["Revision"], number: int) -> str
     lines += [f"RuntimeProfile: {' '.join(one.profile)}"] if one.profile[0] else []
     if changed := revisions.changes(kept[place - 1] if place else None, one):
         lines += [f"Changed since revision {numbers[place - 1]}:", *(f"  {line}" for line in changed)]
+    lines = [plaintext.visible(line) for line in lines]
     lines.append(common.dump(dict(one.parts), "yaml"))
     return "\n".join(lines)
 
@@ -209,7 +211,7 @@ def undo(workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig
             common.fail(f"{target.text} was changed meanwhile, and is left as it is; look at it and try again")
         return f"{target.text} rolled back to revision {chosen.number}"
 
-    click.echo(common.run(common.with_federation(kubeconfig, context, work)))
+    common.say(common.run(common.with_federation(kubeconfig, context, work)))
 
 
 def _cause(obj: Mapping[str, Any], cause: str) -> dict[str, Any]:
@@ -251,7 +253,7 @@ async def _warn_of_profile(client: "Client", chosen: "Revision") -> None:
         return  # who may not read it is not told
     if present != pinned:
         now = f"is {present} now, which is what pods get" if present else "is there no more"
-        click.echo(f"note: revision {chosen.number} ran with RuntimeProfile {name} {pinned}; it {now}", err=True)
+        common.say(f"note: revision {chosen.number} ran with RuntimeProfile {name} {pinned}; it {now}", err=True)
 
 
 @rollout.command()
@@ -275,4 +277,4 @@ def restart(workload: tuple[str, ...], namespace: str, kubeconfig: str, context:
         await client.patch(target.kind.ref(where, target.name), body)
 
     common.run(common.with_federation(kubeconfig, context, work))
-    click.echo(f"{target.text} restarted")
+    common.say(f"{target.text} restarted")

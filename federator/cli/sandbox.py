@@ -52,13 +52,13 @@ def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once
         fleet = fleetfile.generated(clusters)
 
     async def work(served: "Served") -> None:
-        click.echo(f"{len(fleet.members)} members and a host are up; kubeconfigs are in {directory}", err=True)
-        click.echo(f"    kubectl --kubeconfig {served.kubeconfig('host')} get mc", err=True)
+        common.say(f"{len(fleet.members)} members and a host are up; kubeconfigs are in {directory}", err=True)
+        common.say(f"    kubectl --kubeconfig {served.kubeconfig('host')} get mc", err=True)
         if api_only:
-            click.echo(f"    federator hub --allow-loopback --kubeconfig {served.kubeconfig('host')}", err=True)
+            common.say(f"    federator hub --allow-loopback --kubeconfig {served.kubeconfig('host')}", err=True)
             first = fleet.members[0].name if fleet.members else "NAME"
             member = f"federator member --cluster {first} --kubeconfig {served.kubeconfig(first)}"
-            click.echo(f"    {member}    # and so for every member", err=True)
+            common.say(f"    {member}    # and so for every member", err=True)
         if once:
             if not api_only:
                 await served.federation.until_settled(SETTLE_S)

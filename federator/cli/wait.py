@@ -39,9 +39,9 @@ def wait(workloads: tuple[str, ...], goal: str, timeout: float, namespace: str, 
             for target in list(left):
                 found = await progress_of(client, target, where, goal)
                 if found.done:
-                    click.echo(f"{target.text} {_met(goal)}")
+                    common.say(f"{target.text} {_met(goal)}")
                 if found.failed:
-                    click.echo(f"error: {found.failed}", err=True)
+                    common.say(f"error: {found.failed}", err=True)
                     well = False
                 if found.done or found.failed:
                     del left[target]
@@ -51,7 +51,7 @@ def wait(workloads: tuple[str, ...], goal: str, timeout: float, namespace: str, 
 
         if not await waiting.until(waiting.Hub(client), timeout, look, once=timeout == 0):
             for target, waits in left.items():
-                click.echo(f"error: timed out waiting for {target.text}: {waits}", err=True)
+                common.say(f"error: timed out waiting for {target.text}: {waits}", err=True)
             return False
         return well
 

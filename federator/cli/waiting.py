@@ -92,7 +92,7 @@ class Hub:
         lines = await banner.lines(self.client)
         for line in lines if self._told is not None else ():
             if line not in (self._told or ()):
-                click.echo(line, err=True)
+                common.say(line, err=True)
         self._told = frozenset(lines)
 
 
@@ -112,7 +112,7 @@ async def until(hub: Hub, timeout_s: float, look: Callable[[], Awaitable[bool]],
                 raise
             if complaint != str(trouble):
                 complaint = str(trouble)
-                click.echo(f"warning: {complaint}", err=True)
+                common.say(f"warning: {complaint}", err=True)
         if once or time.monotonic() >= deadline:
             return False
         await asyncio.sleep(min(LOOK_S, max(deadline - time.monotonic(), 0.0)))

@@ -15,12 +15,15 @@ from urllib.parse import urlsplit
 import yaml
 
 from federator.kube import addresses
+from federator.model import plaintext
 from federator.model.errors import FieldError
 
 SIZE_MAX = 256 * 1024
 """Largest kubeconfig that is read, in bytes."""
 _NODES_MAX = 2000
 _DEPTH_MAX = 10
+_SHOWN = 60
+"""Characters of a foreign name that a refusal repeats."""
 _TOKEN_MAX = 16 * 1024
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
@@ -100,7 +103,7 @@ class _Fields:
         for name in self.value:
             if name not in known:
                 unknown = "impersonation is not accepted" if name[:3] in ("as", "as-") else "this field is not accepted"
-                raise Refused(self.at(_printable(name)), _FORBIDDEN.get(name, unknown))
+                raise Refused(self.at(plaintext.clipped(name, _SHOWN)), _FORBIDDEN.get(name, unknown))
 
     def text(self, name: str, default: str | None = None) -> str:
         found = self.value.get(name, default)
@@ -259,9 +262,5 @@ class _Builder:
         if not is_text:
             raise Refused("", "has a key that is no text")
         if value in holder:
-            raise Refused("", f"has the key {_printable(value)} twice in one place")
+            raise Refused("", f"has the key {plaintext.clipped(value, _SHOWN)} twice in one place")
         self._keys[-1] = value
-
-
-def _printable(name: str) -> str:
-    return "".join(char if char.isprintable() else "?" for char in name[:60])

@@ -10,6 +10,8 @@ import sys
 from collections.abc import MutableMapping
 from typing import Any, Literal, TextIO
 
+from federator.model import plaintext
+
 Style = Literal["json", "console", "auto"]
 
 BURST = 30.0
@@ -31,6 +33,8 @@ def configure(level: str = "INFO", style: Style = "auto", stream: TextIO | None 
 
     out = stream if stream is not None else sys.stderr
     as_json = style == "json" or (style == "auto" and not out.isatty())
+    # JSON writes its own escapes, so that its readers get the text back; a line for people has to be made safe here.
+    cleaned = _redacting if as_json else _visible
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -38,7 +42,7 @@ def configure(level: str = "INFO", style: Style = "auto", stream: TextIO | None 
         structlog.stdlib.ExtraAdder(),
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
-        _redacting,
+        cleaned,
     ]
     renderer: Any = (
         structlog.processors.JSONRenderer() if as_json else structlog.dev.ConsoleRenderer(colors=out.isatty())
@@ -70,6 +74,13 @@ def _redacting(_logger: object, _method: str, event: MutableMapping[str, Any]) -
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = redacted(value)
+    return event
+
+
+def _visible(logger: object, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    for name, value in _redacting(logger, method, event).items():
+        if isinstance(value, str):
+            event[name] = plaintext.visible(value, keep="\n\t" if name == "exception" else "")
     return event
 
 

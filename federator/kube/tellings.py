@@ -12,6 +12,7 @@ from typing import Any
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.model import plaintext
 from federator.model.steps import ObjectRef, Tell
 
 API_VERSION = "events.k8s.io/v1"
@@ -96,7 +97,7 @@ class Teller:
             "reportingInstance": self._instance[:128],
             "action": step.action[:128],
             "reason": step.reason[:REASON_MAX],
-            "note": _cut(step.note, NOTE_MAX),
+            "note": _cut(plaintext.visible(step.note), NOTE_MAX),
             "type": "Warning" if step.warning else "Normal",
             "regarding": regarding,
         }

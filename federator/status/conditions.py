@@ -8,12 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from federator.model import plaintext
+
 TRUE: Final = "True"
 FALSE: Final = "False"
 UNKNOWN: Final = "Unknown"
-
-MESSAGE_LIMIT: Final = 1024
-"""Characters of one message. The API allows 32768; a status for hundreds of clusters must stay small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +32,6 @@ class Condition:
 def truth(value: bool | None) -> str:
     """True, False, or Unknown for None."""
     return UNKNOWN if value is None else TRUE if value else FALSE
-
-
-def clipped(message: str, limit: int = MESSAGE_LIMIT) -> str:
-    """The message, cut visibly when it is longer than `limit` characters."""
-    return message if len(message) <= limit else message[: limit - 3] + "..."
 
 
 def merge(
@@ -69,7 +63,7 @@ def rendered(condition: Condition, old: Mapping[str, Any] | None, now: str) -> d
         "type": condition.type,
         "status": condition.status,
         "reason": condition.reason,
-        "message": clipped(condition.message),
+        "message": plaintext.clipped(condition.message),
         "lastTransitionTime": now,
     }
     if condition.observed_generation:

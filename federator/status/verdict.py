@@ -8,7 +8,7 @@ go on unless a person changes something, a shortfall with a reason is a settled 
 from collections.abc import Sequence
 from typing import Final
 
-from federator.model import shards
+from federator.model import plaintext, shards
 from federator.model.ask import Unit
 from federator.model.decision import Reason
 from federator.model.observation import SliceObservation
@@ -127,7 +127,7 @@ def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
 
 def summary(facts: Facts) -> str:
     """One line for tables and for people, with numbers."""
-    return conditions.clipped(_summary(facts), SUMMARY_LIMIT)
+    return plaintext.clipped(_summary(facts), SUMMARY_LIMIT)
 
 
 def _ready(facts: Facts) -> Condition:

@@ -166,3 +166,17 @@ def test_only_the_command_line_and_tests_use_the_embedded_api() -> None:
     ]
 
     assert not wrong
+
+
+def test_the_command_line_prints_through_its_sanitiser_only() -> None:
+    """`common` is where text becomes safe for a terminal. `demo` moves the cursor itself, `logs --raw` is asked for."""
+    allowed = {"common.py", "demo.py", "logs.py"}
+    printing = [
+        f"{source.name}:{node.lineno}"
+        for source in sources.all_sources()
+        if source.path.parent.name == "cli" and source.path.name not in allowed
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.Call) and ast.unparse(node.func) in {"click.echo", "click.secho", "print"}
+    ]
+
+    assert not printing

@@ -15,6 +15,7 @@ from federator.hub.query import selection as selections
 from federator.hub.query.selection import Selection
 from federator.kube import errors
 from federator.kube.client import Client
+from federator.model import plaintext
 from federator.model.shards import Ranges
 
 T = TypeVar("T")
@@ -194,7 +195,7 @@ async def _log_of(
     except (errors.Invalid, errors.NotFound) as trouble:
         # About this very pod: it waits to start, has no such container, or is gone.
         said = str(trouble).rpartition("/log: ")[2]
-        return {**entry, "reason": selections.printable(said)[:WHY_MAX]}
+        return {**entry, "reason": plaintext.visible(said)[:WHY_MAX]}
     except (errors.ApiError, TimeoutError) as trouble:
         return {**entry, "reason": why(trouble, wanted.timeout_s)}
     return {**entry, "text": body[:bytes_max].decode("utf-8", "replace"), "cut": len(body) >= bytes_max}

@@ -5,7 +5,6 @@ object's own selector takes, in the workload's namespace, and that a ReplicaSet 
 """
 
 import re
-import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ import msgspec
 
 from federator.api import pinterestjobset, pinterestservice, raw
 from federator.expand import jobsets
-from federator.model import selectors
+from federator.model import plaintext, selectors
 from federator.model.errors import FieldError
 from federator.model.shards import Range
 
@@ -147,14 +146,4 @@ def _shard(name: str, job: str, index: str, bases: Mapping[str, int]) -> int | N
 
 def text(value: object) -> str:
     """A member's word on something, fit for a terminal: short, and without control characters."""
-    return printable(str(value) if isinstance(value, str | int) else "")[:TEXT_MAX]
-
-
-def printable(said: str, *, keep: str = "") -> str:
-    """The text with every character that a terminal would obey, or that turns its reading round, made visible."""
-    if said.isascii() and said.isprintable():
-        return said
-    return "".join(
-        one if one in keep or unicodedata.category(one) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else f"\\u{ord(one):04x}"
-        for one in said
-    )
+    return plaintext.visible(str(value) if isinstance(value, str | int) else "")[:TEXT_MAX]

@@ -70,13 +70,6 @@ def test_what_is_no_table_of_a_member_s_is_one_error(answer: bytes) -> None:
         selection.table(answer)
 
 
-@given(st.text())
-def test_nothing_printed_is_obeyed_by_a_terminal(said: str) -> None:
-    shown = selection.printable(said)
-    assert not any(one in shown for one in "\x00\x07\x08\x0a\x0d\x1b\x7f\x9b\u202e\u2066\u2028")
-    assert selection.printable(shown) == shown
-
-
 def test_a_deployment_s_pods_are_those_that_it_selects_itself() -> None:
     meta = {"name": "page", "namespace": "feed", "uid": "u"}
     template = {"spec": {"containers": [{"name": "main"}, {"name": "side"}]}}

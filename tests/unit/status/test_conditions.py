@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from federator.model import plaintext
 from federator.status import conditions
 from federator.status.conditions import Condition
 
@@ -36,7 +37,7 @@ def test_conditions_of_others_stay_and_ours_that_ended_go() -> None:
 
 def test_a_long_message_is_cut_visibly() -> None:
     merged = conditions.merge(None, [Condition("Ready", "False", "New", "x" * 5000)], NOW)
-    assert len(merged[0]["message"]) == conditions.MESSAGE_LIMIT
+    assert len(merged[0]["message"]) == plaintext.SENTENCE_MAX
     assert merged[0]["message"].endswith("...")
 
 
