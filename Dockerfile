@@ -3,9 +3,16 @@
 ARG PYTHON=python:3.11-slim
 FROM ${PYTHON} AS build
 WORKDIR /src
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+COPY deploy/locks deploy/locks
+# Everything comes by hash (`make lock` writes the locks): what builds the wheel is not in the image, pip neither.
+RUN python -m venv /opt/build && /opt/build/bin/pip install --require-hashes -r deploy/locks/build.txt \
+ && python -m venv /opt/federator && /opt/federator/bin/pip install --require-hashes -r deploy/locks/run.txt
 COPY pyproject.toml README.md ./
 COPY federator federator
-RUN python -m venv /opt/federator && /opt/federator/bin/pip install --no-cache-dir --disable-pip-version-check .
+RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation -w /tmp/wheel . \
+ && /opt/federator/bin/pip install --no-deps --no-index /tmp/wheel/*.whl \
+ && /opt/federator/bin/python -m pip uninstall -y pip
 
 FROM ${PYTHON}
 COPY --from=build /opt/federator /opt/federator

@@ -4,13 +4,26 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo soak replay shrink test unit lint types house kube bench fuzz clean
+.PHONY: demo lock soak replay shrink test unit lint types house kube bench fuzz clean
 
-$(STAMP): pyproject.toml
+LOCKS := deploy/locks
+PIP := $(BIN)/pip install -q --disable-pip-version-check
+
+# What is locked is installed by hash. Where the index has not got it, what pyproject.toml allows is, and that is said.
+$(STAMP): pyproject.toml $(LOCKS)/dev.txt
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV) || python3 -m venv $(VENV)
-	$(BIN)/pip install -q --disable-pip-version-check "pip>=25.1"
-	$(BIN)/pip install -q --disable-pip-version-check -e . --group dev
+	$(PIP) "pip>=25.1"
+	$(PIP) --require-hashes -r $(LOCKS)/dev.txt && $(PIP) --no-deps --no-build-isolation -e . || \
+	  { echo "warning: this index does not serve $(LOCKS)/dev.txt; installing what pyproject.toml allows" >&2; \
+	    $(PIP) -e . --group dev; }
 	@touch $@
+
+## lock: the locks anew from pyproject.toml, with the newest versions it allows
+lock: $(STAMP)
+	$(PIP) "uv>=0.9"
+	@for part in "run:pyproject.toml" "build:--group build" "dev:pyproject.toml --group dev"; do \
+	  $(BIN)/uv pip compile -q --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    $${part#*:} -o $(LOCKS)/$${part%%:*}.txt; done
 
 ## demo: a federation in one process with an example application; ARGS=--once ends when it has settled
 demo: $(STAMP)
