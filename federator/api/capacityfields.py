@@ -13,21 +13,21 @@ from pydantic import Field
 from federator.api import placementfields, raw
 from federator.api.common import (
     ATOMIC,
-    INT64_MAX,
     Amount,
     Amounts,
     Count,
-    Int64,
     LabelKey,
     LabelValue,
     Model,
     Moment,
+    Seq,
     ShortText,
 )
 from federator.api.federatedquota import vector
 from federator.api.placementfields import TolerationFields
 from federator.api.raw import Obj
 from federator.model import quantity, sharing, taints
+from federator.model import seq as seqs
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
@@ -94,7 +94,7 @@ class NodeRowFields(Model):
 class CapacityFields(Model):
     """What a member's nodes offer and have left."""
 
-    includes_seq: Int64 = 0
+    includes_seq: Seq = 0
     """Slices up to this decision are already subtracted."""
     exact: bool = True
     """False when rows were rounded down to fit; error then bounds what that loses."""
@@ -126,7 +126,7 @@ def to_capacity(status: Obj) -> Capacity:
     return Capacity(
         rows=tuple(rows),
         copies={shape: raw.figure(copies, shape) for shape in answered[:MAX_ROWS]},
-        includes_seq=min(max(raw.integer(status, "includesSeq"), 0), INT64_MAX),
+        includes_seq=seqs.clamped(raw.integer(status, "includesSeq")),
         exact=status.get("exact") is not False,
         packs=raw.flag(status, "packs"),
     )

@@ -1,21 +1,26 @@
 """ClusterCapacity: one object in each member. The hub writes the shapes it cares about, the member answers. Schema,
 conversion."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field
 
 from federator.api import capacityfields, raw
 from federator.api.capacityfields import MAX_ROWS, CapacityFields, Shape
-from federator.api.common import Amount, Conditions, Metadata, Model, list_map, rules
+from federator.api.common import Amount, Conditions, Metadata, Model, Seq, list_map, rules
 from federator.api.raw import Obj
+from federator.model import seq as seqs
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity
 
 KIND: Final = "ClusterCapacity"
 NAME: Final = "cluster"
 """Name of the only object of this kind in a member."""
+
+
+MAX_HIGHEST: Final = 512
+"""Workloads whose highest seq the status keeps."""
 
 
 class Spec(Model):
@@ -32,6 +37,12 @@ class Status(CapacityFields):
 
     observed_generation: Amount = 0
     """The newest generation whose shapes are answered."""
+    highest: Annotated[dict[Annotated[str, Field(max_length=64)], Seq], Field(max_length=MAX_HIGHEST)] = Field(
+        default_factory=dict
+    )
+    """Highest seq of slices that were obeyed here, by uid of the workload: an older one that comes late is refused."""
+    forgotten_seq: Seq = 0
+    """Slices of workloads that highest does not name are refused up to this seq, unless they were obeyed before."""
     conditions: Conditions = Field(default_factory=list)
     """What keeps the figures from being exact."""
 
@@ -65,6 +76,18 @@ def from_capacity(
     """The whole `.status` of the object in a member."""
     fields = capacityfields.from_capacity(capacity, error=error, as_of_s=as_of_s)
     return {"observedGeneration": observed_generation, **fields}
+
+
+def highest(status: Obj) -> tuple[dict[str, int], int]:
+    """The highest seq by uid of the workload, and that up to which others are forgotten."""
+    found = raw.mapping(status, "highest")
+    known = {uid: seqs.clamped(raw.integer(found, uid)) for uid in list(found)[:MAX_HIGHEST]}
+    return known, seqs.clamped(raw.integer(status, "forgottenSeq"))
+
+
+def from_highest(known: Mapping[str, int], forgotten: int) -> dict[str, Any]:
+    """The two fields of the status; None for what there is none of."""
+    return {"highest": dict(sorted(known.items())) or None, "forgottenSeq": forgotten or None}
 
 
 def shapes(obj: Obj) -> tuple[PodShape, ...]:

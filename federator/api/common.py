@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
 from federator.model import quantity, selectors
+from federator.model import seq as seqs
 from federator.model.errors import FieldError
 
 INT32_MAX = 2**31 - 1
@@ -85,6 +86,8 @@ IntOrPercent = Annotated[int | str, Field(json_schema_extra={"x-federator-patter
 
 Count = Annotated[int, Field(ge=0, le=1_000_000, json_schema_extra={"format": "int32"})]
 Int32 = Annotated[int, Field(ge=-INT32_MAX - 1, le=INT32_MAX, json_schema_extra={"format": "int32"})]
+Seq = Annotated[int, Field(ge=0, le=seqs.MAX, json_schema_extra={"format": "int64"})]
+"""Number of a decision."""
 Int64 = Annotated[int, Field(ge=0, le=INT64_MAX, json_schema_extra={"format": "int64"})]
 Amount = Annotated[int, Field(ge=0, json_schema_extra={"format": "int64"})]
 Port = Annotated[int, Field(ge=1, le=65535, json_schema_extra={"format": "int32"})]
@@ -193,7 +196,7 @@ class SliceBlock(Model):
     """Generation of the workload on the host that this slice was made from."""
     cluster: ClusterName
     """Name of the member cluster that this slice was made for."""
-    seq: Int64
+    seq: Seq
     """Number of the decision that last changed this share; it never falls."""
     ranges: IndexSet = ""
     """Shards of this cluster, such as 0-99,200-299; one Job runs each range. Empty for kinds with replicas."""

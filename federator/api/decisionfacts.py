@@ -5,7 +5,7 @@ kept once, because a hub holds a hundred thousand.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import msgspec
 from federator.api import capacityfields, raw, verbs
 from federator.api.raw import Obj
 from federator.model import names, shards, sharing
+from federator.model import seq as seqs
 from federator.model.ask import PodShape, Tier, Unit
 from federator.model.decision import Reason, Share
 from federator.model.names import WorkloadKey
@@ -71,6 +72,8 @@ class DecisionFacts:
     as_of: float
     deleting: bool
     terms: Terms
+    marks: Mapping[str, int] = field(default_factory=dict)
+    """Where members hold slices of it with a seq above its own, and up to which they are known."""
 
     @property
     def placed(self) -> int:
@@ -99,7 +102,18 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         as_of=sharing.value(raw.epoch_s(raw.text(spec, "asOf"))),
         deleting="deletionTimestamp" in metadata,
         terms=_terms(spec),
+        marks=_marks(spec),
     )
+
+
+def _marks(spec: Obj) -> Mapping[str, int]:
+    found = raw.mapping(spec, "marks")
+    return (
+        {sharing.text(cluster): seqs.clamped(raw.integer(found, cluster)) for cluster in found} if found else _NO_MARKS
+    )
+
+
+_NO_MARKS: Final[Mapping[str, int]] = {}
 
 
 def shares(obj: Obj) -> tuple[Share, ...]:
@@ -118,7 +132,7 @@ def _to_share(entry: Obj) -> Share:
 
 
 _NO_TERMS: Final = frozenset(
-    {"workload", "seq", "placed", "clusters", "shares", "inputsHash", "asOf", "verdicts", "quotaGenerations"}
+    {"workload", "seq", "placed", "clusters", "shares", "inputsHash", "asOf", "verdicts", "quotaGenerations", "marks"}
 )
 """What decisions do not have in common, or nobody reads back."""
 

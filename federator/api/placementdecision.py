@@ -18,11 +18,11 @@ from federator.api.common import (
     Amount,
     ClusterName,
     IndexSet,
-    Int64,
     Metadata,
     Model,
     Moment,
     Sentence,
+    Seq,
     ShortText,
     TierName,
     list_map,
@@ -53,7 +53,7 @@ class ShareFields(Model):
 
     cluster: ClusterName
     """Name of the member cluster."""
-    seq: Int64
+    seq: Seq
     """Number of the decision that last changed this share."""
     replicas: Amount | None = None
     """Copies, for kinds with replicas."""
@@ -114,7 +114,7 @@ class Spec(Model):
 
     workload: WorkloadRef
     """What is decided about."""
-    seq: Int64
+    seq: Seq
     """Number of this decision; it rises with every change, whoever leads."""
     unit: Literal["replicas", "shards"]
     """What is divided."""
@@ -147,6 +147,9 @@ class Spec(Model):
         default_factory=list
     )
     """Who gets what."""
+    marks: Annotated[dict[str, Seq], Field(max_length=1000)] = Field(default_factory=dict)
+    """Clusters that hold, or held, a slice of this workload with a seq above this decision's, and that seq: up to it
+    nothing there is news. After a restore of the host, or when somebody has changed numbers in a member."""
     leaving: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
         default_factory=list
     )
@@ -225,6 +228,8 @@ def to_spec(
     spec |= {name: value for name, value in moves.items() if value}
     if decision.tolerated:
         spec["tolerated"] = {cluster: list(found[:64]) for cluster, found in sorted(decision.tolerated.items())}
+    if decision.marks:
+        spec["marks"] = dict(sorted(decision.marks.items()))
     if decision.held:
         spec["held"] = decision.held
     if decision.unlimited_quota:

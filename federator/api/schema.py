@@ -5,6 +5,7 @@ const, false additionalProperties, defaults that say nothing. Pure: the OpenAPI 
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from federator.api.common import Model
@@ -16,8 +17,6 @@ EMBED: Final = "x-federator-embed"
 OMIT: Final = "x-federator-omit"
 PATTERN: Final = "x-federator-pattern"
 QUANTITY_PATTERN: Final = r"^[-+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][-+]?[0-9]+)?$"
-EXACT_FLOAT: Final = 2**53
-"""API servers keep bounds as floats: a larger bound would come back changed."""
 FORMATS: Final = frozenset({"int32", "int64", "date-time", "byte", "double", "float"})
 
 _KEPT: Final[tuple[str, ...]] = (
@@ -56,6 +55,11 @@ TEMPLATE_METADATA: Final[Schema] = {
 }
 """Metadata inside a spec. Without named fields an API server would prune it to nothing; tools write an empty
 creationTimestamp there, which must not be an unknown field."""
+
+
+def survives(bound: int) -> bool:
+    """Whether API servers, which keep bounds as doubles, give it back as it is: they write few digits."""
+    return int(Decimal(repr(float(bound)))) == bound
 
 
 def of_model(model: type[Model], definitions: Definitions) -> Schema:
@@ -99,7 +103,7 @@ class _Models:
             out["enum"] = [schema["const"]]
         if out.get("format") not in FORMATS:
             out.pop("format", None)
-        if abs(out.get("maximum", 0)) > EXACT_FLOAT:
+        if not survives(out.get("maximum", 0)):
             del out["maximum"]
         if "exclusiveMinimum" in schema:
             out["minimum"] = schema["exclusiveMinimum"] + 1

@@ -15,6 +15,7 @@ import msgspec
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.model import names, shards, sharing
+from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
 from federator.model.observation import SliceObservation
@@ -180,7 +181,7 @@ def decode_mark(block: object) -> SliceMark | None:
         workload_uid=shared(uid),
         origin_generation=raw.integer(block, "originGeneration"),
         cluster=shared(raw.text(block, "cluster")),
-        seq=sharing.listed(raw.integer(block, "seq")),
+        seq=sharing.listed(seqs.clamped(raw.integer(block, "seq"))),
         ranges=read_ranges(raw.text(block, "ranges")),
         profile_name=shared(raw.text(block, "profile", "name")),
         profile_hash=shared(raw.text(block, "profile", "hash")),

@@ -75,6 +75,8 @@ class Burying:
             self._count_waiting(name, waits=False)
             await self._say(name, record, "")
             return None
+        if record.lost:
+            return await self._bury_lost(name, record)
         if wait := await self._wait_for_budget(name, record):
             return wait
         kind = kinds.KINDS["PlacementDecision"]
@@ -105,6 +107,15 @@ class Burying:
         if not await self.state.hand_on():
             return self._recheck(name, "the lease does not say yet what was buried")
         await self._let_go(name, record)
+        return None
+
+    async def _bury_lost(self, name: tuple[str, str], record: Record) -> Revisit | None:
+        """A decision without an object, of a workload that is gone: the tomb lets its slices be removed."""
+        await confirm_absence(self.host, record.key, record.workload_uid)
+        self.state.tombs.add(record.workload_uid)
+        if not await self.state.hand_on():
+            return self._recheck(name, "the lease does not say yet what was buried")
+        self._gone(name, record)
         return None
 
     def _recheck(self, name: tuple[str, str], why: str) -> Revisit:

@@ -22,6 +22,7 @@ class CapacityReport:
     shapes: tuple[str, ...]
     """Ids of the shapes it has been asked about."""
     status: Mapping[str, Any]
+    """All of it but what the member remembers for itself."""
     host: str
     """The host that its slices belong to, as it is recorded there; "" where none is."""
 
@@ -34,6 +35,6 @@ def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
         resource_version=meta.get("resourceVersion", ""),
         capacity=clustercapacity.to_capacity(status),
         shapes=tuple(raw.text(shape, "id") for shape in raw.objects(obj, "spec", "shapes")),
-        status=status,
+        status={name: value for name, value in status.items() if name != "highest"},
         host=claims.recorded(obj, fleet),
     )

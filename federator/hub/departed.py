@@ -98,8 +98,6 @@ class Departed:
             self.entries = {}
             return
         self.entries = parse(raw.text_map(found, "data"))
-        for entry in self.entries.values():
-            self.state.note_seq(entry.seq)  # what is decided from now on is newer than all that is stale
 
     async def run(self) -> None:
         self.look_everywhere()
@@ -111,9 +109,11 @@ class Departed:
 
     def look(self, member: Member) -> None:
         """Who it is was heard: one that is on the list takes no new work before it is clean."""
-        if member.identity not in self.entries:
+        entry = self.entries.get(member.identity)
+        if entry is None:
             member.cleaning = ""
             return
+        member.heard_seq(entry.seq)  # what it is given from now on is newer than all that is stale
         if not member.cleaning:
             member.cleaning = "it was removed as lost, and what it held at that time is removed first"
         self.queue.add(member.name)
@@ -123,7 +123,8 @@ class Departed:
         uid = membercluster.recorded_uid(member.obj)
         if not uid or uid in self.entries or " " in uid:
             return  # nobody knows which cluster it was: it was never heard
-        entries = {**self.entries, uid: Entry(uid, member.name, self.state.next_seq())}
+        seq = max(self.state.next_seq(), member.highest_seq)
+        entries = {**self.entries, uid: Entry(uid, member.name, seq)}
         await self._write(entries)
         log.warning("%s (%s) was given up as lost; what it holds is removed if it joins again", member.name, uid)
 

@@ -128,6 +128,8 @@ class Dispatching:
         self._note_hold(key, member.name, waits)
         if action is not None and (wait_s := self._wait_for_budget(record, action)):
             return Revisit(key, wait_s, "deletions are spread over time")
+        if action is not None and seen is not None and self._is_numbered_higher(member, workload, record, action, seen):
+            return Revisit(key, HOLD_RECHECK_S, "its slice bears a higher number than the decision says")
         if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
             try:
                 again = await self._do(member, workload, record, action)
@@ -146,6 +148,20 @@ class Dispatching:
                 self.drift.in_place(member, workload, record.share_of(member.name), self.writer.profile_of(workload))
             self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
+
+    def _is_numbered_higher(
+        self, member: Member, workload: Workload, record: Record, action: Action, seen: SliceSeen
+    ) -> bool:
+        """Whether a slice that is to be changed bears a higher seq than its share: API servers refuse a lower one, and
+        a higher one stands in the decision first. Has that done, unless the slice changes its number all the time."""
+        if action.do is not Do.UPDATE or seen.mark is None or not self._is_this(seen, workload):
+            return False
+        if seen.mark.seq <= record.mark(member.name):
+            return False
+        if workload.key not in member.disbelieved:
+            member.to_number.add(workload.key)
+            self.state.signals.place(workload.key)
+        return True
 
     def _wait_for_budget(self, record: Record, action: Action) -> float:
         """Seconds for which a slice must stay that its workload leaves because of an edit of a policy or of labels; 0.0

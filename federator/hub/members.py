@@ -30,6 +30,7 @@ from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store, own_version, version_number
+from federator.model import seq as seqs
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
@@ -94,6 +95,14 @@ class Member:
     """Whether what it says agrees with what it was given."""
     futile: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=3, window_s=120.0, pause_s=300.0))
     """Writes of slices that did not last."""
+    highest_seq: int = 0
+    """How far the numbers of slices there go, by all that was heard of it and given to it."""
+    later: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=5, window_s=120.0, pause_s=300.0))
+    """Slices there that were taken for those of decisions that the host has lost, and how often."""
+    disbelieved: set[WorkloadKey] = field(default_factory=set)
+    """Slices that were taken for that too often: for a while what they say is no news."""
+    to_number: set[WorkloadKey] = field(default_factory=set)
+    """Slices that are to be changed and bear a higher seq than their share: the decision has to say so first."""
     other_uid: str = ""
     """Identity of another cluster that was found at its address between two probes of this connection."""
     estranged: asyncio.Event = field(default_factory=asyncio.Event)
@@ -178,6 +187,20 @@ class Member:
     def seniority(self) -> tuple[str, str]:
         """Orders members by the time at which they joined."""
         return str(self.obj["metadata"].get("creationTimestamp", "")), self.name
+
+    def heard_seq(self, seq: int) -> bool:
+        """A slice or a report there bears this number. Tells whether its numbers have thereby come to their end."""
+        before, self.highest_seq = self.highest_seq, max(self.highest_seq, seqs.clamped(seq))
+        return seqs.used_up(self.highest_seq) and not seqs.used_up(before)
+
+    def recount_seq(self) -> None:
+        """Looks anew how far its numbers go: what showed higher ones may have been put right."""
+        seen = (self.slice_of(key) for key in self.slice_keys())
+        marks = (one.mark for one in seen if one is not None and one.ours(self.fleet))
+        found = [mark.seq for mark in marks if mark is not None]
+        self.highest_seq = max(found, default=0)
+        if self.report is not None:
+            self.highest_seq = max(self.highest_seq, self.report.capacity.includes_seq)
 
     def slice_keys(self) -> list[WorkloadKey]:
         """Everything of a workload kind that was seen there."""

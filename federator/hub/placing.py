@@ -174,8 +174,11 @@ class Placing:
             return None
         if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
             return None
+        if any(refused.key == key for refused in self.state.refused.values()):
+            return None  # somebody's object stands where its decision is written: it is removed first
         if (in_s := self.feedback.refresh(key)) is not None:
             self.queue.add_after(key, in_s)
+        restored.believe_again(self.state, key, self.clock.monotonic())
         policy = self.policy_of(workload)
         if self.state.refuses_native(key.kind) and policy.origin == "default":
             return None  # nobody asked to have it federated: it is the host's own
@@ -191,7 +194,7 @@ class Placing:
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
         moving = record is not None and (record.terms.to_move > 0 or record.rebalance != record.terms.rebalanced)
-        settled = valid and complete and not (moving or self.overtaken(key))
+        settled = valid and complete and not (moving or self.overtaken(key) or (record is not None and record.lost))
         settled = settled and not progress.open_shards(self.state, workload)
         if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None
@@ -233,7 +236,8 @@ class Placing:
                 item.ask, inputs_hash=item.inputs, as_of=snapshot.as_of, seq=self.state.next_seq()
             )
         held = self.holdings(item.workload, item.record)
-        before = item.record.facts.inputs_hash if item.record is not None else ""
+        record = item.record
+        before = record.facts.inputs_hash if record is not None else ""
         seq, overtaken = self.state.next_seq(), self.overtaken(item.workload.key)
         if overtaken:
             before = item.inputs  # what the lost decisions were made for is not known: what they led to stays
@@ -243,14 +247,19 @@ class Placing:
             snapshot,
             ledger,
             seq=seq,
+            mark=lambda cluster: restored.mark(self.state, record, cluster),
             capped=self.feedback.capped(item.ask.key),
             previous_hash="" if self._moves_on(item) else before,
             leave=self.moves.leave(item.ask, item.record),
             finished=progress.done(self.state, item.workload, item.record),
         )
         if overtaken:
-            decision = restored.numbered(self.state, item.workload, decision, seq)
-        return in_pieces(_not_below(decision, item.record), {one.cluster: one.ranges for one in held})
+            restored.told(self.state, item.workload, self.clock.monotonic())
+            if (in_s := restored.believe_again(self.state, item.workload.key, self.clock.monotonic())) > 0:
+                self.queue.add_after(item.workload.key, in_s)
+            decision = restored.numbered(self.state, item.workload, record, decision, seq)
+        decision = restored.marked(self.state, item.workload, record, _issued(decision, record, seq))
+        return in_pieces(decision, {one.cluster: one.ranges for one in held})
 
     def _moves_on(self, item: Due) -> bool:
         """Whether what an edit began to move goes on moving: then a division anew is not done with."""
@@ -293,7 +302,7 @@ class Placing:
         item, decision = one.item, one.decision
         key = item.workload.key
         told = item.record is not None and _same(item.record, decision) and not self.overtaken(key)
-        if item.record is not None and told and not self.vacated(item.record):
+        if item.record is not None and told and not (item.record.lost or self.vacated(item.record)):
             self.state.signals.fold(key)
             return None
         try:
@@ -390,15 +399,12 @@ class Placing:
         return (*record.terms.causes, cause)
 
 
-def _not_below(decision: Decision, record: Record | None) -> Decision:
-    """The decision with a seq that is not lower than the recorded one.
-
-    One that changes no share bears the seq of its newest share, which may be older than the one that took a share away;
-    API servers refuse a seq that falls.
-    """
-    if record is None or decision.seq >= record.seq:
+def _issued(decision: Decision, record: Record | None, seq: int) -> Decision:
+    """The decision with a seq that this host has issued: its own, or that of the recorded one where it changes no
+    share. Its shares may bear higher ones, in members whose numbers go further."""
+    if decision.seq == seq:
         return decision
-    return dataclasses.replace(decision, seq=record.seq)
+    return dataclasses.replace(decision, seq=record.seq if record is not None else seq)
 
 
 def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:

@@ -19,6 +19,7 @@ from federator.hub.departed import Departed
 from federator.hub.dispatching import Dispatching
 from federator.hub.drift import Drift
 from federator.hub.events import Events
+from federator.hub.foreign import Foreign
 from federator.hub.forgetting import Forgetting
 from federator.hub.gathering import Gathering
 from federator.hub.hosting import Hosting
@@ -54,6 +55,10 @@ from federator.placement.waking import Change, News
 log = logging.getLogger(__name__)
 
 
+class TermUsedUp(Exception):
+    """This term has hardly any numbers left."""
+
+
 class HubProcess:
     """One hub. `client` speaks to the host; `connect` opens transports to members.
 
@@ -75,6 +80,8 @@ class HubProcess:
         self.announced: Mapping[str, str] = {}
         """Annotations by which callers find what this hub serves while it leads."""
         self._warmed = asyncio.Event()
+        self._used_up = asyncio.Event()
+        """The numbers of this term come to their end."""
         self._members_connect = connect
         self.options = options
         self.clock = clock
@@ -97,6 +104,7 @@ class HubProcess:
         self.dispatching = Dispatching(self.state, writer, Drift(self.events), clock=clock, rng=rng)
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
+        self.foreign = Foreign(self.state, client, self.events, clock=clock, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
         self.surveying = Surveying(
             self.state, (self.placing.queue, self.gathering.queue), self.dispatching.look_at, rng=rng
@@ -124,6 +132,7 @@ class HubProcess:
         """What controllers tell one another through this process."""
         self.reporting.claimed, self.reporting.turned = self._link_changed, self.events.turned
         self.state.signals.on_doubt.append(self._link_changed)
+        self.state.signals.on_used_up.append(self._used_up.set)
         self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
 
     def _make_leaving(self, client: clients.Client) -> None:
@@ -153,7 +162,7 @@ class HubProcess:
                 group.create_task(self.hosting.run(), name="hosting")
                 group.create_task(self._warm_up(), name="warming up")
                 if self.elector is None:
-                    group.create_task(self._lead(0), name="leading")
+                    group.create_task(self._lead_alone(), name="leading")
                 else:
                     group.create_task(self._stand(self.elector), name="election")
         except* LeaseLost as found:
@@ -163,7 +172,13 @@ class HubProcess:
 
     async def _stand(self, elector: Elector) -> None:
         """Leads when it is our turn. Where there is no decision nobody has led, and a first start need not wait."""
-        await elector.lead(self._lead, candidate=lambda: self.warm, untouched=lambda: not self.state.records)
+        while True:
+            await elector.lead(self._lead, candidate=lambda: self.warm, untouched=lambda: not self.state.records)
+
+    async def _lead_alone(self) -> None:
+        """Leads where there is no second hub: term after term."""
+        while True:
+            await self._lead(self.state.term and self.state.term + 1)
 
     @property
     def warm(self) -> bool:
@@ -199,7 +214,15 @@ class HubProcess:
         log.info("hub is warm: %d workloads, %d members", len(self.state.workloads), len(self.state.members))
 
     async def _lead(self, transitions: int) -> None:
-        """Everything that writes, until cancelled. `transitions`: the Lease's count; 0 without an election."""
+        """Everything that writes, until cancelled, or until this term has hardly any numbers left: the next election
+        has more. `transitions`: the Lease's count; 0 without an election."""
+        self._used_up.clear()
+        try:
+            await self._act(transitions)
+        except* TermUsedUp:
+            log.warning("term %d has hardly any numbers left: another one begins", self.state.term)
+
+    async def _act(self, transitions: int) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.events.run(), name="events")
             group.create_task(self.reporting.reports.run(self.reporting.report, workers=8), name="reporting")
@@ -211,8 +234,9 @@ class HubProcess:
                 self.state.tombs.inherit(self.elector.inherited)
                 await self._insist("the decisions", self.hosting.reread_decisions)
             term = self.state.begin_term(transitions)
-            if self.elector is not None:
+            if self.elector is not None and term > transitions:
                 self.elector.raise_term(term)
+                await self._carried_by_lease(self.elector)
             self.state.ready = self.state.signals.heeded = True
             self._writers = group
             self._apis = {name: member.apis for name, member in self.state.members.items()}
@@ -228,6 +252,7 @@ class HubProcess:
                 group.create_task(self.gathering.run(), name="gathering")
                 group.create_task(self.burying.run(), name="burying")
                 group.create_task(self.orphans.run(), name="orphans")
+                group.create_task(self.foreign.run(), name="foreign decisions")
                 group.create_task(self.forgetting.run(), name="forgetting")
                 if self.elector is not None and self.announced:
                     group.create_task(self._announce(self.elector), name="announcing")
@@ -235,10 +260,16 @@ class HubProcess:
                 group.create_task(self.tidying.run(), name="tidying")
                 group.create_task(self.removing.run(), name="removing")
                 log.info("hub is ready: term %d", term)
-                await asyncio.Event().wait()
+                await self._used_up.wait()
+                raise TermUsedUp
             finally:
                 self._writers = None
                 self.state.ready = self.state.signals.heeded = False
+
+    async def _carried_by_lease(self, elector: Elector) -> None:
+        """Returns when the Lease says the term: a leader that comes after us must not take it for its own."""
+        while not await elector.note():  # noqa: ASYNC110 - each try waits for a renewal
+            await asyncio.sleep(self.rng.uniform(0.1, 0.2))
 
     async def _announce(self, elector: Elector) -> None:
         """Callers find this hub at once, and not with the next renewal, which tells them anyway."""
@@ -391,7 +422,7 @@ class HubProcess:
         self.state.note_slice(member.name, key)
         seen = member.slice_of(key)
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
-            self._note_seq(seen.mark.seq)
+            self.state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
             self.state.books.arrived(member.name, seen.mark.workload_uid, seen.mark.seq)
         if (in_s := self.feedback.note(key, seen, member.name)) is not None:
             self.placing.queue.add_after(key, in_s)
@@ -422,17 +453,13 @@ class HubProcess:
         if self.state.members.get(member.name) is member:
             self.reporting.counted(member)
 
-    def _note_seq(self, seq: int) -> None:
-        if self.state.note_seq(seq) and self.state.ready and self.elector is not None:
-            self.elector.raise_term(self.state.term)
-
     def _capacity_changed(self, member: Member) -> None:
         host = member.report.host if member.report is not None else ""
         if self._hosts.get(member.name, "") != host:
             self._hosts[member.name] = host
             self._link_changed(member)
         if member.report is not None:
-            self._note_seq(member.report.capacity.includes_seq)
+            self.state.heard_seq(member, member.report.capacity.includes_seq, self.clock.monotonic())
             if self._reports.get(member.name) != member.report.status:  # else only what it was asked has changed
                 self._reports[member.name] = member.report.status
                 self.state.books.reported(member.name, member.report.capacity.includes_seq)

@@ -6,7 +6,7 @@ version.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from federator.api import decisionfacts, kinds, raw
@@ -79,8 +79,22 @@ class Record:
         """Every cluster that may hold something of this workload."""
         return frozenset(share.cluster for share in self.shares) | frozenset(self.terms.leaving)
 
+    @property
+    def lost(self) -> bool:
+        """Its object is gone from the host although it stands: it is to be written anew."""
+        return not self.facts.uid
+
+    def as_lost(self) -> "Record":
+        """The same without an object that could be changed."""
+        return replace(self, facts=replace(self.facts, uid="", resource_version=""))
+
     def share_of(self, cluster: str) -> Share | None:
         return self.facts.share_of(cluster)
+
+    def mark(self, cluster: str) -> int:
+        """How far this cluster's numbers go by it: a slice there with a higher seq is of a decision it knows not."""
+        share = self.share_of(cluster)
+        return share.seq if share is not None else max(self.seq, self.facts.marks.get(cluster, 0))
 
     def commitment(self) -> Commitment | None:
         """What it takes from capacity and quota; None for one that was written without a charge."""
@@ -126,7 +140,7 @@ async def write(
     kind = kinds.KINDS["PlacementDecision"]
     name = names.decision_name(kinds.KINDS[key.kind].short_names[0], key.name, uid)
     ref = kind.ref(key.namespace, name)
-    if before is None:
+    if before is None or before.lost:
         meta = {
             "name": name,
             "namespace": key.namespace,

@@ -190,6 +190,9 @@ class Reporting:
         for subject in member.trust.pardon():
             if isinstance(subject, WorkloadKey):
                 self.state.signals.fold(subject)  # one that contradicts still is found out again
+        member.recount_seq()
+        highest, member.highest_seq = member.highest_seq, 0
+        self.state.heard_seq(member, highest, self.clock.monotonic())
         self.state.signals.doubt(member)
 
     def _patience(self, member: Member, live: Mapping[str, Any]) -> float:

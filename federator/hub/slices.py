@@ -208,7 +208,8 @@ def proves_itself(seen: SliceSeen, workload: Workload) -> bool:
 
 def carries(seen: SliceSeen, workload: Workload, share: Share, fleet: str, profile: Profile) -> bool:
     """Whether mark and amount are those that a slice rendered for this share has. The generation that it is marked
-    with is whatever it is: one that changed nothing for this cluster was not worth a write."""
+    with is whatever it is: one that changed nothing for this cluster was not worth a write. Nor is a seq that is only
+    higher: whoever has raised it in the member has fenced off nobody but the past."""
     mark = seen.mark
     if mark is None or seen.amount != (share.slots if workload.verbs.unit is Unit.SHARDS else share.count):
         return False
@@ -217,11 +218,18 @@ def carries(seen: SliceSeen, workload: Workload, share: Share, fleet: str, profi
         workload_uid=workload.uid,
         origin_generation=mark.origin_generation,
         cluster=share.cluster,
-        seq=share.seq,
+        seq=max(share.seq, mark.seq),
         ranges=share.ranges,
         profile_name=profile[0],
         profile_hash=profile[1],
     )
+
+
+def gives(seen: SliceSeen, share: Share) -> bool:
+    """Whether this slice has just what the share says, whatever its number."""
+    if kinds.verbs_of(seen.key.kind).unit is Unit.SHARDS:
+        return seen.mark is not None and seen.mark.ranges == share.ranges and seen.amount == share.slots
+    return seen.amount == share.count
 
 
 def render(

@@ -29,10 +29,15 @@ from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.placement.books import Books
 from federator.placement.policies import Rule
-from federator.status.given import Contradiction
+from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 
-TERM_LEAP_MAX = 1 << 20
-"""Terms by which a member's seq may be ahead of everything the host knows and still be believed."""
+TERM_LEAP = 1 << 10
+"""Terms by which a decision may be ahead of the Lease's count and still be believed: a hand has lowered the count."""
+TERMS_WITHOUT_LEASE = 1 << 20
+"""The highest term of a decision that is believed where no Lease says how many there have been."""
+
+NUMBERS = "numbers"
+"""What a contradiction is about that no workload alone shows (`hold_against`)."""
 
 KeyListener = Callable[[WorkloadKey], None]
 
@@ -52,6 +57,10 @@ class Signals:
     on_freed: list[Callable[[], None]] = field(default_factory=list)
     to_bury: list[Callable[[str, str], None]] = field(default_factory=list)
     """(namespace, name) of a decision whose workload may be gone."""
+    to_refuse: list[Callable[[str, str], None]] = field(default_factory=list)
+    """(namespace, name) of a decision that this host's hub cannot have made."""
+    on_used_up: list[Callable[[], None]] = field(default_factory=list)
+    """The numbers of this term are used up: only another election has more."""
     on_resumed: list[Callable[[], None]] = field(default_factory=list)
     """A pause is over: what was left alone meanwhile is due."""
     on_doubt: list[Callable[[Member], None]] = field(default_factory=list)
@@ -98,6 +107,14 @@ class Signals:
         for listener in self.on_doubt:
             listener(member)
 
+    def refuse(self, namespace: str, name: str) -> None:
+        for listener in self.to_refuse if self.heeded else ():
+            listener(namespace, name)
+
+    def used_up(self) -> None:
+        for listener in self.on_used_up:
+            listener()
+
     def resumed(self) -> None:
         for listener in self.on_resumed if self.heeded else ():
             listener()
@@ -118,6 +135,8 @@ class HubState:
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     records: dict[tuple[str, str], Record] = field(default_factory=dict)
     """Every PlacementDecision by (namespace, name)."""
+    refused: dict[tuple[str, str], Record] = field(default_factory=dict)
+    """Decisions with a seq that this host never issued, as last heard: nobody obeys them (`hub/foreign.py`)."""
     by_workload: dict[WorkloadKey, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
@@ -162,11 +181,26 @@ class HubState:
         return self.gate()
 
     def begin_term(self, transitions: int) -> int:
-        """This hub leads from now on, by the Lease's count `transitions`; returns the term. A Lease that was wiped and
-        counts from the beginning never takes the term back below what decisions say."""
-        self.term = max(self.term, transitions, 1)
+        """This hub leads from now on, by the Lease's count `transitions`; returns the term. Decisions must be read.
+
+        A Lease that was wiped and counts from the beginning does not take the term back below what decisions say. But
+        decisions alone move it by little: one with a term that no election can have reached is nobody's of this host.
+        """
+        most = transitions + TERM_LEAP if transitions > 1 else TERMS_WITHOUT_LEASE
+        terms = {seqs.term(record.seq) for record in self.records.values()}
+        known = max((one for one in terms if one <= most), default=0)
+        self.term = min(max(self.term, transitions, known + 1), seqs.TERM_MAX)
         self._counter = 0
+        for name, record in list(self.records.items()):
+            if record.seq > self.issued:
+                self.drop_record(*name, record.uid)
+                self.refused[name] = record
         return self.term
+
+    @property
+    def issued(self) -> int:
+        """The highest seq that this host has issued, as far as its leader knows."""
+        return seqs.make(self.term, self._counter)
 
     def is_current(self, workload: Workload, record: Record) -> bool:
         """Whether the decision was made for what is asked now."""
@@ -216,26 +250,18 @@ class HubState:
         """Whether the host would run this kind itself, so that it must not be carried to members too."""
         return self.options.shared_host and kinds.KINDS[kind].model is None
 
-    def note_seq(self, seq: int) -> bool:
-        """A member holds something with this seq. A host that was restored from an older backup knows of lower ones
-        only: the term rises, so that what it decides from now on is not refused. Tells whether it rose.
-
-        A member that claims an absurd seq is not believed: it would use up the terms of everybody.
-        """
-        if seq <= seqs.make(self.term, self._counter) or seqs.term(seq) - self.term > TERM_LEAP_MAX:
-            return False
-        self.term = seqs.term(seq) + 1
-        self._counter = 0
-        return True
-
     def may_delete(self, slices: int, now_s: float) -> float:
         """Seconds to wait before so many slices may be deleted; 0.0 for now, and then they are counted."""
         return self.deletions.take(slices, sum(member.slices_held for member in self.members.values()), now_s)
 
     def next_seq(self) -> int:
-        """The seq of the next decision: above every one this process has seen."""
+        """The seq of the next decision: above every one that this host has issued. Raises ValueError when this term
+        has none left; well before that an election is asked for."""
+        found = seqs.make(self.term, self._counter + 1)
         self._counter += 1
-        return seqs.make(self.term, self._counter)
+        if seqs.COUNTER_MAX - self._counter == seqs.SPARE:
+            self.signals.used_up()
+        return found
 
     def holder(self, cluster: str) -> Member | None:
         """The member of this name, if decisions have to do with it: not one that was let go (`Member.let_go`)."""
@@ -247,6 +273,15 @@ class HubState:
         more (None). Tells whoever cares when that changes the verdict on it."""
         if member.trust.note(subject, found, now_s):
             self.signals.doubt(member)
+
+    def heard_seq(self, member: Member, seq: int, now_s: float) -> None:
+        """A slice or a report in a member bears this number: it moves the numbers of that member, and nobody else's."""
+        if member.heard_seq(seq):
+            message = (
+                f"It shows numbers of decisions up to {member.highest_seq}, of {seqs.MAX} that there are: this host has"
+                f" issued {self.issued}."
+            )
+            self.hold_against(member, NUMBERS, Contradiction(SEQ_NOT_ISSUED, message), now_s)
 
     def use_of(self, kind: str) -> asyncio.Event:
         """Set from the time at which the first workload, decision or slice of this kind is heard of."""
@@ -284,15 +319,35 @@ class HubState:
         """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
         version."""
         name = sharing.listed((namespace, new.name))  # as its store has it
+        if self.ready and self.leading and new.seq > self.issued:
+            # While this hub leads, nobody else has issued any.
+            self.refused[name] = new
+            self.signals.refuse(*name)
+            return False
+        self.refused.pop(name, None)
         old = self.records.get(name)
         if old is not None and old.uid == new.uid and _order(new) <= _order(old):
             return False
         self.records[name] = new
         self.use_of(new.key.kind).set()
         self._list(new.key, name)
-        if seqs.term(new.seq) >= self.term and not self.ready:
-            self.term = seqs.term(new.seq) + 1
         return True
+
+    def drop_refused(self, namespace: str, name: str, uid: str) -> None:
+        """A decision that was refused is gone. What this hub had decided of a workload that lives stands, and is to be
+        written anew; of others nothing is known any more."""
+        refused = self.refused.get((namespace, name))
+        if refused is None or refused.uid != uid:
+            return
+        del self.refused[namespace, name]
+        known = self.records.get((namespace, name))
+        if known is not None and known.uid == uid:
+            workload = self.workloads.get(known.key)
+            if workload is not None and workload.uid == known.workload_uid and not workload.deleting:
+                self.records[namespace, name] = known.as_lost()
+            else:
+                self.drop_record(namespace, name, uid)
+        self.signals.place(refused.key)
 
     def drop_record(self, namespace: str, name: str, uid: str) -> Record | None:
         """Forgets a decision that is gone, if it is still the one with this uid, and what it held."""

@@ -72,7 +72,9 @@ class SliceWriter:
         if obj is None or member.client is None:
             return
         live = await member.client.get(_ref(workload.key))
-        share = record.share_of(member.name) or Share(member.name, seen.observation.desired, 0, record.seq)
+        share = record.share_of(member.name) or Share(
+            member.name, seen.observation.desired, 0, record.mark(member.name)
+        )
         seen = slices.summarise(workload.key.kind, member.name, live)
         self._compare(member, workload, obj, live, share, seen=seen)
 
@@ -100,7 +102,7 @@ class SliceWriter:
         if obj is None:
             return None
         changed: tuple[str, ...] = ()
-        share = record.share_of(member.name) or Share(member.name, action.count, 0, record.seq)
+        share = record.share_of(member.name) or Share(member.name, action.count, 0, record.mark(member.name))
         if not share.ranges and action.count != share.count:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
         await self._ensure_profile(member, self.profile_of(workload))
@@ -122,7 +124,7 @@ class SliceWriter:
     def wish(self, workload: Workload, record: Record, action: Action) -> str:
         """What an action wants a slice to be, as a digest: the same again is the same wish."""
         share = record.share_of(action.cluster)
-        given = f"{share.slots}/{share.seq}/{share.ranges}" if share is not None else str(record.seq)
+        given = f"{share.slots}/{share.seq}/{share.ranges}" if share is not None else str(record.mark(action.cluster))
         content = f"{workload.content.hex()}/{'-'.join(self.profile_of(workload))}"
         return names.short_hash(content, given, str(action.count), str(action.keep_template), length=16)
 

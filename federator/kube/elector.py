@@ -109,7 +109,7 @@ class Elector:
 
     def raise_term(self, term: int) -> None:
         """Terms up to this one are used: a Lease that was wiped says so again from the next renewal on."""
-        self.term = max(self.term, term)
+        self.term = max(self.term, min(term, lease.TRANSITIONS_MAX))
 
     async def note(self) -> bool:
         """Renews without delay so that the Lease carries `notes` as they are now, for the next leader to find. False
@@ -187,7 +187,8 @@ class Elector:
         body, term = lease.claim(obj, self._ref, identity=self.identity, stamp=stamp, options=self.options)
         self._held = await self._put(obj, body)
         self.inherited = lease.notes_of(self._held)
-        self.term = max(term, self.term + 1)
+        # One that a hand wrote may be the last there is: then the count of the Lease begins anew.
+        self.term = max(term, self.term + 1) if self.term < lease.TRANSITIONS_MAX else term
         return Sign.WON
 
     async def _mark(self, obj: Mapping[str, Any] | None, stamp: str) -> Sign:

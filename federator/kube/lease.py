@@ -11,11 +11,13 @@ from enum import StrEnum
 from typing import Any
 
 from federator.model import names
+from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
 
 API_VERSION = "coordination.k8s.io/v1"
-TRANSITIONS_MAX = 2**30
-"""A higher count was written by a hand, not by elections: it would leave no room in `seq`, and is taken as 0."""
+TRANSITIONS_MAX = seqs.TERM_MAX
+"""A count from here on was written by a hand, not by elections, and is taken as 0: one more would leave no room in
+`seq`, and far more than that none in the 32 bits that a Lease has for it."""
 RELEASED_S = 1
 """What a released lease asks for; an API server takes no less."""
 RELEASED = f"{names.FEDERATION}/released-term"
@@ -217,7 +219,8 @@ def renewal(
     """The Lease held for another while. A count that was wiped or lowered by hand is put back. `notes`: annotations
     that the leader leaves to the next one."""
     duration = math.ceil(options.duration_s)
-    held = _with(obj, {"leaseDurationSeconds": duration, "renewTime": stamp, "leaseTransitions": term})
+    count = min(term, TRANSITIONS_MAX)
+    held = _with(obj, {"leaseDurationSeconds": duration, "renewTime": stamp, "leaseTransitions": count})
     return _noted(held, notes) if notes else held
 
 

@@ -19,6 +19,7 @@ from federator.kube.reflector import Reflector
 from federator.kube.store import Key, Store
 from federator.kube.watchmeter import WatchMeter
 from federator.member import jobs, rows
+from federator.member.highest import Highest
 from federator.member.options import MemberOptions
 from federator.member.podbooks import PodBooks
 from federator.member.rows import DaemonRow, MountRow, NativeKey, NativeRow, Node, OwnerRow, PodRow, SliceRow
@@ -141,10 +142,13 @@ class Caches:
         """The cluster was restored from a backup: nothing that this process remembers of it holds any more."""
         self.highest_seq = 0
         """The highest seq of any slice seen in this process's life."""
+        self.highest = Highest()
+        """The same by workload, also of earlier lives."""
         self.late_slices = 0
         """How often a decision was heard of after a later one: slices are written side by side, and watched kind by
         kind."""
         self._client = client
+        self._fleet = fleet
         self._options = options
         self._slice_keys: dict[str, WorkloadKey] = {}
         """By uid of the slice."""
@@ -222,11 +226,15 @@ class Caches:
         """Everything that free room depends on has been listed; a workload kind that is not served has no slices."""
         stores: list[Store[Any]] = [self.pods, self.nodes, self.daemonsets, self.replicasets, self.natives["Job"]]
         slices = [_known(store, self.reflectors[f"slices of {kind}"]) for kind, store in self.slices.items()]
-        asked = _known(self.questions, self.reflectors["ClusterCapacity"])
-        return all(store.synced for store in stores) and all(slices) and asked and self.natives_synced
+        return all(store.synced for store in stores) and all(slices) and self.answered and self.natives_synced
+
+    @property
+    def answered(self) -> bool:
+        """Whether it is known what the ClusterCapacity says, or that there is none."""
+        return _known(self.questions, self.reflectors["ClusterCapacity"])
 
     async def until(self, condition: Callable[[], bool]) -> None:
-        """Waits for one of the two above."""
+        """Waits for one of those above."""
         while not condition():  # noqa: ASYNC110 - nothing signals that a kind turned out not to be served
             await asyncio.sleep(0.05)
 
@@ -289,7 +297,17 @@ class Caches:
         profile = "RuntimeProfile"
         yield _Watched(profile, _served(profile), self.profiles, lambda obj: obj, self._on_reference(profile))
         question = "ClusterCapacity"
-        yield _Watched(question, _served(question), self.questions, lambda obj: obj, self._on_anything)
+        yield _Watched(question, _served(question), self.questions, lambda obj: obj, self._on_question)
+
+    def _on_question(self, _: Key, __: Any, new: dict[str, Any] | None) -> None:
+        if new is not None:
+            self.remember(new.get("status") or {})
+        self.signals.survey()
+
+    def remember(self, status: Mapping[str, Any]) -> None:
+        """Takes from the ClusterCapacity's status what earlier lives have obeyed; the first word counts."""
+        self.highest.load(status)
+        self.highest_seq = max(self.highest_seq, self.highest.top)
 
     def _on_anything(self, _: Key, __: Any, ___: Any) -> None:
         self.signals.survey()
@@ -307,6 +325,8 @@ class Caches:
                 if not known and new.mark.seq < self.highest_seq:
                     self.late_slices += 1
                 self.highest_seq = max(self.highest_seq, new.mark.seq)
+                if new.mark.fleet == self._fleet:
+                    self.highest.hear(new.mark.workload_uid, new.mark.seq, obeyed=new.observed)
         elif new is not None:
             self._slice_keys.pop(new.uid, None)
         self.signals.roll_up(row.key)

@@ -6,7 +6,6 @@ out is left in `results` for the roll-up; failures of writes raise, so that the 
 """
 
 import math
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -29,8 +28,6 @@ from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
 from federator.model.steps import Create, Revisit
-
-REMEMBERED_UIDS = 10_000
 
 
 class Refused(Exception):
@@ -81,8 +78,6 @@ class Expander:
         """Slices by the object (kind, namespace, name) that they wait for, or that is in their way."""
         self._waits_for: dict[WorkloadKey, frozenset[NativeKey]] = {}
         self._restored: dict[WorkloadKey, Restored] = {}
-        self._highest: OrderedDict[str, int] = OrderedDict()
-        """Highest seq by workload uid, beyond the slice's life: a late write of a leader of the past is not obeyed."""
         caches.signals.to_reference.append(self._on_reference)
 
     # -- whose it is -----------------------------------------------------------------------------------------------
@@ -128,7 +123,7 @@ class Expander:
             self._forget(key)
             return None
         try:
-            self._fence(mark)
+            self._fence(row)
             wanted = self._wanted(row, mark)
         except Refused as refused:
             self._refuse(row, refused)
@@ -143,14 +138,15 @@ class Expander:
         outcomes = await self._carry_out(key, plan)
         return self._conclude(row, plan, missing, outcomes)
 
-    def _fence(self, mark: SliceMark) -> None:
-        known = self._highest.get(mark.workload_uid, 0)
-        if mark.seq < known:
-            raise Refused("StaleSlice", f"Its seq {mark.seq} is older than {known}, which was seen before.")
-        self._highest[mark.workload_uid] = mark.seq
-        self._highest.move_to_end(mark.workload_uid)
-        if len(self._highest) > REMEMBERED_UIDS:
-            self._highest.popitem(last=False)
+    def _fence(self, row: SliceRow) -> None:
+        """A late write of a leader of the past is not obeyed, whatever became of the slice meanwhile."""
+        mark = row.mark
+        if mark is None:
+            return
+        obeyed = row.observed or bool(self._caches.natives_of(row.uid))
+        if newer := self._caches.highest.newer(mark.workload_uid, mark.seq, obeyed=obeyed):
+            raise Refused("StaleSlice", f"Its seq {mark.seq} is not above {newer}, which was seen before.")
+        self._caches.highest.hear(mark.workload_uid, mark.seq, obeyed=obeyed)
 
     def _wanted(self, row: SliceRow, mark: SliceMark) -> tuple[dict[str, Any], ...]:
         """The native objects of the slice. Raises `Refused`."""

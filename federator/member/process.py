@@ -113,7 +113,8 @@ class MemberProcess:
                 supervisor.start("loop lag", self._metrics.watch_loop)
             supervisor.start("capacity", self.reporter.run)
             # No write to a native before everything that it is compared with has been listed (FAULTS invariant 14).
-            await self.caches.until(lambda: self.caches.natives_synced)
+            await self.caches.until(lambda: self.caches.natives_synced and self.caches.answered)
+            self.caches.remember({})  # where nothing is written of earlier lives, there were none
             supervisor.start("tiers", self.tiers.run)
             supervisor.start("catching up", self.catching_up.run, once=True)
             supervisor.start("expand", self.to_expand.run, self.catching_up.expand, self.options.workers)

@@ -48,6 +48,8 @@ class CapacityReporter:
         self._masks = Masks(())
         self._masks_epoch = -1
         self._includes_seq = 0
+        self._kept_version = 0
+        """What the last report said of the highest seqs."""
         self._late_told = 0
         """How many late slices the last report included."""
         self._written: Mapping[str, Any] | None = None
@@ -87,7 +89,9 @@ class CapacityReporter:
         late = self._caches.late_slices
         capacity, error = await self.survey({} if question is None else clustercapacity.asked(question))
         generation = 0 if question is None else question["metadata"].get("generation", 0)
-        status = clustercapacity.from_capacity(capacity, observed_generation=generation, error=error)
+        self._caches.remember(live)
+        version, kept = self._caches.highest.version, self._caches.highest.fields()
+        status = clustercapacity.from_capacity(capacity, observed_generation=generation, error=error) | kept
         if self._written_at_s is None:
             # A process that has just started does not know when the report was written: a small change can wait.
             self._written_at_s = self._clock.monotonic() if live else float("-inf")
@@ -100,8 +104,8 @@ class CapacityReporter:
         status = clustercapacity.from_capacity(
             capacity, observed_generation=generation, error=error, as_of_s=self._clock.now()
         )
-        await self._write(question, live, status)
-        self._late_told = late
+        await self._write(question, live, status | kept)
+        self._late_told, self._kept_version = late, version
         return 0.0
 
     def _live(self, question: Mapping[str, Any] | None) -> Mapping[str, Any]:
@@ -117,6 +121,8 @@ class CapacityReporter:
         """Least time since the last write: none when somebody waits for this, long when next to nothing changed."""
         if status["includesSeq"] != live.get("includesSeq"):
             return 0.0
+        if self._kept_version != self._caches.highest.version:
+            return 0.0  # the next life is to know it too
         if self._late_told != self._caches.late_slices:
             return 0.0  # by its seq the hub holds it for included since an earlier report
         if status["observedGeneration"] != live.get("observedGeneration"):

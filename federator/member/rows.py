@@ -58,6 +58,8 @@ class SliceRow:
     """Digest of what its natives are made from: labels, annotations, spec, and which shards are done."""
     document: bytes
     """The whole object without managedFields, as JSON."""
+    observed: bool
+    """A life of the member process, or for carried kinds the cluster, has looked at this very object before."""
 
     def obj(self) -> dict[str, Any]:
         """The object; a fresh copy on every call."""
@@ -82,6 +84,7 @@ def slice_row(kind: str, obj: Obj) -> SliceRow:
         deleting="deletionTimestamp" in meta,
         content=digest([meta.get("labels"), meta.get("annotations"), obj.get("spec"), done]),
         document=msgspec.json.encode(slim),
+        observed=raw.integer(status, "observedGeneration") > 0,
     )
 
 

@@ -109,6 +109,8 @@ class Decision:
     """Copies (slots) that have a place elsewhere under the policy, and wait for its move budget or for a rebalance."""
     tolerated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Clusters with a share and with NoExecute taints of people, as text: an edit of tolerations is no new taint."""
+    marks: Mapping[str, int] = field(default_factory=dict)
+    """Clusters in which slices of it bear, or bore, a seq above its own, and that seq."""
     moved: int = 0
     """Copies (slots) that this decision moves because of an edit, counted by the move budget."""
 

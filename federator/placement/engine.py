@@ -9,6 +9,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from federator.model import seq as seqs
 from federator.model import shards, taints
 from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
@@ -46,6 +47,10 @@ class _Outcome:
     """When those that are still to move may, as the end of a sentence."""
 
 
+def _no_mark(_: str) -> int:
+    return 0
+
+
 def decide(
     ask: Ask,
     held: Sequence[Holding],
@@ -53,6 +58,7 @@ def decide(
     ledger: Ledger,
     *,
     seq: int,
+    mark: Callable[[str], int] = _no_mark,
     capped: Mapping[str, int] = candidates.NOBODY,
     previous_hash: str = "",
     finished: Ranges = (),
@@ -62,12 +68,12 @@ def decide(
     """Decides, and charges the ledger with the result.
 
     `held` is what the workload's last decision gave it (clusters that no longer exist included), `finished` the shards
-    that are done. Shares that do not change keep their seq, the others get `seq`. `capped`: how many copies the
-    schedulers of some clusters could bind lately, whatever room they report; what they hold beyond that goes elsewhere,
-    and stays where it waits when nobody else can take it. With mode Fresh what is held counts for nothing, unless
-    `previous_hash` equals the hash of the present inputs: a plan is not made anew without a cause. `by_name` breaks the
-    last ties by cluster name instead of by a stable hash. `leave` says how many running copies an edit may move now;
-    without it all may.
+    that are done. Shares that do not change keep their seq, the others get `seq`, or the next above `mark(cluster)`
+    where the numbers of that cluster are higher already. `capped`: how many copies the schedulers of some clusters
+    could bind lately, whatever room they report; what they hold beyond that goes elsewhere, and stays where it waits
+    when nobody else can take it. With mode Fresh what is held counts for nothing, unless `previous_hash` equals the
+    hash of the present inputs: a plan is not made anew without a cause. `by_name` breaks the last ties by cluster name
+    instead of by a stable hash. `leave` says how many running copies an edit may move now; without it all may.
     """
     eligible = candidates.places(ask, snapshot, ledger)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
@@ -92,10 +98,12 @@ def decide(
         leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
         job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh, leave)
         outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(grown, mine, unfinished))
-    shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=seq)
+    shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
     _charge(ask, shares, found, finished, ledger)
     told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
-    changed = {share.cluster for share in shares} != set(mine) or any(share.seq == seq for share in shares)
+    changed = {share.cluster for share in shares} != set(mine) or not all(
+        _is_as_held(share, mine[share.cluster]) for share in shares
+    )
     last = seq if changed else max((holding.seq for holding in held), default=seq)
     decision = _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
     return replace(decision, tolerated=_tolerated(shares, snapshot))
@@ -355,7 +363,7 @@ def _shares(
     found: Sequence[Candidate],
     *,
     finished: Ranges,
-    seq: int,
+    seq: Callable[[str], int],
 ) -> tuple[Share, ...]:
     if ask.unit is Unit.REPLICAS:
         wanted = [Share(name, count, count) for name, count in sorted(got.items()) if count > 0]
@@ -364,13 +372,15 @@ def _shares(
     return tuple(_numbered(share, held.get(share.cluster), seq) for share in wanted)
 
 
-def _numbered(share: Share, held: Holding | None, seq: int) -> Share:
-    same = (
-        held is not None
-        and held.slots == share.slots
-        and (shards.normal(held.ranges) == share.ranges if share.ranges else held.count == share.count)
-    )
-    return Share(share.cluster, share.count, share.slots, held.seq if held and same else seq, share.ranges)
+def _numbered(share: Share, held: Holding | None, seq: Callable[[str], int]) -> Share:
+    number = held.seq if held is not None and _is_as_held(share, held) else seq(share.cluster)
+    return Share(share.cluster, share.count, share.slots, number, share.ranges)
+
+
+def _is_as_held(share: Share, held: Holding) -> bool:
+    if held.slots != share.slots:
+        return False
+    return shards.normal(held.ranges) == share.ranges if share.ranges else held.count == share.count
 
 
 def _shard_shares(

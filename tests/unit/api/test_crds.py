@@ -83,7 +83,7 @@ def _structural_faults(path: str, node: dict[str, Any]) -> Iterator[str]:
         if key not in node["items"].get("required", ()) and "default" not in node["items"]["properties"][key]:
             yield f"{path}: key {key} is neither required nor defaulted"
     for word in ("minimum", "maximum"):
-        if abs(node.get(word, 0)) > schema.EXACT_FLOAT:
+        if not schema.survives(node.get(word, 0)):
             yield f"{path}: {word} is not exact as a float"
 
 

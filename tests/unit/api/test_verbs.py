@@ -11,6 +11,7 @@ from federator.api import deployment, kinds, pinterestjobset, raw, verbs
 from federator.api.kinds import WORKLOADS
 from federator.api.verbs import SliceMark
 from federator.model import names
+from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
 from federator.model.observation import SliceObservation
@@ -173,7 +174,7 @@ MARKS = st.builds(
     workload_uid=st.text(min_size=1, max_size=5),
     origin_generation=st.integers(0, 2**40),
     cluster=st.text(max_size=5),
-    seq=st.integers(0, 2**62),
+    seq=st.integers(0, seqs.MAX),
     ranges=st.sampled_from([(), ((0, 3),), ((0, 3), (4, 4)), ((1, 1), (7, 9))]),
     profile_name=st.sampled_from(["", "default"]),
     profile_hash=st.just(""),

@@ -14,7 +14,6 @@ from federator.api import kinds
 from federator.embedded import virtualtime
 from federator.embedded.federation import Federation
 from federator.hub.options import HubOptions
-from federator.hub.state import HubState
 from federator.hub.tombs import ANNOTATION
 from federator.kube import errors
 from federator.kube.client import Client
@@ -348,20 +347,6 @@ def test_a_hub_that_lost_the_lease_ends_with_that_error() -> None:
         pair.cut.clear()
 
     play(scenario)
-
-
-@pytest.mark.parametrize(
-    ("seen", "transitions", "term"), [((), 0, 1), ((), 7, 7), ((5,), 1, 6), ((5, 9, 2), 3, 10), ((5,), 40, 40)]
-)
-def test_a_term_is_above_every_term_in_decisions_and_never_below_the_lease(
-    seen: tuple[int, ...], transitions: int, term: int
-) -> None:
-    state = HubState(HubOptions())
-    for one in seen:
-        state.term = max(state.term, one + 1)
-
-    assert state.begin_term(transitions) == term
-    assert seqs.term(state.next_seq()) == term
 
 
 def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_but_none_that_is_newer_than_the_list() -> None:
