@@ -63,6 +63,7 @@ OWN: Mapping[str, frozenset[str]] = {
             "HostIdentityChanged",
             "MemberWentBack",
             "Untrustworthy",
+            "ForeignDecision",
             "DriftRestored",
             "Ready",
             "Completed",
@@ -107,6 +108,7 @@ ELSEWHERE: Mapping[str, str] = {
     "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
     "deletion: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
     "Event: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
+    "Event: ForeignDecision": "Admission on the host keeps decisions from everybody but the hub.",
     "Event: MemberWentBack": "No fault of the table restores a member from a backup.",
     **{
         f"MemberCluster Untrustworthy: {one}": "No member of these worlds lies."
