@@ -97,7 +97,7 @@ class Member:
     """Writes of slices that did not last."""
     highest_seq: int = 0
     """How far the numbers of slices there go, by all that was heard of it and given to it."""
-    later: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=5, window_s=120.0, pause_s=300.0))
+    later: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=10, window_s=120.0, pause_s=300.0))
     """Slices there that were taken for those of decisions that the host has lost, and how often."""
     disbelieved: set[WorkloadKey] = field(default_factory=set)
     """Slices that were taken for that too often: for a while what they say is no news."""

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from tests.simulation import cases, running
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.numbered import NUMBERED
 from tests.simulation.planting import PLANTED
 from tests.simulation.running import Plant
 from tests.simulation.unreleased import UNRELEASED
@@ -17,7 +18,7 @@ from tests.simulation.unruled import UNRULED
 WITHIN = 200
 """Seeds, from 0 on, in which each must be caught."""
 
-CONTROLS: Mapping[str, tuple[str, Plant]] = {**MUTATIONS, **UNRELEASED, **UNRULED, **PLANTED}
+CONTROLS: Mapping[str, tuple[str, Plant]] = {**MUTATIONS, **NUMBERED, **UNRELEASED, **UNRULED, **PLANTED}
 """Every bug -> (the rule that must catch it, the bug)."""
 
 

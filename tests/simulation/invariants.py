@@ -12,10 +12,12 @@ from typing import Any
 
 from federator.api import federatedquota, kinds
 from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api.verbs import SliceMark
 from federator.embedded.server import EmbeddedCluster
 from federator.hub import workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
+from federator.model import seq as seqs
 from federator.model.ask import Unit
 from federator.model.shards import Ranges
 from federator.placement import quota
@@ -43,7 +45,12 @@ class Step:
     old: Obj | None
     new: Obj | None
     decided: Mapping[str, int] = field(default_factory=dict)
-    """uid of a workload -> the highest seq that any decision of it has had on the host, this step included."""
+    """uid of a workload -> the highest seq that any decision of it, or a share, has had on the host, this step
+    included."""
+    elected: int = 0
+    """The highest count of elections that the hubs' Lease has ever had; 0 where there is none."""
+    obeyed: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """(cluster, uid of a workload) -> the highest seq that a slice of it had there when natives were written for it."""
     finished: Mapping[str, Ranges] = field(default_factory=dict)
     """uid of a workload that is gone from the host -> the shards that had completed or failed when it went."""
     divisions: Mapping[tuple[str, int], Obj] = field(default_factory=dict)
@@ -118,6 +125,36 @@ def rising_seq(step: Step) -> Iterator[str]:
         was, now = _seq(step.kind, step.old), _seq(step.kind, step.new)
         if was is not None and (now is None or now < was):
             yield f"{step.name}: seq goes from {was} to {now}"
+
+
+def numbers_of_this_host(step: Step) -> Iterator[str]:
+    """The term of what a hub decides is one that an election has led to: nobody else's number moves it."""
+    if not is_decision(step) or not step.writer.startswith("hub") or not step.elected:
+        return
+    term = seqs.term(decision_facts(step.obj).seq)
+    if term > step.elected:
+        yield f"{step.name}: {step.writer} decides in term {term} after {step.elected} elections at most"
+
+
+def past_rests(step: Step) -> Iterator[str]:
+    """Nothing is made for a slice that is older than one of the same workload that was obeyed there before."""
+    if step.old is not None or not step.writer.startswith("member-"):
+        return
+    for mark in marks_of_owners(step):
+        newest = step.obeyed.get((step.cluster, mark.workload_uid), -1)
+        if mark.seq < newest:
+            yield f"{step.name}: is made for a slice with seq {mark.seq}, after one with {newest}"
+
+
+def marks_of_owners(step: Step) -> Iterator[SliceMark]:
+    """The marks of the slices in whose name a native object is written."""
+    for owner in step.obj["metadata"].get("ownerReferences") or ():
+        if owner.get("kind") not in kinds.WORKLOADS:
+            continue
+        for obj in step.all_of(owner["kind"], step.cluster):
+            mark = kinds.verbs_of(owner["kind"]).read_mark(obj)
+            if obj["metadata"]["uid"] == owner["uid"] and mark is not None:
+                yield mark
 
 
 def intent_first(step: Step) -> Iterator[str]:
@@ -327,7 +364,8 @@ def _held(step: Step, facts: DecisionFacts, cluster: str) -> float:
             mark = verbs.read_mark(obj)
             if mark is not None and mark.workload_uid == facts.workload_uid:
                 found[name] = (mark.seq, verbs.count(obj))
-    if not any(seq > facts.seq for seq, _ in found.values()):
+    known = {share.cluster: share.seq for share in facts.shares}
+    if not any(seq > known.get(name, max(facts.seq, facts.marks.get(name, 0))) for name, (seq, _) in found.items()):
         return math.inf
     return found.get(cluster, (0, 0))[1]
 
@@ -338,6 +376,8 @@ STEPS: Mapping[str, Rule] = {
     "1 conservation": conservation,
     "4 rising seq": rising_seq,
     "4 intent first": intent_first,
+    "4 numbers of this host": numbers_of_this_host,
+    "4 the past rests": past_rests,
     "5 ownership": ownership,
     "6 quota": quota_kept,
     "9 observed generation": observed_generation,

@@ -82,6 +82,8 @@ class Judges:
         self.changes: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.decided: dict[str, int] = {}
+        self.elected = 0
+        self.obeyed: dict[tuple[str, str], int] = {}
         self.finished: dict[str, Ranges] = {}
         self.divisions: dict[tuple[str, int], Obj] = {}
         for name, cluster in world.clusters.items():
@@ -121,7 +123,11 @@ class Judges:
         life = WRITER.get()
         if event.current.obj["kind"] == "PlacementDecision":
             facts = decision_facts(event.current.obj)
-            self.decided[facts.workload_uid] = max(facts.seq, self.decided.get(facts.workload_uid, -1))
+            numbers = (facts.seq, *(share.seq for share in facts.shares), *facts.marks.values())
+            self.decided[facts.workload_uid] = max(*numbers, self.decided.get(facts.workload_uid, -1))
+        if event.current.obj["kind"] == "Lease" and name == "host":
+            count = raw.integer(event.current.obj, "spec", "leaseTransitions")
+            self.elected = max(self.elected, count)
         if name == "host" and event.type is DELETED and event.current.obj["kind"] == "PinterestJobSet":
             self.finished[event.current.obj["metadata"]["uid"]] = invariants.finished(event.current.obj)
         if event.current.obj["kind"] == "PlacementPolicy":
@@ -135,6 +141,8 @@ class Judges:
             old=event.previous.obj if event.previous is not None else None,
             new=None if event.type is DELETED else event.current.obj,
             decided=self.decided,
+            elected=self.elected,
+            obeyed=self.obeyed,
             finished=self.finished,
             divisions=self.divisions,
             heard=functools.partial(self._heard, life, event.current.obj),
@@ -152,6 +160,10 @@ class Judges:
             *self.respect.breaches(step),
             *self.once.breaches(step),
         ]
+        if step.writer.startswith("member-"):
+            for mark in invariants.marks_of_owners(step):
+                key = (name, mark.workload_uid)
+                self.obeyed[key] = max(mark.seq, self.obeyed.get(key, -1))
         self.broken += found
         for breach in found:
             self.world.say(f"BROKEN: {breach}")

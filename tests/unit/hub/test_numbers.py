@@ -73,7 +73,7 @@ def test_a_member_that_raises_a_number_again_and_again_uses_up_its_own(more: dic
         assert seqs.term(state.issued) == seqs.term(issued) + 1  # by the restart
         assert seqs.counter(state.issued) < 60
         assert sum((await world.shares("feed", "web")).values()) == 6
-        assert world.writes["hub", "host", "PATCH", "placementdecisions"] < 40
+        assert world.writes["hub", "host", "PATCH", "placementdecisions"] < 70
         if more:
             assert (await untrustworthy(world, "a"))["reason"] == "SeqNotIssued"
         await raise_seq(world, "a", seqs.MAX)
