@@ -80,8 +80,6 @@ class HubProcess:
         self.announced: Mapping[str, str] = {}
         """Annotations by which callers find what this hub serves while it leads."""
         self._warmed = asyncio.Event()
-        self._used_up = asyncio.Event()
-        """The numbers of this term come to their end."""
         self._members_connect = connect
         self.options = options
         self.clock = clock
@@ -104,7 +102,6 @@ class HubProcess:
         self.dispatching = Dispatching(self.state, writer, Drift(self.events), clock=clock, rng=rng)
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
-        self.foreign = Foreign(self.state, client, self.events, clock=clock, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
         self.surveying = Surveying(
             self.state, (self.placing.queue, self.gathering.queue), self.dispatching.look_at, rng=rng
@@ -130,13 +127,16 @@ class HubProcess:
 
     def _subscribe(self) -> None:
         """What controllers tell one another through this process."""
+        self._used_up = asyncio.Event()
+        """The numbers of this term come to their end."""
         self.reporting.claimed, self.reporting.turned = self._link_changed, self.events.turned
         self.state.signals.on_doubt.append(self._link_changed)
         self.state.signals.on_used_up.append(self._used_up.set)
         self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
 
     def _make_leaving(self, client: clients.Client) -> None:
-        """What has to do with members that leave the fleet, and what they leave behind."""
+        """What has to do with members that leave the fleet, what they leave behind, and decisions of nobody."""
+        self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self.departed = Departed(self.state, client, self._link_changed, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
         self.removing = Removing(
