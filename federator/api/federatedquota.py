@@ -78,6 +78,13 @@ class Tiers(Model):
     """Limits of workloads of tier Preemptible."""
 
 
+Patterns = Annotated[
+    list[Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[-+=,.@_/*a-zA-Z0-9]+$")]],
+    Field(max_length=256, json_schema_extra=LIST_SET),
+]
+"""Names, in which `*` stands for any text."""
+
+
 class Spec(Model):
     """What the account may use."""
 
@@ -106,6 +113,15 @@ class Spec(Model):
     unknown_projects: Literal["Allow", "Refuse"] | None = None
     """Of an account without a parent: whether workloads may name a project that no account has. Refuse when no account
     says Allow, or one says Refuse."""
+
+    service_accounts: Patterns = Field(default_factory=list)
+    """Service accounts that pods of these projects may name, beside `default` and one of the workload's own name; `*`
+    stands for any text. No others when empty."""
+    iam_roles: Patterns = Field(default_factory=list)
+    """IAM roles that workloads of these projects may have, `*` standing for any text. None when empty."""
+    priority_classes: Patterns = Field(default_factory=list)
+    """Priority classes that pods of these projects may name, beside that of their tier; `*` stands for any text. No
+    others when empty."""
 
     @model_validator(mode="after")
     def _root(self) -> "Spec":
@@ -186,6 +202,9 @@ def to_account(obj: Obj) -> QuotaAccount:
         parent=raw.text(spec, "parent"),
         unknown_projects={"Allow": True, "Refuse": False}.get(raw.text(spec, "unknownProjects")),
         defaults=vector(defaults) if isinstance(defaults, dict) else None,
+        service_accounts=raw.texts(spec, "serviceAccounts"),
+        iam_roles=raw.texts(spec, "iamRoles"),
+        priority_classes=raw.texts(spec, "priorityClasses"),
     )
 
 

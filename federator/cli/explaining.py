@@ -14,7 +14,7 @@ from federator.hub.offline import Situation
 from federator.hub.workloads import Workload
 from federator.model import plaintext, quantity, shards
 from federator.model.ask import Ask, Policy, Unit
-from federator.model.decision import Reason, Share, Verdict
+from federator.model.decision import REFUSALS, Reason, Share, Verdict
 from federator.model.resources import Resources
 from federator.placement import explain as split
 from federator.placement import filters, mentions
@@ -23,6 +23,10 @@ from federator.placement.explain import Explanation
 HINTS: Final[Mapping[Reason, str]] = {
     Reason.MISCONFIGURED: "correct the field that the message names",
     Reason.HOST_WOULD_RUN_IT: "use a dedicated host, or write a PinterestService instead",
+    Reason.POD_SECURITY_VIOLATION: "correct the field that the message names, or have an operator set the label "
+    "pod-security.kubernetes.io/enforce of the namespace on the host",
+    Reason.IDENTITY_NOT_ALLOWED: "correct the field that the message names, or have an operator add its value to the "
+    "list of the FederatedQuota",
     Reason.PENDING_EVALUATION: "wait for the member's answer in its ClusterCapacity status.copies",
     Reason.UNSCHEDULABLE: "look at the pending pods there; the cap goes away by itself after a while",
 }
@@ -47,8 +51,8 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> d
     ask, record = situation.ask_of(workload), situation.records.get(workload.key)
     if ask is None:
         return found | _unplaced(found, Reason.MISCONFIGURED, workload.problem)
-    if record is not None and record.terms.reason is Reason.HOST_WOULD_RUN_IT:
-        return found | _unplaced(found, Reason.HOST_WOULD_RUN_IT, record.terms.message)
+    if record is not None and record.terms.reason in (Reason.HOST_WOULD_RUN_IT, *REFUSALS):
+        return found | _unplaced(found, record.terms.reason, record.terms.message)
     held, finished = situation.held(workload), workload.progress().done
     decision = trials.decided(situation, workload, ask, situation.snapshot)
     missing = trials.missing(ask, decision, finished)

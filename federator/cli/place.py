@@ -110,6 +110,9 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
         obj, where = given.obj, given.where
         title = f"{obj.get('kind') or 'an object without kind'}/{raw.text(obj, 'metadata', 'name')}"
         try:
+            if _is_namespace(obj):
+                objs.append(obj)
+                continue
             if not _is_read(obj):
                 common.say(f"ignored {title} ({where}): placing does not read this kind", err=True)
                 continue
@@ -133,6 +136,13 @@ def _settle(obj: dict[str, Any], namespace: str) -> None:
     kind, meta = kinds.kind_of(obj), obj.get("metadata")
     if kind is not None and kind.namespaced and isinstance(meta, dict) and not meta.get("namespace"):
         meta["namespace"] = namespace
+
+
+def _is_namespace(obj: Mapping[str, Any]) -> bool:
+    """Whether it is one: its labels say which Pod Security level holds for the workloads in it."""
+    from federator.hub import offline
+
+    return (obj.get("apiVersion"), obj.get("kind")) == offline.NAMESPACE and bool(raw.text(obj, "metadata", "name"))
 
 
 def _is_read(obj: Mapping[str, Any]) -> bool:

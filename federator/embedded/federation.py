@@ -289,10 +289,13 @@ class Federation:
 
 def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[str]:
     """Objects of the cluster that the store shows in an older state, and rows of it that are gone."""
-    kind = next(kind for kind in kinds.KINDS.values() if kind.plural == plural)
-    live = {found.key: found.number for found in cluster.store.items(cluster.registry.get(kind.group, kind.plural))}
+    kind = next((kind for kind in kinds.KINDS.values() if kind.plural == plural), None)  # namespaces are of none
+    resource = cluster.registry.get(kind.group if kind is not None else "", plural)
+    live = {found.key: found.number for found in cluster.store.items(resource)}
     late = [key for key, number in live.items() if key in store and _number(store, key) < number]
-    if kind.model is not None or cluster.name == "host":  # other kinds are watched in part, by label
+    if (
+        kind is not None and kind.model is not None
+    ) or cluster.name == "host":  # other kinds are watched in part, by label
         late += [key for key in live if key not in store]
     late += [key for key in store if key not in live]
     return [f"{plural} {namespace}/{name}" for namespace, name in sorted(late)]

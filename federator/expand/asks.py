@@ -6,7 +6,7 @@ Called by the hub for every change of a workload, and by the command line's offl
 from federator.api import kinds, pinterestjobset, raw
 from federator.api.raw import Obj
 from federator.api.verbs import WorkloadVerbs
-from federator.expand import effective
+from federator.expand import effective, privileges
 from federator.model import sharing
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.errors import FieldError
@@ -42,4 +42,5 @@ def ask(
         labels={name: sharing.text(label) for name, label in raw.text_map(obj, "metadata", "labels").items()},
         whole=verbs.whole,
         suspended=verbs.suspended(obj),
+        privileges=privileges.of(obj, verbs, profile),
     )

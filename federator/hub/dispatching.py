@@ -128,6 +128,9 @@ class Dispatching:
         self._note_hold(key, member.name, waits)
         if action is not None and (wait_s := self._wait_for_budget(record, action)):
             return Revisit(key, wait_s, "deletions are spread over time")
+        if action is not None and action.do is not Do.DELETE and self._stays_as_it_is(workload):
+            self._accepted(member, key)
+            return None
         if action is not None and seen is not None and self._is_numbered_higher(member, workload, record, action, seen):
             return Revisit(key, HOLD_RECHECK_S, "its slice bears a higher number than the decision says")
         if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
@@ -162,6 +165,11 @@ class Dispatching:
             member.to_number.add(workload.key)
             self.state.signals.place(workload.key)
         return True
+
+    def _stays_as_it_is(self, workload: Workload) -> bool:
+        """Whether nothing of what a workload says now may reach a member: it cannot be read, or may not run. Asked at
+        the last moment: the decision in force may have been made before it was so."""
+        return workload.ask is None or self.state.refusal(workload) is not None
 
     def _wait_for_budget(self, record: Record, action: Action) -> float:
         """Seconds for which a slice must stay that its workload leaves because of an edit of a policy or of labels; 0.0

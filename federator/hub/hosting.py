@@ -22,8 +22,10 @@ from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
 from federator.kube.store import Store, Version, own_version, version_number
+from federator.model import podsecurity
 from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
+from federator.model.podsecurity import Enforced
 
 log = logging.getLogger(__name__)
 
@@ -72,13 +74,14 @@ class Hosting:
                 self._reflect(group, policy_kind, _identity, self._policy_listener(policy_kind))
             self._reflect(group, "FederatedQuota", federatedquota.to_account, self._quota_changed)
             self._reflect(group, "MemberCluster", _identity, self._member_changed)
+            self._follow_namespaces(group)
             group.create_task(self._watch_pause(), name="host pause")
             group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
 
     async def wait_synced(self) -> None:
         """Returns when every list of the host is in, and whether there is a pause is known: one that began before this
         process did holds from its first write on."""
-        expected = 6 + len(kinds.WORKLOADS)
+        expected = 7 + len(kinds.WORKLOADS)
         while len(self.reflectors) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
             await asyncio.sleep(0.01)
         for store in (*self.stores, self.pause):
@@ -147,6 +150,34 @@ class Hosting:
         group.create_task(reflector.run(), name=f"host {kind.plural}")
         self.reflectors.append(reflector)
         return store
+
+    def _follow_namespaces(self, group: asyncio.TaskGroup) -> None:
+        store: Store[Enforced] = Store("host/namespaces")
+        reflector: Reflector[Enforced] = Reflector(
+            self.host,
+            "v1",
+            "namespaces",
+            store,
+            project=lambda obj: podsecurity.enforced(raw.mapping(obj, "metadata", "labels")),
+            on_change=self._space_changed,
+            clock=self.clock,
+            rng=self.rng,
+            metrics=self.state.metrics,
+        )
+        group.create_task(reflector.run(), name="host namespaces")
+        self.reflectors.append(reflector)
+
+    def _space_changed(self, key: tuple[str, str], old: Enforced | None, new: Enforced | None) -> None:
+        """A namespace came or went, or another Pod Security level holds in it."""
+        name = key[1]
+        self.state.note_space(name, new)
+        if new == old:
+            return
+        self.state.signals.space(name)
+        for workload in sorted(one for one in self.state.workloads if one.namespace == name):
+            self.state.signals.place(workload)
+            self.state.signals.dispatch(workload)
+            self.state.signals.fold(workload)
 
     async def _refresh(self, key: WorkloadKey) -> None:
         """Makes a workload's summary anew from the object as it is, with its RuntimeProfile as that is now."""

@@ -9,19 +9,23 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster, raw
-from federator.hub import policying, records, workloads
+from federator.hub import policying, records, refusing, workloads
 from federator.hub.options import HubOptions
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
+from federator.model import podsecurity
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount
 from federator.model.names import WorkloadKey
-from federator.placement import engine, ordering, quota, verdicts
+from federator.model.podsecurity import Level
+from federator.placement import engine, inputs, ordering, permitted, quota, verdicts
 from federator.placement.books import Books
 from federator.placement.policies import Rule
 from federator.status import reasons
 
+NAMESPACE = ("v1", "Namespace")
+"""Of its objects the Pod Security level counts."""
 Id = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
@@ -90,6 +94,16 @@ class Situation:
         record = self.records.get(workload.key)
         return records.holdings(record.shares) if record is not None else ()
 
+    def refused(self, ask: Ask, seq: int) -> Decision | None:
+        """The decision on a workload that may not run as it is written; None for others."""
+        found = permitted.refusal(ask, self.snapshot.levels, self.snapshot.quotas)
+        if found is None:
+            return None
+        record, hashed = self.records.get(ask.key), inputs.inputs_hash(ask, self.snapshot)
+        shares = record.shares if record is not None else ()
+        as_of = self.snapshot.as_of
+        return refusing.not_permitted(ask, shares, record, found, inputs_hash=hashed, as_of=as_of, seq=seq)
+
     def decide_all(self) -> list[tuple[Ask, Decision]]:
         """Places every workload as one batch, in the order of the hub, and books the result."""
         asks = {key: ask for key, workload in self.workloads.items() if (ask := self.ask_of(workload)) is not None}
@@ -99,6 +113,9 @@ class Situation:
         for ask in ordering.order(asks.values(), self.books, ledger):
             seq += 1
             workload = self.workloads[ask.key]
+            if (refusal := self.refused(ask, seq)) is not None:
+                decided.append((ask, refusal))
+                continue
             decision = engine.decide(
                 ask,
                 self.held(workload),
@@ -117,9 +134,13 @@ class Situation:
 def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
     """Sorts objects into a situation; kinds that placing does not read are left out."""
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
+    levels: dict[str, Level] = {}
     for obj in objs:
         found = kinds.kind_of(obj)
-        if found is not None:
+        if (obj.get("apiVersion"), obj.get("kind")) == NAMESPACE:
+            level = podsecurity.enforced(raw.mapping(obj, "metadata", "labels")).level
+            levels[raw.text(obj, "metadata", "name")] = level
+        elif found is not None:
             by_kind.setdefault(found.kind, []).append(_with_uid(obj))
     profiles = {obj["metadata"]["name"]: obj for obj in by_kind.get("RuntimeProfile", ())}
     clusters = {
@@ -141,6 +162,7 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
             as_of=as_of,
             clusters=dict(sorted(clusters.items())),
             quotas=tuple(federatedquota.to_account(obj) for obj in by_kind.get("FederatedQuota", ())),
+            levels=levels,
         ),
         rules=rules,
         workloads=found_workloads,

@@ -27,14 +27,15 @@ from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import Batch, WorkQueue
-from federator.model import names
+from federator.model import names, plaintext
 from federator.model.ask import Ask, Policy
-from federator.model.decision import Decision, Reason, Share
+from federator.model.decision import REFUSALS, Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.placement import engine, inputs, ordering, quota, waking
 from federator.placement.ledger import Ledger
+from federator.placement.permitted import Refused
 from federator.placement.waking import Change, Waiting
 
 log = logging.getLogger(__name__)
@@ -158,7 +159,7 @@ class Placing:
             if not member.let_go
         }
         quotas = tuple(account for _, account in sorted(self.state.quotas.items()))
-        return FleetSnapshot(as_of=now, clusters=views, quotas=quotas)
+        return FleetSnapshot(as_of=now, clusters=views, quotas=quotas, levels=self.state.levels)
 
     def _due(self, key: WorkloadKey, snapshot: FleetSnapshot) -> Due | None:
         """What has to be decided for a key; None when the decision in force still is the right one."""
@@ -182,7 +183,10 @@ class Placing:
         policy = self.policy_of(workload)
         if self.state.refuses_native(key.kind) and policy.origin == "default":
             return None  # nobody asked to have it federated: it is the host's own
+        if key.namespace not in self.state.spaces:
+            return None  # it is looked at when its namespace is heard of, and with it what may run there
         ask = quota.charged(dataclasses.replace(workload.ask, policy=policy), snapshot.quotas)
+        refused = self.state.refusal(workload)
         if not ask.shape.plain and self.state.want_shape(ask.shape):
             self.state.signals.ask_members()
         found = inputs.inputs_hash(ask, snapshot)
@@ -195,10 +199,11 @@ class Placing:
         complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
         moving = record is not None and (record.terms.to_move > 0 or record.rebalance != record.terms.rebalanced)
         settled = valid and complete and not (moving or self.overtaken(key) or (record is not None and record.lost))
+        settled = settled and refused is None
         settled = settled and not progress.open_shards(self.state, workload)
         if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None
-        return Due(workload, ask, record, found)
+        return Due(workload, ask if refused is None else refusing.as_charged(ask, record), record, found, refused)
 
     def overtaken(self, key: WorkloadKey) -> bool:
         """Whether members hold slices of later decisions than the host knows: it was restored from a backup."""
@@ -237,11 +242,34 @@ class Placing:
             )
         held = self.holdings(item.workload, item.record)
         record = item.record
-        before = record.facts.inputs_hash if record is not None else ""
         seq, overtaken = self.state.next_seq(), self.overtaken(item.workload.key)
+        if item.refused is not None:
+            decision = self._refused(item, item.refused, snapshot, seq)
+        else:
+            decision = self._divided(item, held, snapshot, ledger, seq=seq, overtaken=overtaken)
+        if overtaken:
+            restored.told(self.state, item.workload, self.clock.monotonic())
+            if (in_s := restored.believe_again(self.state, item.workload.key, self.clock.monotonic())) > 0:
+                self.queue.add_after(item.workload.key, in_s)
+            decision = restored.numbered(self.state, item.workload, record, decision, seq)
+        decision = restored.marked(self.state, item.workload, record, _issued(decision, record, seq))
+        return in_pieces(decision, {one.cluster: one.ranges for one in held})
+
+    def _divided(
+        self,
+        item: Due,
+        held: tuple[Holding, ...],
+        snapshot: FleetSnapshot,
+        ledger: Ledger,
+        *,
+        seq: int,
+        overtaken: bool,
+    ) -> Decision:
+        record = item.record
+        before = record.facts.inputs_hash if record is not None else ""
         if overtaken:
             before = item.inputs  # what the lost decisions were made for is not known: what they led to stays
-        decision = engine.decide(
+        return engine.decide(
             item.ask,
             held,
             snapshot,
@@ -250,16 +278,21 @@ class Placing:
             mark=lambda cluster: restored.mark(self.state, record, cluster),
             capped=self.feedback.capped(item.ask.key),
             previous_hash="" if self._moves_on(item) else before,
-            leave=self.moves.leave(item.ask, item.record),
-            finished=progress.done(self.state, item.workload, item.record),
+            leave=self.moves.leave(item.ask, record),
+            finished=progress.done(self.state, item.workload, record),
         )
-        if overtaken:
-            restored.told(self.state, item.workload, self.clock.monotonic())
-            if (in_s := restored.believe_again(self.state, item.workload.key, self.clock.monotonic())) > 0:
-                self.queue.add_after(item.workload.key, in_s)
-            decision = restored.numbered(self.state, item.workload, record, decision, seq)
-        decision = restored.marked(self.state, item.workload, record, _issued(decision, record, seq))
-        return in_pieces(decision, {one.cluster: one.ranges for one in held})
+
+    def _refused(self, item: Due, refused: Refused, snapshot: FleetSnapshot, seq: int) -> Decision:
+        """The decision that changes no share: what runs stays, and why nothing else is done."""
+        return refusing.not_permitted(
+            item.ask,
+            restored.shares(self.state, item.workload, item.record),
+            item.record,
+            refused,
+            inputs_hash=item.inputs,
+            as_of=snapshot.as_of,
+            seq=item.record.seq if item.record is not None else seq,
+        )
 
     def _moves_on(self, item: Due) -> bool:
         """Whether what an edit began to move goes on moving: then a division anew is not done with."""
@@ -384,6 +417,8 @@ class Placing:
             return (*(record.terms.causes if record is not None else ()), "members hold slices of later decisions")
         if record is None:
             return ("created",)
+        if item.refused is not None:
+            return (*record.terms.causes, f"generation {item.workload.generation} may not run")
         unbound = "a cluster could not schedule its share" if self._capped(item.workload.key, record) else ""
         if record.facts.inputs_hash != item.inputs:
             cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
@@ -436,4 +471,5 @@ def _same(record: Record, decision: Decision) -> bool:
         and record.terms.tolerated == decision.tolerated
         and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
         and record.terms.reason is decision.reason
+        and (decision.reason not in REFUSALS or record.terms.message == plaintext.clipped(decision.message))
     )

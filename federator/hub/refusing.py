@@ -1,7 +1,22 @@
-"""Decisions that refuse a workload before any cluster is looked at. Pure; used by placing."""
+"""Decisions that refuse a workload before any cluster is looked at. Pure; used by placing and the offline engine."""
 
+import dataclasses
+from collections.abc import Sequence
+
+from federator.hub.records import Record
 from federator.model.ask import Ask
-from federator.model.decision import Decision, Reason
+from federator.model.decision import Decision, Reason, Share
+from federator.placement.permitted import Refused
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Made:
+    """Why, for what inputs, when, and as which decision."""
+
+    why: Refused
+    inputs_hash: str
+    as_of: float
+    seq: int
 
 
 def host_would_run_it(ask: Ask, *, inputs_hash: str, as_of: float, seq: int) -> Decision:
@@ -10,16 +25,54 @@ def host_would_run_it(ask: Ask, *, inputs_hash: str, as_of: float, seq: int) -> 
         f"the host runs {ask.key.kind}s itself (setting hub.shared_host): its {ask.count} copies would run there"
         " and in members; use a PinterestService, or a dedicated host"
     )
+    return _keeping((), ask, None, _Made(Refused(Reason.HOST_WOULD_RUN_IT, message), inputs_hash, as_of, seq))
+
+
+def not_permitted(
+    ask: Ask,
+    shares: Sequence[Share],
+    record: Record | None,
+    refused: Refused,
+    *,
+    inputs_hash: str,
+    as_of: float,
+    seq: int,
+) -> Decision:
+    """The refusal of a workload that may not run as it is written. What runs of it, by `shares`, goes on as it is."""
+    decision = _keeping(shares, ask, record, _Made(refused, inputs_hash, as_of, seq))
+    policy = ask.policy
+    return dataclasses.replace(
+        decision,
+        policy_name=policy.name,
+        policy_namespace=policy.namespace,
+        policy_uid=policy.uid,
+        policy_generation=policy.generation,
+        policy_origin=policy.origin,
+        tolerated=record.terms.tolerated if record is not None else {},
+    )
+
+
+def as_charged(ask: Ask, record: Record | None) -> Ask:
+    """The ask of a refused workload as far as it is charged for what runs: not by what it says now."""
+    if record is None or record.terms.shape is None:
+        return ask
+    terms = record.terms
+    return dataclasses.replace(ask, shape=record.terms.shape, project=terms.project, tier=terms.tier)
+
+
+def _keeping(shares: Sequence[Share], ask: Ask, record: Record | None, made: _Made) -> Decision:
+    placed = sum(share.count for share in shares)
+    wanted = max(record.terms.wanted if record is not None else ask.count, placed)
     return Decision(
         key=ask.key,
         uid=ask.uid,
-        wanted=ask.count,
-        shares=(),
-        shortfall=ask.count,
-        reason=Reason.HOST_WOULD_RUN_IT,
-        message=message,
+        wanted=wanted,
+        shares=tuple(shares),
+        shortfall=wanted - placed,
+        reason=made.why.reason,
+        message=made.why.message,
         verdicts=(),
-        as_of=as_of,
-        inputs_hash=inputs_hash,
-        seq=seq,
+        as_of=made.as_of,
+        inputs_hash=made.inputs_hash,
+        seq=made.seq,
     )

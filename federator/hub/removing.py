@@ -150,7 +150,7 @@ class Removing:
         shown = f"{_workloads(named, name)} remain" if named else f"Slices of {_shown(found)} remain"
         stays = self._stands_still(member, named)
         stuck = [one for one in named if one.share_of(name) is not None and self._is_held(one, stays=stays)]
-        if suspended := [one for one in stuck if self._is_suspended(one)]:
+        if suspended := [one for one in stuck if self._is_left_alone(one)]:
             names = _shown([one.key for one in suspended])
             return "Suspended", f"{shown}. Suspended workloads are left as they are: {names}."
         if stuck:
@@ -174,9 +174,12 @@ class Removing:
             return True
         return seen.mark.workload_uid in forgotten or seen.mark.workload_uid in self.state.tombs
 
-    def _is_suspended(self, record: Record) -> bool:
+    def _is_left_alone(self, record: Record) -> bool:
+        """Whether nothing of it is placed anew: it is suspended, or may not run as it is written."""
         workload = self.state.workloads.get(record.key)
-        return workload is not None and workload.ask is not None and workload.ask.suspended
+        if workload is None or workload.ask is None:
+            return False
+        return workload.ask.suspended or self.state.refusal(workload) is not None
 
     def _stands_still(self, member: Member, named: Sequence[Record]) -> bool:
         """Whether decisions have given it the same for a while: they were made anew since the removal began."""
@@ -193,7 +196,7 @@ class Removing:
         workload = self.state.workloads.get(record.key)
         if workload is None or workload.uid != record.workload_uid:
             return False
-        return self._is_suspended(record) or (stays and self.state.is_current(workload, record))
+        return self._is_left_alone(record) or (stays and self.state.is_current(workload, record))
 
     async def _still_there(self, member: Member) -> list[WorkloadKey]:
         """Slices of ours by lists that are read now, from the cluster that joined. Raises ApiErrors."""
@@ -239,7 +242,7 @@ class Removing:
         """Has a decision made without the cluster; takes the cluster out of one that is not made anew."""
         workload = self.state.workloads.get(record.key)
         live = workload is not None and workload.uid == record.workload_uid and not workload.deleting
-        placed = workload is not None and workload.ask is not None and not workload.ask.suspended
+        placed = workload is not None and workload.ask is not None and not self._is_left_alone(record)
         clear = not any(one.deleting for one in self.state.records_of(record.key))
         if live and placed and clear and not self.state.refuses_native(record.key.kind):
             self.state.signals.place(record.key)

@@ -22,12 +22,15 @@ from federator.hub.tombs import Tombs
 from federator.hub.workloads import Workload
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
+from federator.model import podsecurity, sharing
 from federator.model import seq as seqs
-from federator.model import sharing
 from federator.model.ask import PodShape, Unit
 from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
+from federator.model.podsecurity import Enforced, Level
+from federator.placement import permitted
 from federator.placement.books import Books
+from federator.placement.permitted import Refused
 from federator.placement.policies import Rule
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 
@@ -61,6 +64,8 @@ class Signals:
     """(namespace, name) of a decision that this host's hub cannot have made."""
     on_used_up: list[Callable[[], None]] = field(default_factory=list)
     """The numbers of this term are used up: only another election has more."""
+    on_space: list[Callable[[str], None]] = field(default_factory=list)
+    """A namespace of the host came or went, or asks for another Pod Security level."""
     on_resumed: list[Callable[[], None]] = field(default_factory=list)
     """A pause is over: what was left alone meanwhile is due."""
     on_doubt: list[Callable[[Member], None]] = field(default_factory=list)
@@ -115,6 +120,10 @@ class Signals:
         for listener in self.on_used_up:
             listener()
 
+    def space(self, name: str) -> None:
+        for listener in self.on_space if self.heeded else ():
+            listener(name)
+
     def resumed(self) -> None:
         for listener in self.on_resumed if self.heeded else ():
             listener()
@@ -146,6 +155,10 @@ class HubState:
     rules: dict[tuple[str, str, str], Rule] = field(default_factory=dict)
     """Policies by (kind, namespace, name)."""
     quotas: dict[str, QuotaAccount] = field(default_factory=dict)
+    spaces: dict[str, Enforced] = field(default_factory=dict)
+    """Namespaces of the host, and which Pod Security level each asks for."""
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """Of namespaces that ask for another level than the default; replaced, never changed."""
     profiles: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     shapes: "OrderedDict[str, PodShape]" = field(default_factory=OrderedDict)
     """Shapes that members are asked about, least recently used first."""
@@ -245,6 +258,28 @@ class HubState:
         gone = workload is None or workload.uid != uid
         if gone and all(record.workload_uid != uid for record in self.records_of(key)):
             self.books.progressed(uid, ())
+
+    def note_space(self, name: str, new: Enforced | None) -> None:
+        """Files a namespace of the host, or forgets one that is gone."""
+        levels = {space: level for space, level in self.levels.items() if space != name}
+        if new is None:
+            self.spaces.pop(name, None)
+        else:
+            self.spaces[name] = new
+            if new.level is not podsecurity.DEFAULT:
+                levels[name] = new.level
+        self.levels = levels
+
+    def refusal(self, workload: Workload) -> Refused | None:
+        """Why a workload may not run as it is written now; None when it may, or cannot be read."""
+        if workload.ask is None:
+            return None
+        return permitted.refusal(workload.ask, self.levels, self.quotas.values())
+
+    def refused_in(self, space: str) -> WorkloadKey | None:
+        """A workload of a namespace that runs somewhere and may not, as it is written now; None where there is none."""
+        placed = (one for key, one in self.workloads.items() if key.namespace == space and self.record_of(one))
+        return next((one.key for one in placed if self.refusal(one) is not None), None)
 
     def refuses_native(self, kind: str) -> bool:
         """Whether the host would run this kind itself, so that it must not be carried to members too."""

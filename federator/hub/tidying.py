@@ -1,12 +1,12 @@
-"""Tidying: what the hub made in members beside slices goes when it is of no use any more.
+"""Tidying: what the hub made in members beside slices is as the host wants it, and goes when it is of no use any more.
 
 A namespace that the hub made in a member goes when the host's is gone, or when the member leaves the fleet: only one
 that bears our mark, and only when nothing of others is in it, by all that the hub may list there (`CONTENTS`; see
 docs/decisions/0020-namespaces-in-members.md). What cannot be known is taken for somebody's. Copies of RuntimeProfiles
-and the record of the host go with the member.
+and the record of the host go with the member. While it stays, such a namespace bears the Pod Security level of the
+host's; one that was there before us is never changed.
 """
 
-import asyncio
 import logging
 import random
 from collections.abc import Callable
@@ -21,10 +21,8 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
-from federator.kube.reflector import Reflector
-from federator.kube.store import Store
-from federator.model import names
-from federator.model.steps import Delete, ObjectRef, Revisit
+from federator.model import names, podsecurity
+from federator.model.steps import Delete, ObjectRef, Patch, Revisit
 
 log = logging.getLogger(__name__)
 
@@ -61,28 +59,13 @@ class Tidying:
         self.clock = clock
         self.rng = rng
         self.queue: WorkQueue[str] = WorkQueue("tidying", rng=rng, metrics=state.metrics)
-        self._spaces: Store[bool] = Store("host/namespaces")
-        """Namespaces of the host."""
         state.signals.on_resumed.append(self.look_everywhere)
+        state.signals.on_space.append(lambda _: self.look_everywhere())
 
     async def run(self) -> None:
-        """Watches the host's namespaces and serves the queue until cancelled."""
-        self._spaces = Store("host/namespaces")
-        reflector: Reflector[bool] = Reflector(
-            self.host,
-            "v1",
-            "namespaces",
-            self._spaces,
-            project=lambda obj: True,
-            on_change=lambda _key, _old, new: self.look_everywhere() if new is None else None,
-            clock=self.clock,
-            rng=self.rng,
-        )
-        async with asyncio.TaskGroup() as group:
-            group.create_task(reflector.run(), name="host namespaces")
-            await self._spaces.wait_synced()
-            self.look_everywhere()
-            group.create_task(self.queue.run(self.turn, workers=2), name="tidying members")
+        """Serves the queue until cancelled."""
+        self.look_everywhere()
+        await self.queue.run(self.turn, workers=2)
 
     def look_everywhere(self) -> None:
         for name in sorted(self.state.members):
@@ -93,14 +76,19 @@ class Tidying:
         self.queue.add_after(member.name, RECHECK_S)
 
     async def turn(self, name: str) -> Revisit | None:
-        """One member: namespaces that we made there and the host has no more. Raises ApiErrors."""
+        """One member: namespaces that we made there, which bear another level than the host's, or which the host has no
+        more. Raises ApiErrors."""
         member = self.state.members.get(name)
         if member is None or not self.state.ready or self.state.paused or not self._may_write(member):
             return None
         wait_s = 0.0
         for obj in await self._marked(member, "v1", "namespaces"):
             space = raw.text(obj, "metadata", "name")
-            if ("", space) in self._spaces or "deletionTimestamp" in obj["metadata"]:
+            if "deletionTimestamp" in obj["metadata"]:
+                continue
+            if space in self.state.spaces:
+                if not await self._label(member, obj, space):
+                    wait_s = wait_s or KEPT_RECHECK_S
                 continue
             if self._in_use(member, space):
                 wait_s = RECHECK_S  # what is deleted there goes by its own way
@@ -116,6 +104,30 @@ class Tidying:
             await self._delete(member, obj, "namespaces")
             member.namespaces.discard(space)
         return Revisit(name, wait_s, "namespaces are in use") if wait_s else None
+
+    async def _label(self, member: Member, obj: dict[str, Any], space: str) -> bool:
+        """Gives a namespace of ours the Pod Security level of the host's; False when it has another one still. One
+        that was made before there were levels gets the default only when nothing that was placed there needs more:
+        what runs is not taken down."""
+        wanted, meta = self.state.spaces[space], obj["metadata"]
+        labels = raw.mapping(meta, "labels")
+        if all(labels.get(name) == value for name, value in wanted.labels.items()) or member.applier is None:
+            return True
+        if not wanted.said and podsecurity.ENFORCE not in labels and (needy := self.state.refused_in(space)):
+            log.info("%s: the namespace %s keeps no Pod Security level yet: %s needs more", member.name, space, needy)
+            return False
+        ref = ObjectRef("v1", "namespaces", "", space, "Namespace")
+        patch = Patch(
+            ref, {"metadata": {"labels": wanted.labels}}, uid=meta["uid"], resource_version=meta["resourceVersion"]
+        )
+        outcome = await member.applier.apply(patch)
+        if isinstance(outcome.error, errors.Denied):
+            # By the rights of an older version, or because a level is not allowed there: the check on the host holds.
+            log.warning("%s: the namespace %s keeps its Pod Security level: %s", member.name, space, outcome.error)
+            return False
+        if outcome.error is not None:
+            raise outcome.error
+        return True
 
     def _may_write(self, member: Member) -> bool:
         heard = member.heard and member.claimed and member.link.link is Link.LIVE

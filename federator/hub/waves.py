@@ -14,6 +14,7 @@ from federator.kube import errors
 from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.placement.books import Commitment
+from federator.placement.permitted import Refused
 
 
 class Effect(IntEnum):
@@ -34,6 +35,8 @@ class Due:
     ask: Ask
     record: Record | None
     inputs: str
+    refused: Refused | None = None
+    """Why it may not run as it is written; `ask` is then what is charged for what runs."""
 
 
 @dataclass(frozen=True, slots=True)

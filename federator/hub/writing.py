@@ -21,7 +21,7 @@ from federator.hub.state import HubState
 from federator.hub.stepping import Action, Do
 from federator.hub.workloads import Documents, Workload
 from federator.kube import errors
-from federator.model import names
+from federator.model import names, podsecurity
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
@@ -99,8 +99,8 @@ class SliceWriter:
             await self._delete(member, workload.key)
             return None
         obj = await self.documents.fetch(workload)
-        if obj is None:
-            return None
+        if obj is None or obj["metadata"].get("generation", 0) != workload.generation:
+            return None  # gone, or newer than what was judged: the watch brings that, and with it the next turn
         changed: tuple[str, ...] = ()
         share = record.share_of(member.name) or Share(member.name, action.count, 0, record.mark(member.name))
         if not share.ranges and action.count != share.count:
@@ -220,11 +220,13 @@ class SliceWriter:
         await _done(member, Delete(_ref(key), seen.uid), key)
 
     async def _ensure_namespace(self, member: Member, namespace: str) -> None:
-        """Makes the namespace if it is not there. Ours is marked; one that is there already is taken as it is."""
+        """Makes the namespace if it is not there. Ours is marked, and has the Pod Security level of the host's; one
+        that is there already is taken as it is (`tidying` brings ours up to date)."""
         if member.client is None or namespace in member.namespaces:
             return
         ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
-        labels = {names.FLEET_LABEL: self.state.options.fleet}
+        level = self.state.spaces.get(namespace, podsecurity.Enforced())
+        labels = {names.FLEET_LABEL: self.state.options.fleet, **level.labels}
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
         try:
             await member.client.get(ref)

@@ -169,6 +169,7 @@ class Expander:
         return tuple(_canonical(body) for body in made)
 
     def _plan(self, row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Plan:
+        """What is next; no pods are made under an account of the slice's name that is somebody else's."""
         status = raw.mapping(row.obj(), "status") if row.verbs.unit is Unit.SHARDS else {}
         scene = Scene(
             slice_uid=row.uid,
@@ -178,7 +179,10 @@ class Expander:
             owner_lives=self._caches.lives,
             removable=lambda native: native.key[0] != "Job" or jobs.recorded(native, status),
         )
-        return comparing.plan(wanted, self._caches.natives_of(row.uid) if row.key.kind != CARRIED else (), scene)
+        found = comparing.plan(wanted, self._caches.natives_of(row.uid) if row.key.kind != CARRIED else (), scene)
+        if any(key[0] == "ServiceAccount" for key in found.conflicts):
+            found.work = [work for work in found.work if work.takes_away or work.key[0] not in ("Deployment", "Job")]
+        return found
 
     async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, Outcome]]:
         """Every step of the plan; one that fails does not keep the others from being tried."""

@@ -65,6 +65,26 @@ class PodShape:
 
 
 @dataclass(frozen=True, slots=True)
+class Privileges:
+    """What of a workload's pods somebody has to allow. The first three are sentences that begin with the path of a
+    field, "" where nothing is in the way; the others are names, "" for what needs no leave."""
+
+    baseline: str = ""
+    """What the Pod Security level `baseline` forbids."""
+    restricted: str = ""
+    """What `restricted` forbids, all of `baseline` included."""
+    nodes: str = ""
+    """What only a namespace with the level `privileged` may do: choose its node, or go before the nodes' own pods."""
+    service_account: str = ""
+    iam_role: str = ""
+    priority_class: str = ""
+    """One that is not that of the workload's tier."""
+
+
+NO_PRIVILEGES = Privileges()
+
+
+@dataclass(frozen=True, slots=True)
 class SpreadRule:
     """Bounds how unevenly copies may lie over the domains of one cluster label."""
 
@@ -173,3 +193,4 @@ class Ask:
     whole: bool = False
     """Quota admits it entirely or not at all (jobs); services are admitted in part."""
     suspended: bool = False
+    privileges: Privileges = NO_PRIVILEGES

@@ -17,6 +17,8 @@ class Reason(StrEnum):
     MISCONFIGURED = "Misconfigured"
     SUSPENDED = "Suspended"
     HOST_WOULD_RUN_IT = "HostWouldRunIt"
+    POD_SECURITY_VIOLATION = "PodSecurityViolation"
+    IDENTITY_NOT_ALLOWED = "IdentityNotAllowed"
     NOT_SELECTED = "NotSelected"
     NO_MATCHING_CLUSTER = "NoMatchingCluster"
     NO_CLUSTER_ADMITTED = "NoClusterAdmitted"
@@ -39,6 +41,10 @@ class Reason(StrEnum):
     AT_MAXIMUM = "AtMaximum"
     NOT_NEEDED = "NotNeeded"
     CHOSEN = "Chosen"
+
+
+REFUSALS = frozenset({Reason.POD_SECURITY_VIOLATION, Reason.IDENTITY_NOT_ALLOWED})
+"""The workload may not run as it is written: what runs of it stays as it is, and nothing new reaches a member."""
 
 
 @dataclass(frozen=True, slots=True)

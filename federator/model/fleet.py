@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from federator.model.ask import Tier
+from federator.model.podsecurity import Level
 from federator.model.resources import ZERO, Resources
 from federator.model.taints import Taint
 
@@ -137,6 +138,10 @@ class QuotaAccount:
     """Whether a root account admits projects that no account names; None where it does not say."""
     defaults: Resources | None = None
     """What a copy that asks for none of a resource is charged; None for `quota.ASSUMED`."""
+    service_accounts: tuple[str, ...] = ()
+    """What its projects' pods may name, by name or pattern (`*` stands for any text); so the next two."""
+    iam_roles: tuple[str, ...] = ()
+    priority_classes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +151,8 @@ class FleetSnapshot:
     as_of: float
     clusters: Mapping[str, ClusterView]
     quotas: tuple[QuotaAccount, ...] = ()
+    levels: Mapping[str, Level] = field(default_factory=dict)
+    """Pod Security levels of the host's namespaces; `podsecurity.DEFAULT` for one that is not named."""
 
     def __post_init__(self) -> None:
         for name, view in self.clusters.items():

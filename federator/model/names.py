@@ -57,6 +57,11 @@ def key(kind: str, namespace: str, name: str) -> WorkloadKey:
     return sharing.listed(WorkloadKey(sharing.text(kind), sharing.text(namespace), sharing.text(name)))
 
 
+def is_system_namespace(namespace: str) -> bool:
+    """Whether a namespace is a cluster's own, or the federation's: no workload is carried there."""
+    return namespace.startswith("kube-") or namespace in ("federator-system", "federator-clusters")
+
+
 def short_hash(*parts: str, length: int = 8) -> str:
     """A stable lower-case hexadecimal hash of the parts; the same in every process."""
     digest = hashlib.blake2b(digest_size=16)

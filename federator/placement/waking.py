@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Final
 
 from federator.model.ask import Ask
-from federator.model.decision import Decision, Reason
+from federator.model.decision import REFUSALS, Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.placement.candidates import NOBODY
 from federator.placement.division import DIVIDERS
@@ -51,8 +51,9 @@ class Waiting:
 
 
 _QUOTA_REASONS: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX})
-_NEVER: Final = frozenset({Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.HOST_WOULD_RUN_IT})
-"""Only a change of the workload or its policy helps, and that is a reason of its own to decide again."""
+_NEVER: Final = frozenset({Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.HOST_WOULD_RUN_IT, *REFUSALS})
+"""Only a change of the workload, its policy or its namespace helps, or of a list of its project, and each of these is a
+reason of its own to decide again."""
 _CLOSED: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_ALLOWED, Reason.API_NOT_AVAILABLE})
 """Verdicts of clusters where room alone changes nothing."""
 

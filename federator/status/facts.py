@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from federator.model.ask import Unit
-from federator.model.decision import Reason, Share
+from federator.model.decision import REFUSALS, Reason, Share
 from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
 
@@ -58,8 +58,14 @@ class Placing:
 
     @property
     def unreadable(self) -> bool:
-        """The workload cannot be read as it is written: it was not placed, and what runs of it stays as it is."""
-        return self.reason is Reason.MISCONFIGURED
+        """The workload cannot be read as it is written, or may not run so: it was not placed, and what runs of it stays
+        as it is."""
+        return self.reason is Reason.MISCONFIGURED or self.refused
+
+    @property
+    def refused(self) -> bool:
+        """It may not run as it is written."""
+        return self.reason in REFUSALS
 
     @property
     def short(self) -> bool:

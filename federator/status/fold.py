@@ -77,7 +77,8 @@ def fold(
     for cluster, share in shares.items():
         seen.setdefault(cluster, SliceObservation(cluster, known=False, desired=share.count))
     held = [seen[cluster] for cluster in sorted(seen) if cluster in shares or seen[cluster].exists]
-    tally = _shards(wanted, shares, held) if wanted.unit is Unit.SHARDS else _replicas(wanted, shares, held)
+    kept = wanted.suspended or (placing is not None and placing.refused)
+    tally = _shards(wanted, shares, held) if wanted.unit is Unit.SHARDS else _replicas(wanted, shares, held, kept=kept)
     refused = {refusal.cluster: refusal for refusal in reversed(refusals)}
     rows = tuple(
         _row(wanted, shares.get(o.cluster), o, tally, refused.get(o.cluster), waits_its_turn=o.cluster in waiting_turns)
@@ -115,17 +116,19 @@ def fold(
 
 
 def _claimed(wanted: Wanted, placing: Placing | None, rows: Sequence[Row]) -> bool:
-    """Whether this generation may be called observed. A suspended workload is seen, and on purpose left as it is; so is
-    a cluster whose turn in a roll-out has not come: of one that fails before, people hear by this generation."""
-    if wanted.suspended:
+    """Whether this generation may be called observed. A suspended workload is seen, and on purpose left as it is, like
+    one that may not run as it is written; so is a cluster whose turn in a roll-out has not come: of one that fails
+    before, people hear by this generation."""
+    if wanted.suspended or (placing is not None and placing.refused and placing.current):
         return all(row.known for row in rows)
     seen = all(row.caught_up or (row.known and row.waits_its_turn) for row in rows)
     reached = any(row.caught_up for row in rows) or not rows
     return placing is not None and placing.current and seen and reached
 
 
-def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
-    """Interchangeable copies: a cluster that is being left still serves, so it counts until it is gone."""
+def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation], *, kept: bool) -> Tally:
+    """Interchangeable copies: a cluster that is being left still serves, so it counts until it is gone. `kept`: what
+    runs is left as it is."""
     low = high = current = maybe = old = 0
     exact = True
     for seen in held:
@@ -140,8 +143,8 @@ def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceO
         updated = _updated(wanted, seen)
         current += seen.updated_ready if updated else 0
         old += max(seen.actual - updated, 0)
-        # A suspended workload keeps what it has, whatever it says now: it is as it should be when that stands.
-        rolled = (seen.updated if wanted.suspended else updated) >= share
+        # One that is left alone keeps what it has, whatever it says now: it is as it should be when that stands.
+        rolled = (seen.updated if kept else updated) >= share
         exact = exact and seen.ready == share and max(seen.actual, seen.ready) == share and rolled
     return Tally(
         ready_lo=low,

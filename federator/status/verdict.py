@@ -10,7 +10,7 @@ from typing import Final
 
 from federator.model import plaintext, shards
 from federator.model.ask import Unit
-from federator.model.decision import Reason
+from federator.model.decision import REFUSALS, Reason
 from federator.model.observation import SliceObservation
 from federator.status import conditions
 from federator.status.conditions import Condition, truth
@@ -20,6 +20,7 @@ STALLING: Final = frozenset(
     {
         Reason.MISCONFIGURED,
         Reason.HOST_WOULD_RUN_IT,
+        *REFUSALS,
         Reason.PRIORITY_EXCEEDS_MAX,
         Reason.EXCEEDS_MAX_QUOTA,
         Reason.NOT_ALLOWED,
@@ -202,6 +203,8 @@ def _applied(facts: Facts) -> Condition:
         return applied(False, "Leaving", f"{_names(facts.leftovers)} still to be emptied.")
     behind = [row for row in facts.shared_rows if not row.applied]
     total = len(facts.shared_rows)
+    if behind and facts.placing.refused:
+        return applied(False, facts.placing.reason.value, facts.placing.message)
     if any(row.known for row in behind):
         return applied(
             False, "Applying", f"{total - len(behind)} of {_clusters(total)} have the present generation and share."
@@ -328,7 +331,7 @@ def _summary(facts: Facts) -> str:
     if placing is None:
         return "waiting to be placed"
     if placing.unreadable:
-        return f"misconfigured: {placing.message}"
+        return f"{'refused' if placing.refused else 'misconfigured'}: {placing.message}"
     if placing.shortfall > 0 and (tally.ready_lo >= facts.placed or facts.placed == 0):
         return f"placed {_shortfall(facts, placing)}"
     text = _progress(facts)

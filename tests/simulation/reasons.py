@@ -118,6 +118,7 @@ ELSEWHERE: Mapping[str, str] = {
     "anywhere: ClusterUntrustworthy": "No member of these worlds lies.",
     "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
     "workload ProjectRefused: NotAllowed": "No workload of these worlds names a project that no quota has.",
+    "anywhere: IdentityNotAllowed": "No workload of these worlds names an account, a role or a class of its own.",
     "anywhere: NotAllowed": "No quota of these worlds keeps a namespace out.",
     "anywhere: PriorityExceedsMax": "No quota of these worlds bounds priorities.",
     "anywhere: PendingEvaluation": "Told in conditions that have it as their own.",

@@ -1,0 +1,323 @@
+"""The Pod Security Standards of Kubernetes: what a pod may not say at the levels `baseline` and `restricted`.
+
+One row per control of the standards, as of Kubernetes 1.36; what newer versions allow beyond that (fewer checks for
+pods with user namespaces) is refused. Pure and total: whatever JSON can hold gives an answer, and a value that is not
+understood is one that is not allowed. Used before placing, and by the embedded API as a real one's admission.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+VERSION: Final = "v1.36"
+"""Version of the standards that is checked here, as the label `ENFORCE_VERSION` spells it."""
+ENFORCE: Final = "pod-security.kubernetes.io/enforce"
+ENFORCE_VERSION: Final = "pod-security.kubernetes.io/enforce-version"
+_VERSION: Final = re.compile(r"latest|v1\.(0|[1-9]\d{0,3})", re.ASCII)
+CONTAINERS: Final = ("initContainers", "containers", "ephemeralContainers")
+APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
+
+Where = Iterator[tuple[str, str]]
+"""(path below the pod, what is wrong there as the end of a sentence)."""
+Parts = Iterator[tuple[str, Any]]
+"""(path below the pod, what is there)."""
+
+
+class Level(StrEnum):
+    """From what allows everything to what allows least."""
+
+    PRIVILEGED = "privileged"
+    BASELINE = "baseline"
+    RESTRICTED = "restricted"
+
+
+DEFAULT: Final = Level.BASELINE
+"""Of a namespace that says none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Enforced:
+    """What a namespace asks to be enforced. `said`: its labels name a level, rather than leave it to the default."""
+
+    level: Level = DEFAULT
+    version: str = VERSION
+    said: bool = False
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The labels by which API servers enforce it."""
+        return {ENFORCE: str(self.level), ENFORCE_VERSION: self.version}
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One field that the standards do not allow. `path` begins with `spec` or `metadata`; `level` is the most
+    permissive one that forbids it."""
+
+    control: str
+    level: Level
+    path: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One row of the standards, under the name that the documentation of Kubernetes gives it."""
+
+    name: str
+    level: Level
+    check: Callable[[Mapping[str, Any]], Where]
+
+
+def enforced(labels: Mapping[str, Any]) -> Enforced:
+    """What a namespace's labels ask for. A level that is misspelt is `restricted`, as API servers take it; a version
+    that is none is the one that is checked here."""
+    said, version = labels.get(ENFORCE), labels.get(ENFORCE_VERSION)
+    known = isinstance(version, str) and _VERSION.fullmatch(version) is not None
+    kept = version if known and isinstance(version, str) else VERSION
+    if said is None or said == "":
+        return Enforced(DEFAULT, kept)
+    return Enforced(Level(said) if said in tuple(Level) else Level.RESTRICTED, kept, said=True)
+
+
+def violations(pod: Mapping[str, Any], level: Level) -> Iterator[Violation]:
+    """What of a pod, or of a pod template, the level does not allow; in the order of the controls."""
+    if level is Level.PRIVILEGED:
+        return
+    for control in CONTROLS:
+        if control.level is Level.BASELINE or level is Level.RESTRICTED:
+            for path, message in control.check(pod):
+                yield Violation(control.name, control.level, path, message)
+
+
+def _at(value: Any, *path: str) -> Any:
+    for name in path:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def _entries(value: Any, *path: str) -> Iterator[tuple[int, Any]]:
+    found = _at(value, *path)
+    return enumerate(found) if isinstance(found, list) else enumerate(() if found is None else (found,))
+
+
+def _containers(pod: Mapping[str, Any]) -> Parts:
+    for field in CONTAINERS:
+        for index, container in _entries(pod, "spec", field):
+            yield f"spec.{field}[{index}]", container
+
+
+def _contexts(pod: Mapping[str, Any]) -> Parts:
+    """The security contexts: the pod's, then each container's."""
+    yield "spec.securityContext", _at(pod, "spec", "securityContext")
+    for path, container in _containers(pod):
+        yield f"{path}.securityContext", _at(container, "securityContext")
+
+
+def _unless(pod: Mapping[str, Any], field: tuple[str, ...], allowed: tuple[Any, ...], words: str) -> Where:
+    """Every security context whose `field` is set to something else than `allowed`."""
+    for path, context in _contexts(pod):
+        value = _at(context, *field)
+        if value is not None and value not in allowed:
+            yield ".".join((path, *field)), f"is {_shown(value)}; {words}"
+
+
+def _shown(value: Any) -> str:
+    text = "true" if value is True else "false" if value is False else str(value)
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _is_windows(pod: Mapping[str, Any]) -> bool:
+    return bool(_at(pod, "spec", "os", "name") == "windows")
+
+
+def _host_process(pod: Mapping[str, Any]) -> Where:
+    return _unless(pod, ("windowsOptions", "hostProcess"), (False,), "no Windows container may be the host's")
+
+
+def _host_namespaces(pod: Mapping[str, Any]) -> Where:
+    for field in ("hostNetwork", "hostPID", "hostIPC"):
+        if _at(pod, "spec", field) not in (None, False):
+            yield f"spec.{field}", "is true; a pod may not share a namespace of its node"
+
+
+def _privileged(pod: Mapping[str, Any]) -> Where:
+    for path, container in _containers(pod):
+        if _at(container, "securityContext", "privileged") not in (None, False):
+            yield f"{path}.securityContext.privileged", "is true; a container may not be privileged"
+
+
+BASELINE_CAPABILITIES: Final = (
+    *("AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "SETFCAP"),
+    *("SETGID", "SETPCAP", "SETUID", "SYS_CHROOT"),
+)
+
+
+def _capabilities(pod: Mapping[str, Any]) -> Where:
+    return _added(pod, BASELINE_CAPABILITIES)
+
+
+def _added(pod: Mapping[str, Any], allowed: tuple[str, ...]) -> Where:
+    for path, container in _containers(pod):
+        for index, name in _entries(container, "securityContext", "capabilities", "add"):
+            if name not in allowed:
+                yield (
+                    f"{path}.securityContext.capabilities.add[{index}]",
+                    f"is {_shown(name)}; only {', '.join(allowed)} may be added",
+                )
+
+
+def _host_paths(pod: Mapping[str, Any]) -> Where:
+    for index, volume in _entries(pod, "spec", "volumes"):
+        if _at(volume, "hostPath") is not None:
+            yield f"spec.volumes[{index}].hostPath", "is set; a volume may not be a path of its node"
+
+
+def _host_ports(pod: Mapping[str, Any]) -> Where:
+    for path, container in _containers(pod):
+        for index, port in _entries(container, "ports"):
+            if _at(port, "hostPort") not in (None, 0):
+                yield f"{path}.ports[{index}].hostPort", "is set; a container may not take a port of its node"
+
+
+_WAYS: Final = ("httpGet", "tcpSocket")
+_ASKED: Final = (
+    *((probe, way) for probe in ("livenessProbe", "readinessProbe", "startupProbe") for way in _WAYS),
+    *(("lifecycle", moment, way) for moment in ("postStart", "preStop") for way in _WAYS),
+)
+
+
+def _probed_hosts(pod: Mapping[str, Any]) -> Where:
+    for path, container in _containers(pod):
+        for way in _ASKED:
+            if _at(container, *way, "host") not in (None, ""):
+                yield ".".join((path, *way, "host")), "is set; a node may be made to ask the pod itself only"
+
+
+def _apparmor(pod: Mapping[str, Any]) -> Where:
+    words = "only RuntimeDefault and Localhost are allowed"
+    yield from _unless(pod, ("appArmorProfile", "type"), ("RuntimeDefault", "Localhost"), words)
+    annotations = _at(pod, "metadata", "annotations")
+    for key, value in annotations.items() if isinstance(annotations, Mapping) else ():
+        if str(key).startswith(APPARMOR):
+            kept = isinstance(value, str) and (value in ("", "runtime/default") or value.startswith("localhost/"))
+            if not kept:
+                yield f"metadata.annotations[{key}]", f"is {_shown(value)}; only runtime/default and localhost/* may be"
+
+
+SELINUX_TYPES: Final = ("", "container_t", "container_init_t", "container_kvm_t", "container_engine_t")
+
+
+def _selinux(pod: Mapping[str, Any]) -> Where:
+    words = "only container_t, container_init_t, container_kvm_t and container_engine_t are allowed"
+    yield from _unless(pod, ("seLinuxOptions", "type"), SELINUX_TYPES, words)
+    for field in ("user", "role"):
+        yield from _unless(pod, ("seLinuxOptions", field), ("",), f"a pod may not choose its SELinux {field}")
+
+
+def _proc_mount(pod: Mapping[str, Any]) -> Where:
+    for path, container in _containers(pod):
+        if (value := _at(container, "securityContext", "procMount")) not in (None, "", "Default"):
+            yield f"{path}.securityContext.procMount", f"is {_shown(value)}; only Default is allowed"
+
+
+def _seccomp(pod: Mapping[str, Any]) -> Where:
+    words = "only RuntimeDefault and Localhost are allowed"
+    return _unless(pod, ("seccompProfile", "type"), ("RuntimeDefault", "Localhost"), words)
+
+
+SYSCTLS: Final = (
+    *("kernel.shm_rmid_forced", "net.ipv4.ip_local_port_range", "net.ipv4.ip_unprivileged_port_start"),
+    *("net.ipv4.tcp_syncookies", "net.ipv4.ping_group_range", "net.ipv4.ip_local_reserved_ports"),
+    *("net.ipv4.tcp_keepalive_time", "net.ipv4.tcp_fin_timeout", "net.ipv4.tcp_keepalive_intvl"),
+    *("net.ipv4.tcp_keepalive_probes", "net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"),
+)
+
+
+def _sysctls(pod: Mapping[str, Any]) -> Where:
+    for index, sysctl in _entries(pod, "spec", "securityContext", "sysctls"):
+        if (name := _at(sysctl, "name")) not in SYSCTLS:
+            yield f"spec.securityContext.sysctls[{index}].name", f"is {_shown(name)}, which concerns the whole node"
+
+
+VOLUMES: Final = (
+    *("configMap", "csi", "downwardAPI", "emptyDir", "ephemeral"),
+    *("persistentVolumeClaim", "projected", "secret"),
+)
+
+
+def _volume_types(pod: Mapping[str, Any]) -> Where:
+    for index, volume in _entries(pod, "spec", "volumes"):
+        fields = volume.items() if isinstance(volume, Mapping) else ()
+        kinds = sorted(str(name) for name, value in fields if name != "name" and value is not None)
+        if not kinds or any(kind not in VOLUMES for kind in kinds):
+            what = ", ".join(kinds) or "of no type"
+            yield f"spec.volumes[{index}]", f"is {what[:80]}; only {', '.join(VOLUMES)} are allowed"
+
+
+def _escalation(pod: Mapping[str, Any]) -> Where:
+    if _is_windows(pod):
+        return
+    for path, container in _containers(pod):
+        if _at(container, "securityContext", "allowPrivilegeEscalation") is not False:
+            yield f"{path}.securityContext.allowPrivilegeEscalation", "must be set to false"
+
+
+def _non_root(pod: Mapping[str, Any]) -> Where:
+    whole = _at(pod, "spec", "securityContext", "runAsNonRoot")
+    if whole not in (None, True):
+        yield "spec.securityContext.runAsNonRoot", "may not be false"
+    for path, container in _containers(pod):
+        own = _at(container, "securityContext", "runAsNonRoot")
+        if own not in (None, True):
+            yield f"{path}.securityContext.runAsNonRoot", "may not be false"
+        elif own is None and whole is None:
+            yield f"{path}.securityContext.runAsNonRoot", "must be true, here or in spec.securityContext"
+
+
+def _users(pod: Mapping[str, Any]) -> Where:
+    for path, context in _contexts(pod):
+        if (user := _at(context, "runAsUser")) is not None and (type(user) is not int or user == 0):
+            yield f"{path}.runAsUser", "is 0; a container may not run as root"
+
+
+def _seccomp_set(pod: Mapping[str, Any]) -> Where:
+    if _is_windows(pod) or _at(pod, "spec", "securityContext", "seccompProfile", "type") is not None:
+        return
+    for path, container in _containers(pod):
+        if _at(container, "securityContext", "seccompProfile", "type") is None:
+            words = "must be RuntimeDefault or Localhost, here or in spec.securityContext"
+            yield f"{path}.securityContext.seccompProfile.type", words
+
+
+def _capabilities_dropped(pod: Mapping[str, Any]) -> Where:
+    if _is_windows(pod):
+        return
+    for path, container in _containers(pod):
+        if not any(name == "ALL" for _, name in _entries(container, "securityContext", "capabilities", "drop")):
+            yield f"{path}.securityContext.capabilities.drop", "must contain ALL"
+    yield from _added(pod, ("NET_BIND_SERVICE",))
+
+
+CONTROLS: Final[tuple[Control, ...]] = (
+    Control("HostProcess", Level.BASELINE, _host_process),
+    Control("Host Namespaces", Level.BASELINE, _host_namespaces),
+    Control("Privileged Containers", Level.BASELINE, _privileged),
+    Control("Capabilities", Level.BASELINE, _capabilities),
+    Control("HostPath Volumes", Level.BASELINE, _host_paths),
+    Control("Host Ports", Level.BASELINE, _host_ports),
+    Control("Host Probes / Lifecycle Hooks", Level.BASELINE, _probed_hosts),
+    Control("AppArmor", Level.BASELINE, _apparmor),
+    Control("SELinux", Level.BASELINE, _selinux),
+    Control("/proc Mount Type", Level.BASELINE, _proc_mount),
+    Control("Seccomp", Level.BASELINE, _seccomp),
+    Control("Sysctls", Level.BASELINE, _sysctls),
+    Control("Volume Types", Level.RESTRICTED, _volume_types),
+    Control("Privilege Escalation", Level.RESTRICTED, _escalation),
+    Control("Running as Non-root", Level.RESTRICTED, _non_root),
+    Control("Running as Non-root user", Level.RESTRICTED, _users),
+    Control("Seccomp", Level.RESTRICTED, _seccomp_set),
+    Control("Capabilities", Level.RESTRICTED, _capabilities_dropped),
+)
