@@ -74,6 +74,10 @@ class DecisionFacts:
     terms: Terms
     marks: Mapping[str, int] = field(default_factory=dict)
     """Where members hold slices of it with a seq above its own, and up to which they are known."""
+    given: tuple[Share, ...] = ()
+    """What clusters had by earlier decisions and have no more."""
+    records_given: bool = False
+    """Whether it says so at all: decisions of earlier versions do not."""
 
     @property
     def placed(self) -> int:
@@ -103,6 +107,8 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         deleting="deletionTimestamp" in metadata,
         terms=_terms(spec),
         marks=_marks(spec),
+        given=_shares_in(obj, "given"),
+        records_given="given" in spec,
     )
 
 
@@ -118,7 +124,11 @@ _NO_MARKS: Final[Mapping[str, int]] = {}
 
 def shares(obj: Obj) -> tuple[Share, ...]:
     """The shares, with their ranges in the pieces that have Jobs. Entries without a cluster are skipped."""
-    found = map(_to_share, raw.objects(obj, "spec", "shares"))
+    return _shares_in(obj, "shares")
+
+
+def _shares_in(obj: Obj, field: str) -> tuple[Share, ...]:
+    found = map(_to_share, raw.objects(obj, "spec", field))
     return tuple(share for share in found if share.cluster)
 
 
@@ -132,7 +142,8 @@ def _to_share(entry: Obj) -> Share:
 
 
 _NO_TERMS: Final = frozenset(
-    {"workload", "seq", "placed", "clusters", "shares", "inputsHash", "asOf", "verdicts", "quotaGenerations", "marks"}
+    {"workload", "seq", "placed", "clusters", "shares", "given", "inputsHash", "asOf", "verdicts", "quotaGenerations"}
+    | {"marks"}
 )
 """What decisions do not have in common, or nobody reads back."""
 

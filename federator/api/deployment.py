@@ -155,10 +155,10 @@ def _native_trouble(obj: Obj) -> tuple[str, str]:
     """Reason and message of a roll-out that failed or cannot make pods."""
     failure = raw.condition(obj, "ReplicaFailure")
     if failure.get("status") == "True":
-        return raw.text(failure, "reason"), raw.text(failure, "message")
+        return raw.word(failure, "reason"), raw.sentence(failure, "message")
     progressing = raw.condition(obj, "Progressing")
     if progressing.get("status") == "False":
-        return raw.text(progressing, "reason"), raw.text(progressing, "message")
+        return raw.word(progressing, "reason"), raw.sentence(progressing, "message")
     return "", ""
 
 

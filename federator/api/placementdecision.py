@@ -63,6 +63,17 @@ class ShareFields(Model):
     """How many of the shards may run at once."""
 
 
+class GivenFields(Model):
+    """What one cluster was given by earlier decisions and is not given any more."""
+
+    cluster: ClusterName
+    """Name of the member cluster."""
+    replicas: Amount | None = None
+    """Copies that it had, for kinds with replicas."""
+    ranges: IndexSet | None = None
+    """Shards that it had, for job sets."""
+
+
 class PolicyRef(Model):
     """The policy that was in force."""
 
@@ -154,6 +165,11 @@ class Spec(Model):
         default_factory=list
     )
     """Clusters that lost their share and were not known to be empty when this was written."""
+    given: Annotated[list[GivenFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))] = Field(
+        default_factory=list
+    )
+    """What clusters still hold of earlier decisions: what they report counts within that and their share. Left out by
+    versions that did not record it."""
     max_clusters_at_once: Amount | None = None
     """A changed template reaches at most this many clusters that are not healthy yet."""
     policy: PolicyRef
@@ -200,10 +216,11 @@ def to_spec(
     leaving: Sequence[str] = (),
     *,
     rebalanced: str = "",
+    given: Sequence[Share] = (),
 ) -> dict[str, Any]:
     """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged
     with and the roll-out's bound; `leaving` are clusters without a share that may still hold something;
-    `rebalanced` is the last request for a rebalance that is done with."""
+    `rebalanced` is the last request for a rebalance that is done with; `given` is what clusters had before."""
     unit = ask.unit if ask else Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
     spec: dict[str, Any] = {
         "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},
@@ -216,6 +233,7 @@ def to_spec(
         "reason": str(decision.reason),
         "message": plaintext.clipped(decision.message),
         "shares": [_share_fields(share, unit) for share in decision.shares],
+        "given": [_given_fields(share, unit) for share in given],
         "policy": _policy_ref(decision),
         "quotaGenerations": dict(sorted(decision.quota_generations.items())),
         "asOf": raw.rfc3339(decision.as_of),
@@ -249,6 +267,12 @@ def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
     if unit is Unit.SHARDS:
         return fields | {"ranges": shards.text(share.ranges), "slots": share.slots}
     return fields | {"replicas": share.count}
+
+
+def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:
+    if unit is Unit.SHARDS:
+        return {"cluster": share.cluster, "ranges": shards.text(share.ranges)}
+    return {"cluster": share.cluster, "replicas": share.count}
 
 
 def _policy_ref(decision: Decision) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import logging
 import random
 from collections.abc import Mapping
 
-from federator.hub import restored, stepping
+from federator.hub import cutting, restored, stepping
 from federator.hub.drift import Drift
 from federator.hub.members import Member
 from federator.hub.records import Record
@@ -25,8 +25,9 @@ from federator.model import names, shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
-from federator.model.observation import MISSING
+from federator.model.observation import MISSING, SliceObservation
 from federator.model.steps import Revisit
+from federator.status import given as givens
 
 log = logging.getLogger(__name__)
 
@@ -242,8 +243,9 @@ class Dispatching:
         seen = member.slice_of(workload.key)
         if seen is None:
             return Held(cluster, known=member.knows(workload.key.kind))
-        observed = seen.observation
-        share = record.share_of(cluster)
+        observed, share = seen.observation, record.share_of(cluster)
+        given = cutting.given(self.state, workload, record, seen)
+        told = givens.cut(observed, given)[0]
         standing = self.writer.standing(member, workload, share, seen)
         speaks = member.speaks_of(workload.key.kind)
         return Held(
@@ -256,14 +258,16 @@ class Dispatching:
             current=standing.current,
             template_current=standing.content or not standing.known,
             count=observed.desired,
-            ready=observed.ready,
+            ready=min(observed.ready, observed.desired, given.ever),
+            counts=min(told.ready, observed.desired),
             healthy=speaks and standing.content and seen.rolled_out,
-            safe=self._safe(workload, seen),
+            safe=self._safe(workload, told),
         )
 
-    def _safe(self, workload: Workload, seen: SliceSeen) -> bool:
-        """Whether the host's status holds everything this slice completed (the host's copy is the durable truth)."""
-        observed, recorded = seen.observation, workload.progress()
+    def _safe(self, workload: Workload, observed: SliceObservation) -> bool:
+        """Whether the host's status holds everything that a cluster completed (the host's copy is the durable
+        truth)."""
+        recorded = workload.progress()
         return not shards.minus(observed.completed, recorded.completed) and not shards.minus(
             observed.failed, shards.union(recorded.failed, recorded.completed)
         )

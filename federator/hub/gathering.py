@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds
-from federator.hub import stepping, transitions
+from federator.hub import cutting, stepping, transitions
 from federator.hub.dispatching import Dispatching
 from federator.hub.events import Events
 from federator.hub.records import Record
@@ -70,6 +70,8 @@ class Gathering:
         workload = self.state.workloads.get(key)
         if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
             self._not_before.pop(key, None)
+            for member in self.state.members.values() if workload is None else ():
+                self.state.hold_against(member, key, None, self.clock.monotonic())
             return None
         self.dispatching.release(key)
         if self._was_placed(workload) and self.state.record_of(workload) is None:
@@ -222,6 +224,7 @@ class Gathering:
     ) -> SliceObservation:
         member = self.state.members[cluster]
         if seen is None or not self._its_own(seen, workload):
+            self.state.hold_against(member, workload.key, None, self.clock.monotonic())
             return SliceObservation(cluster, known=member.knows(workload.key.kind))
         mark, profile = seen.mark, self.dispatching.writer.profile_of(workload)
         origin = mark.origin_generation if mark is not None else 0
@@ -229,8 +232,11 @@ class Gathering:
         if self.dispatching.writer.standing(member, workload, None, seen).content:
             # What this slice says is what the present generation says: it needs no write to have caught up.
             origin = workload.generation
+        told, against = cutting.heard(self.state, workload, record, seen)
+        found = against[0] if against and member.heard else None
+        self.state.hold_against(member, workload.key, found, self.clock.monotonic())
         return dataclasses.replace(
-            seen.observation,
+            told,
             uid=seen.uid,
             seq=mark.seq if mark is not None else 0,
             origin_generation=origin,
@@ -256,8 +262,9 @@ class Gathering:
     def _native_counters(self, workload: Workload) -> dict[str, Any]:
         """What the copies of a carried kind count themselves, summed over the members that are heard. Which of them are
         updated only the fold knows: one with the template before calls all of its copies that."""
+        record = self.state.record_of(workload)
         members = [
-            aggregate.MemberStatus(cluster, seen.native)
+            aggregate.MemberStatus(cluster, cutting.counters(self.state, workload, record, seen))
             for cluster, seen in self.state.slices_of(workload.key).items()
             if self.state.members[cluster].heard and self._its_own(seen, workload)
         ]

@@ -14,8 +14,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from federator.api import pinterestjobset, placementdecision
-from federator.hub import moves, policying, progress, records, refusing, restored, waves
+from federator.hub import cutting, moves, policying, progress, records, refusing, restored, waves
 from federator.hub.events import Events
+from federator.hub.members import Member
 from federator.hub.moves import Moves, is_held
 from federator.hub.pledges import Pledges
 from federator.hub.records import Record
@@ -28,7 +29,7 @@ from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import Batch, WorkQueue
 from federator.model import names, plaintext
-from federator.model.ask import Ask, Policy
+from federator.model.ask import Ask, Policy, Unit
 from federator.model.decision import REFUSALS, Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
@@ -37,6 +38,7 @@ from federator.placement import engine, inputs, ordering, quota, waking
 from federator.placement.ledger import Ledger
 from federator.placement.permitted import Refused
 from federator.placement.waking import Change, Waiting
+from federator.status import given as givens
 
 log = logging.getLogger(__name__)
 
@@ -312,7 +314,7 @@ class Placing:
                     slots=share.slots,
                     seq=share.seq,
                     ranges=share.ranges,
-                    ready=slice_seen.observation.ready if slice_seen is not None else 0,
+                    ready=cutting.counted(self.state, workload, record, slice_seen).ready if slice_seen else 0,
                     tolerated=tolerated.get(share.cluster, ()),
                 )
             )
@@ -395,7 +397,9 @@ class Placing:
         decision = dataclasses.replace(decision, moved=moves.moved(record, decision, decision.as_of))
         asked, done = (record.rebalance, record.terms.rebalanced) if record is not None else ("", "")
         rebalanced = done if decision.to_move or decision.held else asked
-        spec = placementdecision.to_spec(decision, self._causes(item), item.ask, leaving, rebalanced=rebalanced)
+        given = self._given(record, decision)
+        causes = self._causes(item)
+        spec = placementdecision.to_spec(decision, causes, item.ask, leaving, rebalanced=rebalanced, given=given)
         return await records.write(self.host.client, item.workload.key, item.workload.uid, item.record, spec)
 
     def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
@@ -409,6 +413,24 @@ class Placing:
             for cluster in sorted(record.clusters - staying)
             if (member := self.state.members.get(cluster)) is None or not (member.let_go or member.lacks(decision.key))
         )
+
+    def _given(self, record: Record | None, decision: Decision) -> tuple[Share, ...]:
+        """What clusters had before this decision and have no more, until nothing of it can be told any more: shards are
+        told of for as long as the workload lives, copies until the slice is as small as its new share."""
+        if record is None:
+            return ()
+        now = {share.cluster: share.count for share in decision.shares}
+        gone = {
+            name
+            for name in {*record.clusters, *(one.cluster for one in record.facts.given)}
+            if (member := self.state.members.get(name)) is not None
+            and (member.let_go or (not _in_shards(record) and self._is_as_small(member, record.key, now.get(name, 0))))
+        }
+        return givens.former({one.cluster: one for one in record.facts.given}, record.shares, decision.shares, gone)
+
+    def _is_as_small(self, member: Member, key: WorkloadKey, count: int) -> bool:
+        seen = member.slice_of(key)
+        return member.lacks(key) if seen is None else seen.observation.desired <= count
 
     def _causes(self, item: Due) -> tuple[str, ...]:
         """What led to this decision, in a few words, after what led to the ones before."""
@@ -440,6 +462,10 @@ def _issued(decision: Decision, record: Record | None, seq: int) -> Decision:
     if decision.seq == seq:
         return decision
     return dataclasses.replace(decision, seq=record.seq if record is not None else seq)
+
+
+def _in_shards(record: Record) -> bool:
+    return record.terms.unit is Unit.SHARDS
 
 
 def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:

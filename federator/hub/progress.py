@@ -5,6 +5,7 @@ member may have told more than the host could be given so far: that is not done 
 before it is recorded. Reads memory; called by placing.
 """
 
+from federator.hub import cutting
 from federator.hub.records import Record
 from federator.hub.state import HubState
 from federator.hub.workloads import Workload
@@ -14,19 +15,13 @@ from federator.model.shards import Ranges
 
 
 def done(state: HubState, workload: Workload, record: Record | None) -> Ranges:
-    """Shards that nobody has to run any more: recorded on the host, or told by a member that was given them.
-
-    A member is untrusted: what it tells of shards that neither its slice nor its share names says nothing.
-    """
+    """Shards that nobody has to run any more: recorded on the host, or told by a member that was given them."""
     found = workload.progress().done
     if workload.verbs.unit is not Unit.SHARDS:
         return found
     for seen in state.slices_with_uid(workload.key, workload.uid):
-        share = record.share_of(seen.cluster) if record is not None else None
-        marked = seen.mark.ranges if seen.mark is not None else ()
-        given = shards.union(marked, share.ranges if share is not None else ())
-        told = shards.union(seen.observation.completed, seen.observation.failed)
-        found = shards.union(found, shards.intersect(told, given))
+        told = cutting.counted(state, workload, record, seen)
+        found = shards.union(found, shards.union(told.completed, told.failed))
     return found
 
 

@@ -96,6 +96,10 @@ class Record:
         share = self.share_of(cluster)
         return share.seq if share is not None else max(self.seq, self.facts.marks.get(cluster, 0))
 
+    def had(self, cluster: str) -> Share | None:
+        """What a cluster was given by the decisions before this one, beyond its share."""
+        return next((one for one in self.facts.given if one.cluster == cluster), None)
+
     def commitment(self) -> Commitment | None:
         """What it takes from capacity and quota; None for one that was written without a charge."""
         terms = self.terms

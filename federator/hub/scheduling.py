@@ -9,6 +9,7 @@ restart of the hub the time begins anew.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from federator.hub import cutting
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.hub.workloads import Workload
@@ -62,7 +63,8 @@ class Feedback:
         if seen is None or not seen.serves(self.state.options.fleet, workload.uid):
             self._waits_no_more(key, cluster)
             return None
-        member, observed = self.state.members.get(cluster), seen.observation
+        member = self.state.members.get(cluster)
+        observed = cutting.counted(self.state, workload, self.state.record_of(workload), seen)
         if member is not None and not member.process.speaks:
             return None  # what it wrote before it died may have changed: neither a cause for moves nor the end of one
         if not observed.unschedulable:

@@ -136,9 +136,15 @@ def _shared(figures: tuple[Any, ...]) -> SliceObservation:
     return SliceObservation(**dict(zip(_FIGURES, figures, strict=True)))
 
 
+COUNTERS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
+"""Figures of carried native kinds that are added up over clusters."""
+
+
 def _counters(obj: Mapping[str, Any]) -> dict[str, int]:
     status = obj.get("status")
-    return {name: n for name, n in status.items() if isinstance(n, int)} if isinstance(status, Mapping) else {}
+    return (
+        {name: raw.figure(status, name) for name in COUNTERS if name in status} if isinstance(status, Mapping) else {}
+    )
 
 
 def _whole_digest(obj: Mapping[str, Any]) -> bytes:

@@ -48,6 +48,10 @@ class Held:
     """Its content (everything but the share) is what the workload now says."""
     count: int = 0
     ready: int = 0
+    """Ready copies by its own word, at most as many as its slice asks for: what would be lost there."""
+    counts: int | None = None
+    """Ready copies by which others may let copies go: never more than its share, now or while a shrink of it is under
+    way, whatever it says. None: all of `ready`."""
     healthy: bool = False
     """It has observed its content and all its copies are ready: rollouts may go on."""
     safe: bool = True
@@ -146,9 +150,13 @@ def _shrink_allowance(unit: Unit, wanted: Mapping[str, Share], held: Mapping[str
     )
     if not growing or not wanted:
         return sum(now.ready for now in held.values() if now.known)
-    ready = sum(now.ready for now in held.values() if now.known and now.reported)
+    ready = sum(_counting(now) for now in held.values() if now.known and now.reported)
     floor = sum(share.count for share in wanted.values()) - max_unavailable
     return max(0, ready - floor)
+
+
+def _counting(now: Held) -> int:
+    return now.ready if now.counts is None else min(now.ready, now.counts)
 
 
 def _rolled_out_to(wanted: Mapping[str, Share], held: Mapping[str, Held], at_once: int | None) -> frozenset[str]:

@@ -5,8 +5,15 @@ no delay, roll-out or lost decision explains is a contradiction, which the hub h
 Pure.
 """
 
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
+
+from federator.model import shards
+from federator.model.ask import Unit
+from federator.model.decision import Share
+from federator.model.observation import SliceObservation
+from federator.model.shards import Ranges
 
 SHARDS_NOT_GIVEN: Final = "ShardsNotGiven"
 """It completes, fails or runs shards that were never its own."""
@@ -17,6 +24,11 @@ SEQ_NOT_ISSUED: Final = "SeqNotIssued"
 UNREADABLE: Final = "Unreadable"
 """What it says is beyond every bound of its schema."""
 
+SURGE: Final = 2
+"""Copies that exist beside a share, as a multiple of it: a roll-out may make as many new ones as there are old ones."""
+SHOWN: Final = 4
+"""Ranges that are named in evidence."""
+
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
@@ -26,3 +38,104 @@ class Contradiction:
     message: str
     lasting: bool = False
     """A delay could explain it for a while: it counts when it stands for longer than that (`hub.trust`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What one cluster was given of a workload: by the decision in force, and by those before as far as that one
+    records it."""
+
+    unit: Unit
+    count: int = 0
+    """Copies that its slice may have now: of its share, or of what it had before while the slice still says so."""
+    ever: int = 0
+    """The most copies that it may have had lately: a scale-down takes a while to be told."""
+    ranges: Ranges = ()
+    """Shards that are, or were, its own."""
+    recorded: Ranges = ()
+    """Shards that the host's status records as done: told again they are no news."""
+    explained: bool = False
+    """Something of ours explains whatever it says now: its slice is of a decision that is still to be heard of."""
+
+
+def former(
+    before: Mapping[str, Share], shares: Sequence[Share], now: Sequence[Share], gone: Collection[str]
+) -> tuple[Share, ...]:
+    """What a new decision (`now`) has to record of the ones before it: what clusters had and have no more. `before` is
+    what the last one recorded, `shares` its shares; `gone` are clusters of which nothing is left, or whose slice is as
+    small as their new share already."""
+    present = {share.cluster: share for share in now}
+    had = {share.cluster: share for share in shares}
+    found: list[Share] = []
+    for cluster in sorted(before.keys() | had.keys()):
+        ranges, count = _had(before.get(cluster), had.get(cluster))
+        share = present.get(cluster)
+        lost = shards.minus(ranges, shards.normal(share.ranges)) if share is not None else ranges
+        fewer = share is None or count > share.count
+        if cluster not in gone and (lost if ranges else fewer):
+            found.append(Share(cluster, shards.size(lost) if ranges else count, 0, 0, lost))
+    return tuple(found)
+
+
+def _had(before: Share | None, share: Share | None) -> tuple[Ranges, int]:
+    parts = [one for one in (before, share) if one is not None]
+    return shards.normal(part for one in parts for part in one.ranges), max(one.count for one in parts)
+
+
+def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
+    """What a cluster says, as far as it was given it, and what of it cannot be. Ready copies count up to the share;
+    copies that exist may be twice as many while a roll-out replaces them."""
+    if given.unit is Unit.SHARDS:
+        return _cut_shards(seen, given)
+    most = given.count
+    figures = max(seen.ready, seen.active, seen.unschedulable)
+    if figures <= most and seen.updated <= seen.actual <= most * SURGE:
+        return seen, ()
+    actual = min(seen.actual, most * SURGE)
+    kept = replace(
+        seen,
+        ready=min(seen.ready, most),
+        actual=actual,
+        updated=min(seen.updated, actual),
+        active=min(seen.active, most),
+        unschedulable=min(seen.unschedulable, most),
+    )
+    # What the slice itself asks for is our word, or somebody's drift, which is put back: its copies are no lie.
+    told, asked = max(figures, seen.actual), max(given.ever, seen.desired)
+    if given.explained or told <= asked * SURGE + 1:
+        return kept, ()
+    message = f"it tells of {told} copies, and was given {given.ever}"
+    return kept, (Contradiction(TOO_MANY_COPIES, message, lasting=True),)
+
+
+def _cut_shards(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
+    mine, most = given.ranges, shards.size(given.ranges)
+    told = shards.union(seen.completed, seen.failed)
+    others = shards.minus(told, mine)
+    figures = max(seen.ready, seen.actual, seen.active, seen.unschedulable)
+    if not others and figures <= most:
+        return seen, ()
+    kept = replace(
+        seen,
+        completed=shards.intersect(seen.completed, mine),
+        failed=shards.intersect(seen.failed, mine),
+        ready=min(seen.ready, most),
+        actual=min(seen.actual, most),
+        active=min(seen.active, most),
+        unschedulable=min(seen.unschedulable, most),
+    )
+    strange = shards.minus(others, given.recorded)
+    if given.explained:
+        return kept, ()
+    if strange:
+        message = f"it tells of {shards.size(strange)} shards that it was never given ({_shown(strange)})"
+        return kept, (Contradiction(SHARDS_NOT_GIVEN, message),)
+    if figures > max(most, seen.desired):
+        message = f"it tells of {figures} running shards, and was given {most}"
+        return kept, (Contradiction(TOO_MANY_COPIES, message, lasting=True),)
+    return kept, ()
+
+
+def _shown(ranges: Ranges) -> str:
+    more = f" and {len(ranges) - SHOWN} more ranges" if len(ranges) > SHOWN else ""
+    return shards.text(ranges[:SHOWN]) + more

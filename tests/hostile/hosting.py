@@ -111,12 +111,18 @@ class Guarded(Federation):
         return await Federation.connect(self, obj, secret, process=process)
 
 
-def act(story: Story, *, wrap: Wrap = lambda process, cluster, inner: inner) -> None:
-    """Runs a story on a federation that has started and runs one good service. `wrap` comes between a process and a
-    cluster."""
+def act(
+    story: Story,
+    *,
+    wrap: Wrap = lambda process, cluster, inner: inner,
+    members: int = 2,
+    options: HubOptions | None = None,
+) -> None:
+    """Runs a story on a federation of so many members that has started and runs one good service. `wrap` comes between
+    a process and a cluster."""
 
     async def main() -> None:
-        world = World(small_fleet(2, 1), HubOptions(), seed=1)
+        world = World(small_fleet(members, 1), options or HubOptions(), seed=1)
         scene = Scene(world)
 
         def wrapped(process: str, cluster: str, inner: Transport) -> Transport:
@@ -124,7 +130,13 @@ def act(story: Story, *, wrap: Wrap = lambda process, cluster, inner: inner) -> 
                 inner = Refusals(scene.refused, inner)
             return wrap(process, cluster, inner)
 
-        world.federation = Guarded(fleet=small_fleet(2, 1), clock=Clock(EPOCH_S), rng=random.Random(1), wrap=wrapped)
+        world.federation = Guarded(
+            fleet=small_fleet(members, 1),
+            clock=Clock(EPOCH_S),
+            rng=random.Random(1),
+            hub_options=options or HubOptions(),
+            wrap=wrapped,
+        )
         world.host = Client(world.federation.host.transport(), "host")
         try:
             await world.federation.start()

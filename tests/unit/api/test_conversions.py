@@ -305,10 +305,16 @@ def test_decisions_that_differ_in_their_shares_only_have_their_terms_in_common()
 def test_shares_of_a_job_set_keep_their_pieces() -> None:
     shares = (Share("east", 20, 5, 7, ((0, 9), (10, 19))),)
     decision = replace(DECISION, shares=shares, wanted=20, shortfall=0)
-    obj = _object(placementdecision.to_spec(decision, [], replace(ASK, unit=Unit.SHARDS)))
+    had = Share("west", 5, 0, 0, ((20, 24),))
+    obj = _object(placementdecision.to_spec(decision, [], replace(ASK, unit=Unit.SHARDS), given=[had]))
     assert obj["spec"]["shares"] == [{"cluster": "east", "seq": 7, "ranges": "0-9,10-19", "slots": 5}]
-    assert decisionfacts.decision_facts(obj).shares == shares
+    assert obj["spec"]["given"] == [{"cluster": "west", "ranges": "20-24"}]
+    facts = decisionfacts.decision_facts(obj)
+    assert (facts.shares, facts.given, facts.records_given) == (shares, (had,), True)
     read.check(obj)
+    del obj["spec"]["given"]
+    older = decisionfacts.decision_facts(obj)
+    assert (older.given, older.records_given) == ((), False), "made by a version that did not record it"
 
 
 def test_a_decision_that_nobody_wrote_is_read_without_raising() -> None:

@@ -85,6 +85,24 @@ def test_max_unavailable_lets_that_many_go_before_the_others_are_ready() -> None
     assert actions["a"] == Action("a", Do.UPDATE, count=6, keep_template=True)
 
 
+def test_copies_that_a_cluster_invents_let_nobody_elses_go() -> None:
+    """b's four copies move to c, which is slow; a has two by its share, says that it has a million, and so has room
+    for all of them by its word."""
+    invented = held("a", 2, ready=1_000_000, counts=2, current=True)
+    actions = plan({"a": 2, "c": 4}, invented, held("b", 4), held("c", 4, ready=1, current=True))
+
+    assert actions["b"] == Action("b", Do.UPDATE, count=3, keep_template=True), "one for the one that is ready in c"
+    honest = plan({"a": 2, "c": 4}, held("a", 2, current=True), held("b", 4), held("c", 4, ready=1, current=True))
+    assert honest["b"] == actions["b"]
+
+
+def test_copies_of_which_nobody_knows_that_they_were_given_stay_until_the_others_are_ready() -> None:
+    unknown = held("a", 4, counts=0)
+
+    assert plan({"b": 4}, unknown, held("b", 4, ready=3, current=True))["a"].do is Do.HOLD
+    assert plan({"b": 4}, unknown, held("b", 4, current=True))["a"].do is Do.DELETE
+
+
 def test_a_plain_scale_down_is_done_at_once() -> None:
     actions = plan({"a": 1, "b": 1}, held("a", 5), held("b", 5))
 
