@@ -424,6 +424,8 @@ class HubProcess:
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
             self.state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
             self.state.books.arrived(member.name, seen.mark.workload_uid, seen.mark.seq)
+        if seen is None:
+            restored.forget(self.state, member, key, self.clock.monotonic())
         if (in_s := self.feedback.note(key, seen, member.name)) is not None:
             self.placing.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)

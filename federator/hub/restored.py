@@ -110,6 +110,14 @@ def told(state: HubState, workload: Workload, now_s: float) -> None:
                 state.hold_against(member, (NUMBERS, seen.key), found, now_s)
 
 
+def forget(state: HubState, member: Member, key: WorkloadKey, now_s: float) -> None:
+    """The slice is gone from that member, and what it said with it."""
+    member.to_number.discard(key)
+    if key in member.disbelieved:
+        member.disbelieved.discard(key)
+        state.hold_against(member, (NUMBERS, key), None, now_s)
+
+
 def believe_again(state: HubState, key: WorkloadKey, now_s: float) -> float:
     """Believes the members that are to be believed again; returns after how many seconds the next one is, 0.0 for
     none."""
