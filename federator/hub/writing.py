@@ -22,6 +22,7 @@ from federator.hub.stepping import Action, Do
 from federator.hub.workloads import Documents, Workload
 from federator.kube import errors
 from federator.model import names, podsecurity
+from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
@@ -217,7 +218,16 @@ class SliceWriter:
         if seen is None or not member.synced:
             return
         log.info("%s: delete slice of %s", member.name, key)
-        await _done(member, Delete(_ref(key), seen.uid), key)
+        if kinds.verbs_of(key.kind).unit is not Unit.SHARDS:
+            await _done(member, Delete(_ref(key), seen.uid), key)
+            return
+        try:
+            # What its shards completed since it was heard of would be lost with it, and run again elsewhere.
+            await _done(member, Delete(_ref(key), seen.uid, resource_version=seen.resource_version), key)
+        except errors.Conflict:
+            if member.client is not None:
+                member.note(slices.summarise(key.kind, member.name, await member.client.get(_ref(key))))
+            raise
 
     async def _ensure_namespace(self, member: Member, namespace: str) -> None:
         """Makes the namespace if it is not there. Ours is marked, and has the Pod Security level of the host's; one

@@ -6,11 +6,13 @@ Each keeps its own small memory per life of a process and adds a sentence to `fo
 import collections
 import json
 from collections.abc import Callable, Collection
+from http import HTTPStatus
 from typing import Any, Protocol
 
 from federator.api import kinds
 from federator.embedded.faults.lives import Life
 from federator.embedded.faults.rows import Sending, is_hub
+from federator.kube.elector import Elector
 from tests.simulation.story import Sent
 
 REQUESTS_PER_MINUTE = 60
@@ -171,6 +173,89 @@ class Quiet:
     def __call__(self, sent: Sent) -> None:
         if self.listening and sent.writes and not sent.heartbeat:
             self.found.append(f"{self.name}: {sent.text()} {sent.request.body[:300]!r}")
+
+
+class Conditional:
+    """39: a status is written on the condition that nobody wrote since it was read: API servers do not compare the uid
+    of a status, so without a version it may land on another object of the same name, or undo what came meanwhile."""
+
+    name = "39 statuses are conditional"
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+
+    def __call__(self, sent: Sent) -> None:
+        if sent.request.method != "PATCH" or not sent.request.path.endswith("/status"):
+            return
+        plural = resource_of(sent.request.path)[0]
+        if plural in _HOST_LISTS and b'"resourceVersion"' not in sent.request.body:
+            self.found.append(f"{self.name}: {sent.text()} names no version of what it was computed from")
+
+
+class NoReplay:
+    """39: a decision is computed anew after a conflict; the body that was refused is not sent once more with another
+    version. Judged as requests leave: a conflict may come from something on the way."""
+
+    name = "39 nothing is replayed"
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self._sent: dict[tuple[str, str], tuple[str, bytes]] = {}
+        """(life, path) -> (version, all else) of the last decision that it sent there."""
+
+    def sending(self, life: Life, sending: Sending) -> None:
+        """A request leaves its process."""
+        request = sending.request
+        if request.method != "PATCH" or resource_of(request.path)[0] != "placementdecisions":
+            return
+        body = json.loads(request.body)
+        if not isinstance(body, list):
+            return
+        version = next((part["value"] for part in body if part["path"] == "/metadata/resourceVersion"), "")
+        rest = json.dumps([part for part in body if part["path"] != "/metadata/resourceVersion"]).encode()
+        before = self._sent.get((life.name, request.path))
+        self._sent[life.name, request.path] = version, rest
+        if before is not None and before[1] == rest and before[0] != version:
+            what = f"{life.name} sends {request.path} again as it was"
+            self.found.append(f"{self.name}: {what}, over version {version!r} instead of {before[0]!r}")
+
+    def __call__(self, sent: Sent) -> None:
+        """Nothing is judged where requests arrive."""
+
+
+class AsGranted:
+    """12: no hub believes that it leads for longer than the renew deadline after it *sent* the last write of the lease
+    that was taken: the answer may have been long on its way, and others count from what they saw."""
+
+    name = "12 leads as granted"
+
+    def __init__(self, elector: Callable[[str], Elector | None], now: Callable[[], float]) -> None:
+        """`elector(process)`: of a hub that lives; `now()`: virtual monotonic time in seconds."""
+        self.found: list[str] = []
+        self._elector = elector
+        self._now = now
+        self._asked_s: dict[str, float] = {}
+        """Life -> when it let go of its last write of the lease."""
+        self._granted_s: dict[str, float] = {}
+        self._judged: set[str] = set()
+
+    def sending(self, life: Life, sending: Sending) -> None:
+        """A request leaves its process."""
+        if not is_hub(life.process):
+            return
+        elector = self._elector(life.process)
+        if elector is not None and elector.leading and life.name in self._granted_s and life.name not in self._judged:
+            until_s = self._granted_s[life.name] + elector.options.renew_deadline_s
+            if elector._deadline > until_s + 0.001:
+                self._judged.add(life.name)
+                late_s = elector._deadline - until_s
+                self.found.append(f"{self.name}: {life.name} means to lead {late_s:.3f} s longer than it was granted")
+        if sending.cluster == "host" and sending.writes and "/leases" in sending.request.path:
+            self._asked_s[life.name] = self._now()
+
+    def __call__(self, sent: Sent) -> None:
+        if sent.heartbeat and sent.cluster == "host" and sent.writes and sent.status < HTTPStatus.BAD_REQUEST:
+            self._granted_s[sent.life.name] = self._asked_s.get(sent.life.name, sent.at_s)
 
 
 class OnlyWhomWeKnow:

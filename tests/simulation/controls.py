@@ -14,11 +14,19 @@ from tests.simulation.planting import PLANTED
 from tests.simulation.running import Plant
 from tests.simulation.unreleased import UNRELEASED
 from tests.simulation.unruled import UNRULED
+from tests.simulation.unseen import UNSEEN
 
 WITHIN = 200
 """Seeds, from 0 on, in which each must be caught."""
 
-CONTROLS: Mapping[str, tuple[str, Plant]] = {**MUTATIONS, **NUMBERED, **UNRELEASED, **UNRULED, **PLANTED}
+CONTROLS: Mapping[str, tuple[str, Plant]] = {
+    **MUTATIONS,
+    **NUMBERED,
+    **UNRELEASED,
+    **UNRULED,
+    **UNSEEN,
+    **PLANTED,
+}
 """Every bug -> (the rule that must catch it, the bug)."""
 
 

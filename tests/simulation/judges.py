@@ -14,9 +14,12 @@ from federator.api.decisionfacts import decision_facts
 from federator.embedded.faults.lives import Life
 from federator.embedded.revisions import DELETED, Event
 from federator.embedded.server import EmbeddedCluster
+from federator.kube.elector import Elector
 from federator.member.caches import NATIVES
 from federator.model.shards import Ranges
 from tests.simulation import conduct, hearing, invariants, reasons
+from tests.simulation.availability import Availability
+from tests.simulation.booked import Booked
 from tests.simulation.bulkhead import Bulkhead
 from tests.simulation.charges import Charges
 from tests.simulation.doubts import Doubts
@@ -25,6 +28,7 @@ from tests.simulation.invariants import Obj
 from tests.simulation.once import Once
 from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
+from tests.simulation.shardruns import ShardRuns
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
 from tests.simulation.world import WRITER, Listener, World
@@ -53,17 +57,21 @@ class Judges:
         self.world = world
         self.quiet = conduct.Quiet()
         self.loops = conduct.NoHotLoop(world.federation.clock.monotonic)
-        one_leader = conduct.OneLeader()
+        one_leader, no_replay = conduct.OneLeader(), conduct.NoReplay()
+        as_granted = conduct.AsGranted(self._elector, world.federation.clock.monotonic)
         self.stability = conduct.StaticStability()
         self.watchers: list[conduct.Watcher] = [
             self.quiet,
             self.loops,
             conduct.NoDeleteOnDoubt(),
             one_leader,
+            no_replay,
+            as_granted,
+            conduct.Conditional(),
             conduct.OnlyWhomWeKnow(lambda name: world.facing(name).uid, world.recorded),
             self.stability,
         ]
-        world.senders += [one_leader.sending, self.loops.sending]
+        world.senders += [one_leader.sending, no_replay.sending, as_granted.sending, self.loops.sending]
         world.listeners += [self._watch(one) for one in self.watchers]
         self.tombstones = Tombstones()
         self.removals = Removals()
@@ -72,6 +80,9 @@ class Judges:
         self.doubts = Doubts(world)
         self.bulkhead = Bulkhead(world)
         self.charges, self.once = Charges(world), Once()
+        self.shard_runs = ShardRuns(world.liars)
+        self.availability = Availability(world.federation.clock.monotonic, world.liars)
+        self.booked = Booked(world.federation.clock.monotonic, world.liars)
         world.on_hub += [self.feasibility.meet, self.bulkhead.meet, self.once.meet]
         world.senders += [self.bulkhead.sending, self.charges.sending]
         self.errors = Errors(world.say)
@@ -112,7 +123,14 @@ class Judges:
             divisions=self.once.judged,
             divided=self.once.divided,
             unrecorded=self.once.unrecorded,
+            spared=self.availability.judged,
+            **self.shard_runs.judged,
+            **self.booked.judged,
         )
+
+    def _elector(self, process: str) -> Elector | None:
+        hub = self.world.federation.processes.get(process)
+        return hub.elector if hub is not None else None
 
     def _look_at(self, name: str, cluster: EmbeddedCluster) -> None:
         cluster.store.subscribe_all(lambda event: self._step(name, cluster, event))
@@ -159,6 +177,9 @@ class Judges:
             *self.feasibility.breaches(step),
             *self.respect.breaches(step),
             *self.once.breaches(step),
+            *self.shard_runs.breaches(step),
+            *self.availability.breaches(step),
+            *self.booked.breaches(step),
         ]
         if step.writer.startswith("member-"):
             for mark in invariants.marks_of_owners(step):

@@ -110,6 +110,21 @@ async def slow_member(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
             stage.happened("slow-member")
 
 
+@contextlib.asynccontextmanager
+async def slow_host(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """Every request of a hub to the host takes so much longer; leases are renewed all the same."""
+    delay_s, before = rng.uniform(0.3, 1.2), stage.links.touched["delay"]
+    for hub in stage.hubs:
+        stage.links.slow(hub, "host", delay_s)
+    try:
+        yield
+    finally:
+        for hub in stage.hubs:
+            stage.links.slow(hub, "host", 0.0)
+        if stage.links.touched["delay"] > before:
+            stage.happened("slow-host")
+
+
 def any_request(sending: Sending) -> bool:
     return True
 
@@ -132,6 +147,7 @@ ROWS = (
         slow_member,
         (20.0, 90.0),
     ),
+    Episode("slow-host", "F33", "hubs", "answers come at once again after 20 to 60 s", slow_host, (20.0, 60.0)),
     Episode(
         "captive-portal",
         "F34",

@@ -49,5 +49,7 @@ REQUEST_FAULTS: Mapping[str, RequestFault] = {
 EPISODES: Mapping[str, Episode] = {name: row for name, row in FAULTS.items() if isinstance(row, Episode)}
 ROOMS: frozenset[str] = frozenset(row.name for row in rooms.ROWS)
 """Episodes after which a member's scheduler cannot bind what it was given."""
+SLOW_HOST = "slow-host"
+"""The episode in which what hubs ask of the host, renewals of their Lease too, takes a while."""
 STATUSES = "statuses-refused"
 """The episode in which what job sets have done cannot be recorded."""

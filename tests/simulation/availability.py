@@ -1,0 +1,96 @@
+"""15: our own hand takes no ready copy away that a service cannot spare. By members' objects alone.
+
+Judged at every write of a hub that shrinks or deletes a slice: of the ready copies in all members, as their own
+controllers count them, those that are left after it are as many as the decision gives, less the maxUnavailable of the
+host's object, or as many as there were. `federator.placement` is never asked, nor what the hub
+remembers. A hub acts by what it has heard: what a member lost by itself within `LATELY_S` is forgiven.
+"""
+
+import math
+from collections.abc import Callable, Collection
+
+from federator.api import kinds
+from federator.api.decisionfacts import decision_facts
+from federator.model import names
+from tests.simulation.invariants import Obj, Step, all_of
+
+NAME = "15 availability"
+SERVICES = ("PinterestService", "Deployment")
+LATELY_S = 10.0
+
+
+class Availability:
+    """Ready copies per service, at every write. `liars`: members whose figures hubs were lied to about."""
+
+    def __init__(self, now: Callable[[], float], liars: Collection[str]) -> None:
+        self.judged = 0
+        """Writes of hubs that took copies away."""
+        self._now = now
+        self._liars = liars
+        self._lost_s: dict[str, float] = {}
+        """uid of a workload -> when a member had fewer ready copies of it than before, through no write of ours."""
+
+    def breaches(self, step: Step) -> list[str]:
+        """What one write breaks."""
+        if step.kind not in SERVICES or step.cluster == "host":
+            return []
+        self._noted(step)
+        return self._shrunk(step) if step.writer.startswith("hub") else []
+
+    def _noted(self, step: Step) -> None:
+        """Copies that were ready and are not any more."""
+        if step.kind != "Deployment" or step.old is None:
+            return
+        uid = (step.old["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL, "")
+        was, now = ready_of(step.old), ready_of(step.new) if step.new is not None else 0
+        wants = step.new["spec"].get("replicas", 1) if step.new is not None else 0
+        if uid and now < min(was, wants) and not step.writer.startswith("hub"):
+            self._lost_s[uid] = self._now()
+
+    def _shrunk(self, step: Step) -> list[str]:
+        verbs = kinds.verbs_of(step.kind)
+        mark = verbs.read_mark(step.old) if step.old is not None else None
+        if mark is None or step.old is None:
+            return []
+        going = step.new is None or "deletionTimestamp" in step.new["metadata"]
+        before, after = verbs.count(step.old), 0 if going or step.new is None else verbs.count(step.new)
+        uid = mark.workload_uid
+        if after >= before:
+            return []
+        live = next((obj for obj in all_of(step.clusters["host"], step.kind) if obj["metadata"]["uid"] == uid), None)
+        if live is None or "deletionTimestamp" in live["metadata"] or live["spec"].get("suspend"):
+            return []
+        if self._now() - self._lost_s.get(uid, -math.inf) < LATELY_S:
+            return []
+        self.judged += 1
+        there = {cluster: _ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
+        had = there.get(step.cluster, 0)
+        left = sum(there.values()) - max(0, had - after)
+        needed = _given(step, uid) - verbs.max_unavailable(live)
+        if left < min(needed, sum(there.values())):
+            told = ", ".join(f"{cluster} {ready}" for cluster, ready in sorted(there.items()))
+            what = f"{left} ready copies are left of {told}, {needed} are needed"
+            return [f"{NAME}: {step.name}: {step.writer} goes from {before} to {after}: {what}"]
+        return []
+
+
+def _given(step: Step, uid: str) -> int:
+    """Copies that the decision in force gives."""
+    found = (facts for facts in map(decision_facts, step.all_of("PlacementDecision")) if facts.workload_uid == uid)
+    return max((facts.placed for facts in found), default=0)
+
+
+def _ready(step: Step, cluster: str, uid: str) -> int:
+    """Ready copies of a workload in a member."""
+    found = (
+        obj
+        for obj in all_of(step.clusters[cluster], "Deployment")
+        if (obj["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid
+    )
+    return sum(map(ready_of, found))
+
+
+def ready_of(deployment: Obj) -> int:
+    """What its controller counts."""
+    found = (deployment.get("status") or {}).get("readyReplicas", 0)
+    return found if isinstance(found, int) else 0

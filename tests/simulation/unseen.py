@@ -1,0 +1,109 @@
+"""Bugs that nothing had caught before they were planted here: of versions, of shards, of leases, of what is deleted
+when. Each takes the place of one method, with the rule that must catch it."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import kinds
+from federator.hub import records, writing
+from federator.hub.dispatching import Dispatching
+from federator.kube import applier, errors
+from federator.kube.elector import Elector
+from federator.kube.lease import Sign
+from federator.model import shards
+from federator.model.shards import Ranges
+from federator.model.steps import Delete, Patch
+from federator.placement import shards as dividing
+from tests.simulation import conduct, shardruns
+from tests.simulation.mutations import Method, in_worlds_of, instead
+from tests.simulation.running import Plant
+
+
+def _without_version(original: Method) -> Method:
+    def conditioned(step: Patch) -> Any:
+        return original(dataclasses.replace(step, resource_version="") if step.subresource == "status" else step)
+
+    return conditioned
+
+
+def _loses_the_rest(original: Method) -> Method:
+    def extend(mine: Ranges, loose: Ranges, count: int) -> tuple[Ranges, Ranges]:
+        ends = {high + 1 for _, high in mine}
+        for low, high in loose:
+            if count > 0 and low in ends:
+                taken = (low, min(high, low + count - 1))
+                mine, loose = shards.union(mine, (taken,)), shards.minus(loose, ((low, high),))
+                count -= taken[1] - taken[0] + 1
+        taken_ranges, loose = shards.take(loose, count)
+        return shards.union(mine, taken_ranges), loose
+
+    return extend
+
+
+def _from_the_answer(original: Method) -> Method:
+    def move(self: Elector, sign: Sign) -> None:
+        if sign is Sign.WON:
+            self._deadline = self._clock.elapsed() + self.options.renew_deadline_s
+        original(self, sign)
+
+    return move
+
+
+def _again_as_it_was(original: Method) -> Method:
+    async def write(host: Any, key: Any, uid: str, before: Any, spec: Any) -> Any:
+        try:
+            return await original(host, key, uid, before, spec)
+        except errors.Conflict:
+            if before is None:
+                raise
+            live = records.summarise(await host.get(_ref(key, before)))
+            return await original(host, key, uid, live, spec)
+
+    return write
+
+
+def _ref(key: Any, before: Any) -> Any:
+    return kinds.KINDS["PlacementDecision"].ref(key.namespace, before.name)
+
+
+def _unversioned(original: Method) -> Method:
+    async def done(member: Any, step: Any, key: Any) -> Any:
+        return await original(
+            member, dataclasses.replace(step, resource_version="") if type(step) is Delete else step, key
+        )
+
+    return done
+
+
+def _always_safe(original: Method) -> Method:
+    return lambda self, workload, seen: True
+
+
+UNSEEN: Mapping[str, tuple[str, Plant]] = {
+    "a status is written without the version it was computed from": (
+        conduct.Conditional.name,
+        instead(applier, "_conditioned", _without_version),
+    ),
+    "shards are lost when a range is extended from a longer one": (
+        shardruns.GIVEN,
+        instead(dividing, "_extend", _loses_the_rest),
+    ),
+    "a lease's deadline is counted from the answer": (
+        conduct.AsGranted.name,
+        in_worlds_of(instead(Elector, "_move", _from_the_answer), "slow-host"),
+    ),
+    "a decision is sent again as it was after a conflict": (
+        conduct.NoReplay.name,
+        instead(records, "write", _again_as_it_was),
+    ),
+    "shards' slices go before the host has their completions": (
+        shardruns.FIRST,
+        in_worlds_of(instead(Dispatching, "_safe", _always_safe), "statuses-refused"),
+    ),
+    "shards' slices go by what was heard of them long ago": (
+        shardruns.FIRST,
+        instead(writing, "_done", _unversioned),
+    ),
+}
+"""What is wrong -> (the rule that finds it, the bug)."""
