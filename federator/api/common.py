@@ -5,7 +5,7 @@ Attribute docstrings become `kubectl explain` text, so every field has one. Mode
 gateway, the CRD generator); hot paths read plain objects through `raw`.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -111,7 +111,9 @@ ObjectName = Annotated[
 ]
 ShortText = Annotated[str, Field(max_length=256)]
 Sentence = Annotated[str, Field(max_length=1024)]
-IndexSet = Annotated[str, Field(max_length=262144, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")]
+INDEXES_MAX: Final = 600_000
+"""Characters of any set of the shards that one job set may have, each in a piece of its own."""
+IndexSet = Annotated[str, Field(max_length=INDEXES_MAX, pattern=r"^([0-9]+(-[0-9]+)?(,[0-9]+(-[0-9]+)?)*)?$")]
 """Shard indexes in the spelling of a Job's completedIndexes: 0-3,7."""
 Moment = Annotated[str, Field(max_length=40, json_schema_extra={"format": "date-time"})]
 AnyObject = Annotated[dict[str, Any], Field(json_schema_extra={"x-kubernetes-preserve-unknown-fields": True})]

@@ -209,6 +209,7 @@ def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
         completed=completed,
         failed=failed,
         finished=desired > 0 and shards.size(shards.union(completed, failed)) >= desired,
+        unreadable=next((name for name in _INDEXES if workloads.is_no_set(status, name)), ""),
     )
 
 
@@ -237,6 +238,9 @@ def host_status(obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy:
         "clusterStatuses": rows,
     }
     return status | _index_fields(fold.completed, fold.failed)
+
+
+_INDEXES = ("completedIndexes", "failedIndexes")
 
 
 def _index_fields(completed: Ranges, failed: Ranges) -> dict[str, str]:

@@ -215,20 +215,30 @@ def is_as_written(obj: Obj, mark: SliceMark) -> bool:
     return _is_canonical(raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION))
 
 
-@functools.lru_cache(maxsize=4096)
 def _is_canonical(text: str) -> bool:
     """Whether this is just what `annotation_of_mark` makes of what it says."""
-    mark = _mark_of_text(text)
-    return mark is not None and text == annotation_of_mark(mark)
+    return _read_mark(text)[1] if len(text) <= REMEMBERED_MAX else _canonical(text)[1]
 
 
-@functools.lru_cache(maxsize=4096)
 def _mark_of_text(text: str) -> SliceMark | None:
-    """Remembered, because a slice's status changes often and its mark hardly ever."""
+    return _read_mark(text)[0] if len(text) <= REMEMBERED_MAX else _canonical(text)[0]
+
+
+REMEMBERED_MAX: Final = 1024
+"""Characters of a mark that is remembered: a member may write a quarter of a megabyte there, thousands of times."""
+
+
+def _canonical(text: str) -> tuple[SliceMark | None, bool]:
+    """What a text says, and whether that is just how `annotation_of_mark` spells it."""
     try:
-        return decode_mark(json.loads(text))
+        mark = decode_mark(json.loads(text))
     except (ValueError, RecursionError):
-        return None
+        return None, False
+    return mark, mark is not None and text == annotation_of_mark(mark)
+
+
+_read_mark = functools.lru_cache(maxsize=4096)(_canonical)
+"""Remembered, because a slice's status changes often and its mark hardly ever."""
 
 
 def annotation_of_mark(mark: SliceMark) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from federator.api import podparts, raw, verbs
+from federator.api.common import INDEXES_MAX
 from federator.api.raw import Obj
 from federator.api.verbs import FoldFacts, FoldRow, SliceMark
 from federator.model import shards
@@ -145,7 +146,15 @@ def index_text(ranges: shards.Ranges) -> str:
 
 
 def indexes(status: Obj, field: str) -> shards.Ranges:
-    return shards.normal(verbs.read_ranges(raw.text(status, field)))
+    """The set of shards in a field; empty for what is none, and for a text longer than any."""
+    text = raw.text(status, field)
+    return shards.normal(verbs.read_ranges(text)) if len(text) <= INDEXES_MAX else ()
+
+
+def is_no_set(status: Obj, field: str) -> bool:
+    """Whether something stands there, and it is no set of shards."""
+    found = status.get(field)
+    return found not in (None, "") and not indexes(status, field)
 
 
 def trouble(row: FoldRow) -> dict[str, Any]:

@@ -27,6 +27,11 @@ class CapacityReport:
     """The host that its slices belong to, as it is recorded there; "" where none is."""
 
 
+def only(obj: Mapping[str, Any], fleet: str) -> CapacityReport | None:
+    """The same for the one object of the kind that there is; None for any other that a member may make up."""
+    return of(obj, fleet) if obj["metadata"].get("name") == clustercapacity.NAME else None
+
+
 def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
     """Reads a ClusterCapacity, for a hub of this fleet."""
     meta, status = obj["metadata"], raw.mapping(obj, "status")

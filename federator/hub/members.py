@@ -29,11 +29,12 @@ from federator.kube.clock import Clock
 from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
-from federator.kube.store import Store, own_version, version_number
+from federator.kube.store import Bound, Store, own_version, version_number
 from federator.model import seq as seqs
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
+from federator.status.given import BEYOND_BOUNDS, Contradiction
 
 EXPANDED_KINDS = ("PinterestService.pinterest.com", "PinterestJobSet.pinterest.com")
 
@@ -69,6 +70,8 @@ class Member:
     client: clients.Client | None = None
     applier: Applier | None = None
     """Carries steps out on `client`; both are None while there is no connection."""
+    bound: Bound | None = None
+    """How much of each kind is kept in `stores`."""
     stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
     slices_held: int = 0
     """Objects there that carry a slice mark; the rest under our label are their natives."""
@@ -134,8 +137,9 @@ class Member:
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
-        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed."""
-        return self.heard and kind in self.stores and serves(self.apis, kind)
+        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed; of one of which it
+        holds more than is kept, what is not there may have been left out."""
+        return self.heard and kind in self.stores and self.stores[kind].complete and serves(self.apis, kind)
 
     def speaks_of(self, kind: str) -> bool:
         """Whether what a slice of this kind says of its copies may be taken for the present state. Its member process
@@ -235,6 +239,14 @@ class Member:
         """The connection went away, or must not be used any longer."""
         self.client = self.applier = None
 
+    def note_bounds(self, now_s: float) -> bool:
+        """Holds against it what it has beyond the bounds; tells whether the verdict on it is another than before."""
+        verdicts = [
+            self.trust.note(("kept", kind), _beyond(self.name, kind, store), now_s)
+            for kind, store in self.stores.items()
+        ]
+        return any(verdicts)
+
     def meet_other(self, uid: str) -> None:
         """Another cluster answers at its address: from this moment on nothing is written there."""
         self.detach()
@@ -300,7 +312,7 @@ class Member:
             for kind in kinds.WORKLOADS.values():
                 if f"{kind.kind}.{kind.group}" not in self.apis:
                     continue
-                store = self.stores.setdefault(kind.kind, slice_store(f"{self.name}/{kind.plural}"))
+                store = self.stores.setdefault(kind.kind, slice_store(f"{self.name}/{kind.plural}", self.bound))
                 reflector = Reflector(
                     client,
                     kind.api_version,
@@ -325,7 +337,7 @@ class Member:
                 capacity.api_version,
                 capacity.plural,
                 self.reports,
-                project=lambda obj: capacityreport.of(obj, self.fleet),
+                project=lambda obj: capacityreport.only(obj, self.fleet),
                 on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
                 on_rewind=lambda: self.on_rewind(self),
                 bounds=lists,
@@ -439,8 +451,18 @@ class Member:
         return claims.REASON if self.other_host and not self.duplicate_of else membercluster.NOT_REPORTING
 
 
-def slice_store(name: str) -> Store[SliceSeen]:
-    return Store(name, version_of=own_version)
+def slice_store(name: str, bound: Bound | None = None) -> Store[SliceSeen]:
+    return Store(name, version_of=own_version, bound=bound, weight=slices.weight)
+
+
+def _beyond(cluster: str, kind: str, store: Store[SliceSeen]) -> Contradiction | None:
+    if not store.left_out or store.bound is None:
+        return None
+    message = (
+        f"It holds more than is kept of {kind}: {len(store)} objects of at most {store.bound.objects},"
+        f" {store.bytes} of at most {store.bound.bytes} bytes, and {store.left_out} left out"
+    )
+    return Contradiction(BEYOND_BOUNDS, message)
 
 
 def _marked(seen: SliceSeen | None) -> int:

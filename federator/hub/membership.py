@@ -309,7 +309,9 @@ class Line:
         failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
         ready, _ = member.readiness()
         news = member.vitals.note_watches(failing)
-        news = member.trust.look(self.clock.monotonic()) or news
+        now_s = self.clock.monotonic()
+        news = member.note_bounds(now_s) or news
+        news = member.trust.look(now_s) or news
         spoke, self._spoke = self._spoke, member.process.speaks
         if news or ready != self._was_ready or spoke != self._spoke:
             self._was_ready = ready

@@ -73,6 +73,10 @@ class HubOptions:
     """How long such a slice is left alone."""
     trust_after_s: float = 600.0
     """A member that said what cannot be takes nothing new until it has not done so again for this long."""
+    member_objects_max: int = 150_000
+    """Objects of one workload kind that are kept of each member; one that holds more takes nothing new."""
+    member_bytes_max: int = 268_435_456
+    """What those are estimated to take, in bytes: a member may hold few objects that are large."""
     document_cache: int = 2048
     """Full workload objects kept for rendering; the rest are read again when they are dispatched."""
     shapes_max: int = 256

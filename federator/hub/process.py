@@ -47,6 +47,7 @@ from federator.kube.elector import Elector, LeaseLost
 from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.metrics import Metrics
+from federator.kube.store import Bound
 from federator.kube.transport import Transport
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
@@ -334,6 +335,7 @@ class HubProcess:
                 pause_s=self.options.futile_pause_s,
             ),
             trust=Trust(clears_after_s=self.options.trust_after_s),
+            bound=Bound(self.options.member_objects_max, self.options.member_bytes_max),
         )
         member.trust.recorded(raw.condition(obj, UNTRUSTWORTHY))
         self.state.members[name] = member

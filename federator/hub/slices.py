@@ -125,15 +125,47 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:
     )
 
 
+ROW_BYTES = 900
+"""A row without its texts and ranges, about."""
+PIECE_BYTES = 130
+"""One range: a pair of numbers."""
+
+
+def weight(seen: SliceSeen) -> int:
+    """What a row takes in memory, in bytes, about: nothing that a member can make long is left out."""
+    told, mark = seen.observation, seen.mark
+    pieces = len(told.completed) + len(told.failed)
+    texts = len(seen.uid) + len(seen.resource_version) + len(told.message) + len(told.drift) + len(told.template)
+    if mark is not None:
+        pieces += len(mark.ranges)
+        texts += len(mark.fleet) + len(mark.workload_uid) + len(mark.cluster)
+        texts += len(mark.profile_name) + len(mark.profile_hash) + len(mark.expander)
+    return ROW_BYTES + PIECE_BYTES * pieces + texts
+
+
 _OWN = ("uid", "seq", "origin_generation")
 _FIGURES = tuple(one.name for one in fields(SliceObservation) if one.name not in _OWN)
 _figures = operator.attrgetter(*_FIGURES)
 
 
-@functools.lru_cache(maxsize=8192)
 def _shared(figures: tuple[Any, ...]) -> SliceObservation:
-    """One copy of what many slices say alike."""
+    """One copy of what many slices say alike. What is long is hardly ever said alike: a job set in ten thousand pieces
+    says something else with each shard, and eight thousand copies of that would fill the memory."""
+    completed, failed, message, drift = _lengths(figures)
+    if len(completed) + len(failed) > SHARED_PIECES_MAX or len(message) + len(drift) > SHARED_TEXT_MAX:
+        return _observation(figures)
+    return _remembered(figures)
+
+
+def _observation(figures: tuple[Any, ...]) -> SliceObservation:
     return SliceObservation(**dict(zip(_FIGURES, figures, strict=True)))
+
+
+_remembered = functools.lru_cache(maxsize=8192)(_observation)
+SHARED_PIECES_MAX = 8
+"""Ranges of an observation that is kept for others; with the texts that is at most about two kilobytes."""
+SHARED_TEXT_MAX = 256
+_lengths = operator.itemgetter(*map(_FIGURES.index, ("completed", "failed", "message", "drift")))
 
 
 COUNTERS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")

@@ -109,7 +109,13 @@ def _identity_of(obj: dict[str, Any]) -> Identity:
     return Identity(_key(namespace, name), Version(version_number(version), uid), version)
 
 
+NAME_MAX = 253
+"""Characters of a name, or of a uid: no API server takes longer ones, and they are remembered."""
+
+
 def _key(namespace: str, name: str) -> Key:
+    if len(namespace) > NAME_MAX or len(name) > NAME_MAX:
+        raise errors.Malformed(f"This is no object of Kubernetes: a name has more than {NAME_MAX} characters.")
     return sharing.listed((sharing.text(namespace), sharing.text(name)))
 
 

@@ -36,6 +36,8 @@ REWINDS_REFUSED = 3
 """So many lists in a row that are older than what we know are refused; the next one is believed."""
 SLICE = 128
 """Events handled before other work gets its turn (F20)."""
+LISTED_MAX = 16
+"""A list of more than so many times as many objects as are kept is not read to its end."""
 LOOK_AGAIN_S = 600.0
 """A collection that nobody wants watched is listed this often, in seconds, about."""
 _TOMBSTONES = 4096
@@ -169,13 +171,16 @@ class Reflector(Generic[T]):
     async def _read_list(self) -> tuple[Listing[T], str]:
         """The whole list or an exception: a part of a list is worth nothing (F18)."""
         rows = self.store.listing()
-        version = ""
+        version, read = "", 0
         pages = self._pages(PAGE_SIZE)
         async with contextlib.aclosing(pages):
             async for page in pages:
                 version = page.metadata.resourceVersion
                 kind = page.kind.removesuffix("List")
                 items = page.items or []
+                read += len(items)
+                if self.store.bound is not None and read > self.store.bound.objects * LISTED_MAX:
+                    raise errors.Malformed(f"{self.client.cluster}: the list of {self.plural} has no end ({read}).")
                 for start in range(0, len(items), SLICE):
                     for raw in items[start : start + SLICE]:
                         self._read_row(raw, kind, rows)
@@ -195,8 +200,9 @@ class Reflector(Generic[T]):
         if self.store.version(key) == version and version.number >= 0:
             rows.put(key, self.store.get(key), version)
             return
+        put = rows.put if key in self.store else rows.add
         try:
-            rows.put(key, self._reader.project(obj), version)
+            put(key, self._reader.project(obj), version)
         except Exception as exc:  # a projection that breaks on one object must not cost the others (F21)
             self._count("bad object", exc)
             rows.put(key, self.store.get(key), version)
@@ -231,6 +237,7 @@ class Reflector(Generic[T]):
             if self._on_rewind is not None:
                 self._on_rewind()
         self._refused = -1
+        self.store.left_out = rows.left_out
         self.store.resource_version = version
         self._number = version_number(version)
         for key in self.store:
@@ -278,6 +285,7 @@ class Reflector(Generic[T]):
             healthy.cancel()
             await stream.close()
         self._judge(begun)
+        self._stale = self._stale or self.store.left_out > 0  # what was left out may find room now
         await self._after_end()
 
     def _judge(self, begun: float) -> None:
@@ -356,6 +364,8 @@ class Reflector(Generic[T]):
         if row is None:
             self._remove(key, version.number)
             return
+        if not self.store.takes(key, row):
+            return  # what was known of it stays; it counts as left out
         known = self.store.version(key)
         old = self.store.put(key, row, version)
         self._dropped.pop(key, None)

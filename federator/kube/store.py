@@ -23,6 +23,13 @@ class Version(NamedTuple):
     uid: str
 
 
+class Bound(NamedTuple):
+    """How much of one collection is kept. `bytes` are what rows are estimated to take."""
+
+    objects: int
+    bytes: int
+
+
 def version_number(resource_version: str) -> int:
     """The resourceVersion as a number that can be compared (Kubernetes promises that since 1.35); -1 if it is none."""
     if resource_version.isascii() and resource_version.isdigit() and len(resource_version) < 40:
@@ -48,10 +55,24 @@ class Store(Generic[T]):
     """A copy-on-write map of projections. Written by its reflector only.
 
     `version_of` reads a row's version out of the row, where rows hold it anyway: then it is not kept a second time.
+    `bound`: what is beyond it is left out, by `weight` in bytes of a row; absence then says nothing (`complete`).
     """
 
-    def __init__(self, name: str = "", *, version_of: Callable[[T], Version] | None = None) -> None:
+    def __init__(
+        self,
+        name: str = "",
+        *,
+        version_of: Callable[[T], Version] | None = None,
+        bound: Bound | None = None,
+        weight: Callable[[T], int] = lambda row: 0,
+    ) -> None:
         self.name = name
+        self.bound = bound
+        self.bytes = 0
+        """What the rows are estimated to take, where there is a bound."""
+        self.left_out = 0
+        """Objects that were beyond the bound since the last whole list."""
+        self._weight = weight
         self._version_of = version_of
         self._rows: dict[Key, T] = {}
         self._versions: dict[Key, Version] = {}
@@ -99,6 +120,11 @@ class Store(Generic[T]):
         row = self._rows.get(key)
         return None if row is None else self._version_of(row)
 
+    @property
+    def complete(self) -> bool:
+        """Whether an object that is not here is not there, as far as the server was heard."""
+        return self.synced and not self.left_out
+
     async def wait_synced(self) -> None:
         """Returns when `synced`; the caller sets the deadline."""
         await self._synced.wait()
@@ -116,6 +142,16 @@ class Store(Generic[T]):
 
     # -- writing: the reflector's ------------------------------------------------------------------------------------
 
+    def takes(self, key: Key, row: T) -> bool:
+        """Whether a row is within the bound; counts it as left out where it is not."""
+        if self.bound is None:
+            return True
+        old = self._rows.get(key)
+        more = self._weight(row) - (self._weight(old) if old is not None else 0)
+        fits = self.bytes + more <= self.bound.bytes and (old is not None or len(self._rows) < self.bound.objects)
+        self.left_out += not fits
+        return fits
+
     def put(self, key: Key, row: T, version: Version) -> T | None:
         """Sets a row; returns the one that was there."""
         self._own()
@@ -124,6 +160,8 @@ class Store(Generic[T]):
             if old is not None:
                 index.remove(key, old)
             index.add(key, row)
+        if self.bound is not None:
+            self.bytes += self._weight(row) - (self._weight(old) if old is not None else 0)
         self._rows[key] = row
         if self._version_of is None:
             self._versions[key] = version
@@ -135,6 +173,8 @@ class Store(Generic[T]):
             return None
         self._own()
         old = self._rows.pop(key)
+        if self.bound is not None:
+            self.bytes -= self._weight(old)
         self._versions.pop(key, None)
         for index in self._indexes.values():
             index.remove(key, old)
@@ -142,7 +182,7 @@ class Store(Generic[T]):
 
     def listing(self) -> "Listing[T]":
         """An empty list of what this store shall hold."""
-        return Listing(self._version_of)
+        return Listing(self._version_of, self.bound, self._weight)
 
     def mark_synced(self) -> None:
         """A whole list is in."""
@@ -159,10 +199,17 @@ class Listing(Generic[T]):
     """A whole list while it is read. What a row says of itself is not kept beside it: a list may be very long, and what
     is made between rows that stay and goes again leaves holes in memory."""
 
-    __slots__ = ("_rows", "_version_of", "_versions")
+    __slots__ = ("_bound", "_bytes", "_rows", "_version_of", "_versions", "_weight", "left_out")
 
-    def __init__(self, version_of: Callable[[T], Version] | None) -> None:
+    def __init__(
+        self, version_of: Callable[[T], Version] | None, bound: Bound | None, weight: Callable[[T], int]
+    ) -> None:
         self._version_of = version_of
+        self._bound = bound
+        self._weight = weight
+        self._bytes = 0
+        self.left_out = 0
+        """Objects that are beyond the bound of the store."""
         self._rows: dict[Key, T | None] = {}
         self._versions: dict[Key, Version] = {}
 
@@ -178,6 +225,16 @@ class Listing(Generic[T]):
         self._versions.pop(key, None)
         if row is None or self._version_of is None or self._version_of(row) != version:
             self._versions[key] = version
+
+    def add(self, key: Key, row: T | None, version: Version) -> None:
+        """Adds the row of an object that the store does not have, as far as its bound allows."""
+        if self._bound is not None and row is not None:
+            weight = self._weight(row)
+            if len(self._rows) >= self._bound.objects or self._bytes + weight > self._bound.bytes:
+                self.left_out += 1
+                return
+            self._bytes += weight
+        self.put(key, row, version)
 
     def get(self, key: Key) -> tuple[Version, T | None]:
         """Version and row of an object that is in the list."""

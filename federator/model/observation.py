@@ -59,6 +59,9 @@ class SliceObservation:
     unheard: str = ""
     """Why `known` is False although the cluster answers, as a sentence; "" when the cluster itself is not heard."""
 
+    unreadable: str = ""
+    """The field of its status that is not what its schema allows; what it says counts for nothing."""
+
     @property
     def updated_ready(self) -> int:
         """Copies of the present template that are certainly ready: those that are ready less those that may be old."""

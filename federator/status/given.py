@@ -21,6 +21,8 @@ TOO_MANY_COPIES: Final = "TooManyCopies"
 """It reports copies far beyond what it was ever given."""
 SEQ_NOT_ISSUED: Final = "SeqNotIssued"
 """It shows numbers of decisions that this host never made."""
+BEYOND_BOUNDS: Final = "BeyondBounds"
+"""It holds more objects of a kind, or larger ones, than is kept of any member."""
 UNREADABLE: Final = "Unreadable"
 """What it says is beyond every bound of its schema."""
 
@@ -113,7 +115,7 @@ def _cut_shards(seen: SliceObservation, given: Given) -> tuple[SliceObservation,
     told = shards.union(seen.completed, seen.failed)
     others = shards.minus(told, mine)
     figures = max(seen.ready, seen.actual, seen.active, seen.unschedulable)
-    if not others and figures <= most:
+    if not others and figures <= most and not seen.unreadable:
         return seen, ()
     kept = replace(
         seen,
@@ -124,6 +126,8 @@ def _cut_shards(seen: SliceObservation, given: Given) -> tuple[SliceObservation,
         active=min(seen.active, most),
         unschedulable=min(seen.unschedulable, most),
     )
+    if seen.unreadable:
+        return kept, (Contradiction(UNREADABLE, f"its status.{seen.unreadable} is no set of shards"),)
     strange = shards.minus(others, given.recorded)
     if given.explained:
         return kept, ()

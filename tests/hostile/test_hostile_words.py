@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from federator.api import kinds
+from federator.hub.options import HubOptions
 from federator.kube.transport import Transport
 from federator.model import shards
 from federator.model.names import TRUST_ANNOTATION
@@ -123,6 +125,26 @@ def test_shards_of_others_are_not_done_by_a_members_word(lies: Lies) -> None:
     act(story, wrap=tongue.wrap)
 
 
+@pytest.mark.parametrize("text", ["0-" + "9" * 700_000, "3,1", "x", ["0"]], ids=["long", "unsorted", "word", "list"])
+def test_shards_that_cannot_be_read_count_for_nothing_and_are_told(text: Any) -> None:
+    tongue = Tongue("pinterestjobsets")
+
+    async def story(scene: Scene) -> None:
+        world = scene.world
+        await world.create(PJS, "feed", "train", long_job(6) | {"placement": SHARES})
+        await asyncio.sleep(30)
+        tongue.lies = says(completedIndexes=text)
+        await stir(world, PJS, "train")
+        await asyncio.sleep(30)
+        found = await world.get(PJS, "feed", "train")
+        assert found is not None
+        assert found["status"]["done"] == 0
+        against = await doubt(world)
+        assert (against["reason"], "status.completedIndexes" in against["message"]) == ("Unreadable", True)
+
+    act(story, wrap=tongue.wrap)
+
+
 def test_it_is_trusted_again_after_a_while_or_by_an_operators_word() -> None:
     tongue = Tongue("pinterestjobsets")
 
@@ -232,6 +254,49 @@ def test_copies_and_shards_of_an_honest_scale_down_and_move_are_no_contradiction
         assert found["status"]["completedIndexes"] == "0-19"
 
     act(story)
+
+
+def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
+    async def story(scene: Scene) -> None:
+        world = scene.world
+        await world.create(PSVC, "feed", "web", service(4, "100m"))
+        await world.settle()
+        before = await world.shares("feed", "web")
+        assert before.get("a")
+        member = world.member("a")
+        row = kinds.KINDS[PSVC]
+        for number in range(40):
+            meta = {"name": f"aaa-{number}", "namespace": "feed"}
+            body = {"apiVersion": row.api_version, "kind": PSVC, "metadata": meta, "spec": service(0)}
+            await member.create(row.ref("feed", f"aaa-{number}"), body)
+        await asyncio.sleep(30)
+        against = await doubt(world)
+        assert against["reason"] == "BeyondBounds"
+        assert "PinterestService: 20 objects of at most 20" in against["message"]
+        store = scene.hub.state.members["a"].stores[PSVC]
+        assert len(store) == 20
+        assert store.left_out
+        await world.create(PSVC, "feed", "later", service(2, "100m"))
+        await asyncio.sleep(30)
+        assert await world.shares("feed", "later") == {"b": 2}
+
+        # A hub that begins now lists more than it keeps: what it does not see may be there, and nothing moves.
+        await world.federation.kill("hub")
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        assert len(scene.hub.state.members["a"].stores[PSVC]) == 20
+        assert await world.shares("feed", "web") == before
+        assert await world.get(PSVC, "feed", "web", at="a") is not None
+
+        for number in range(40):
+            ref = row.ref("feed", f"aaa-{number}")
+            await member.delete(ref, uid=(await member.get(ref))["metadata"]["uid"])
+        await asyncio.sleep(1500)
+        assert scene.hub.state.members["a"].stores[PSVC].complete
+        assert not await doubt(world)
+        await world.settle()
+
+    act(story, options=HubOptions(member_objects_max=20))
 
 
 def test_a_decision_records_what_clusters_had_until_nothing_of_it_can_be_told() -> None:

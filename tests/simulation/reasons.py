@@ -42,7 +42,9 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster Ready": frozenset(
         {"Ready", "NotProbed", "Unreachable", "AuthFailed", "IdentityChanged", "HostIdentityChanged", "NotReporting"}
     ),
-    "MemberCluster Untrustworthy": frozenset({"ShardsNotGiven", "TooManyCopies", "SeqNotIssued", "Unreadable"}),
+    "MemberCluster Untrustworthy": frozenset(
+        {"ShardsNotGiven", "TooManyCopies", "SeqNotIssued", "BeyondBounds", "Unreadable"}
+    ),
     "MemberCluster Authenticated": frozenset({"AuthFailed"}),
     "MemberCluster ClockSynced": frozenset({"Synced", "ClockSkew"}),
     "MemberCluster Watching": frozenset({"WatchFailing"}),
@@ -111,11 +113,10 @@ ELSEWHERE: Mapping[str, str] = {
     "Event: ForeignDecision": "Admission on the host keeps decisions from everybody but the hub.",
     "Event: MemberWentBack": "No fault of the table restores a member from a backup.",
     **{
-        f"MemberCluster Untrustworthy: {one}": "No member of these worlds lies."
-        for one in ("ShardsNotGiven", "TooManyCopies", "SeqNotIssued", "Unreadable")
+        f"MemberCluster Untrustworthy: {one}": "Only some worlds have a lying member, and of few of them this lie."
+        for one in ("TooManyCopies", "SeqNotIssued", "BeyondBounds", "Unreadable")
     },
-    "Event: Untrustworthy": "No member of these worlds lies.",
-    "anywhere: ClusterUntrustworthy": "No member of these worlds lies.",
+    "anywhere: ClusterUntrustworthy": "Told where nothing is placed while a member lies: few worlds have that.",
     "anywhere: HostWouldRunIt": "Every host here is a dedicated one.",
     "workload ProjectRefused: NotAllowed": "No workload of these worlds names a project that no quota has.",
     "anywhere: IdentityNotAllowed": "No workload of these worlds names an account, a role or a class of its own.",
