@@ -133,6 +133,7 @@ def decided(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetS
         capped=situation.capped(workload),
         previous_hash=situation.previous_hash(workload),
         finished=workload.progress().done,
+        per_cluster=situation.per_cluster(ask),
     )
 
 

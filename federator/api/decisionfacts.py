@@ -50,6 +50,10 @@ class Terms:
     """Copies that wait for the move budget, or for a rebalance."""
     moved: int
     """Copies that edits moved with it and within the minute before."""
+    per_cluster: int
+    """Copies that each cluster was to have under strategy Duplicate; 0 for none."""
+    surplus: int
+    """Copies beyond the count that stay because of that."""
     rebalanced: str
     """The last request for a rebalance that is done with."""
     policy_namespace: str
@@ -186,6 +190,8 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         tolerated={name: raw.texts(tolerated, name) for name in tolerated},
         to_move=raw.integer(spec, "toMove"),
         moved=raw.integer(spec, "moved"),
+        per_cluster=raw.integer(spec, "perCluster"),
+        surplus=raw.integer(spec, "surplus"),
         rebalanced=raw.text(spec, "rebalanced"),
         policy_namespace=shared(raw.text(policy, "namespace")),
         deletion_reason=raw.text(deletion, "reason"),

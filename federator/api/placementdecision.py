@@ -146,6 +146,11 @@ class Spec(Model):
     """Copies, for job sets slots, that have a place elsewhere and wait for the move budget, or for a rebalance."""
     moved: Amount | None = None
     """Copies, for job sets slots, that edits moved with this decision and those of the minute before it."""
+    per_cluster: Amount | None = None
+    """Copies that each cluster was to have under strategy Duplicate. It stands while copies stay because of it."""
+    surplus: Amount | None = None
+    """Copies beyond the workload's count that stay where strategy Duplicate placed them, until somebody changes the
+    count or asks for a rebalance."""
     rebalanced: Annotated[str, Field(max_length=256)] = ""
     """The last request for a rebalance after which everything lay as the policy wants it."""
     clusters: Amount
@@ -243,7 +248,8 @@ def to_spec(
         "causes": [plaintext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
     }
     moves = {"toMove": decision.to_move, "moved": decision.moved, "rebalanced": rebalanced}
-    spec |= {name: value for name, value in moves.items() if value}
+    everywhere = {"perCluster": decision.per_cluster, "surplus": decision.surplus}
+    spec |= {name: value for name, value in (moves | everywhere).items() if value}
     if decision.tolerated:
         spec["tolerated"] = {cluster: list(found[:64]) for cluster, found in sorted(decision.tolerated.items())}
     if decision.marks:

@@ -25,7 +25,8 @@ POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
 @common.connection_options
 def rebalance(target: str, namespace: str, kubeconfig: str, context: str) -> None:
     """Move what runs to where its policy wants it: of one workload (psvc/NAME, pjs/NAME, deploy/NAME), or of all that a
-    policy (pp/NAME, cpp/NAME) speaks for. Needed under onPolicyChange: Lazy only."""
+    policy (pp/NAME, cpp/NAME) speaks for. Needed under onPolicyChange: Lazy, and where copies stay of a strategy
+    Duplicate that is no longer in force: those beyond the count leave."""
     from federator.cli import views
 
     named, _, name = target.partition("/")
@@ -36,20 +37,21 @@ def rebalance(target: str, namespace: str, kubeconfig: str, context: str) -> Non
         common.fail("name a workload or a policy, such as psvc/web or cpp/us-only")
     where = "" if kind.kind == "ClusterPlacementPolicy" else namespace or common.default_namespace(kubeconfig, context)
 
-    async def work(client: "Client") -> list[tuple[str, int]]:
+    async def work(client: "Client") -> list[tuple[str, int, int]]:
         return await ask(client, kind, where, name)
 
     asked = common.run(common.with_host(kubeconfig, context, work))
-    for workload, to_move in asked:
+    for workload, to_move, surplus in asked:
         rest = f"{to_move} to move, within the move budget of its policy" if to_move else "nothing to move"
+        rest = f"{surplus} beyond its count leave" if surplus else rest
         common.say(f"{workload}: rebalance asked for; {rest}")
     if not asked:
         common.say(f"{target} has no workload that was placed; nothing to do.")
 
 
-async def ask(client: "Client", kind: "Kind", namespace: str, name: str) -> list[tuple[str, int]]:
-    """Marks the decisions that are meant. Returns each workload with how many of its copies are to move. Raises
-    ApiErrors; NotFound where there is no such object."""
+async def ask(client: "Client", kind: "Kind", namespace: str, name: str) -> list[tuple[str, int, int]]:
+    """Marks the decisions that are meant. Returns each workload with how many of its copies are to move, and how many
+    beyond its count leave. Raises ApiErrors; NotFound where there is no such object."""
     from federator.api import kinds, raw
     from federator.api.decisionfacts import decision_facts
     from federator.model import names
@@ -57,14 +59,14 @@ async def ask(client: "Client", kind: "Kind", namespace: str, name: str) -> list
     await client.get(kind.ref(namespace, name))
     decision = kinds.KINDS["PlacementDecision"]
     mark = {names.REBALANCE_ANNOTATION: f"{raw.rfc3339(time.time())} by {_user()}"}
-    asked: list[tuple[str, int]] = []
+    asked: list[tuple[str, int, int]] = []
     for obj in (await client.list(decision.api_version, decision.plural)).items:
         facts = decision_facts(obj)
         if facts.deleting or not _meant(kind, namespace, name, facts):
             continue
         patch = {"metadata": {"uid": facts.uid, "annotations": mark}}
         await client.patch(decision.ref(facts.key.namespace, facts.name), patch)
-        asked.append((str(facts.key), facts.terms.to_move))
+        asked.append((str(facts.key), facts.terms.to_move, facts.terms.surplus))
     return sorted(asked)
 
 

@@ -55,6 +55,9 @@ class Events:
         if decision.held and not decision.shortfall and decision.reason is not held_before:
             self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
 
+        if decision.surplus and not (before is not None and before.terms.surplus):
+            self.tell(workload.key, workload.uid, "CopiesKept", decision.message, action="Place", warning=True)
+
     def turned(self, member: Member, reason: str, note: str, *, lost: bool) -> None:
         """A member takes no new work any more, or does again."""
         uid = str(member.obj["metadata"].get("uid", ""))

@@ -176,6 +176,7 @@ class Gathering:
             held=record.terms.held,
             to_move=record.terms.to_move,
             project_refused=refused,
+            surplus=record.terms.surplus,
         )
 
     def _gathered(

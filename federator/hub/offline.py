@@ -90,6 +90,11 @@ class Situation:
         }
         return {name: most for name, most in caps.items() if recent or name in waiting}
 
+    def per_cluster(self, ask: Ask) -> int:
+        """What each cluster was to have under strategy Duplicate, by the decision in force; 0 for none."""
+        record = self.records.get(ask.key)
+        return record.per_cluster(ask) if record is not None else 0
+
     def held(self, workload: Workload) -> tuple[Holding, ...]:
         record = self.records.get(workload.key)
         return records.holdings(record.shares) if record is not None else ()
@@ -125,6 +130,7 @@ class Situation:
                 capped=self.capped(workload),
                 previous_hash=self.previous_hash(workload),
                 finished=workload.progress().done,
+                per_cluster=self.per_cluster(ask),
             )
             self.books.record(engine.commitment(ask, decision.shares, workload.progress().done))
             decided.append((ask, decision))

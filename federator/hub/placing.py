@@ -282,6 +282,7 @@ class Placing:
             previous_hash="" if self._moves_on(item) else before,
             leave=self.moves.leave(item.ask, record),
             finished=progress.done(self.state, item.workload, record),
+            per_cluster=record.per_cluster(item.ask) if record is not None else 0,
         )
 
     def _refused(self, item: Due, refused: Refused, snapshot: FleetSnapshot, seq: int) -> Decision:
@@ -495,6 +496,8 @@ def _same(record: Record, decision: Decision) -> bool:
         and record.terms.to_move == decision.to_move
         and _then(record.terms.message) == _then(decision.message)
         and record.terms.tolerated == decision.tolerated
+        and record.terms.per_cluster == decision.per_cluster
+        and record.terms.surplus == decision.surplus
         and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
         and record.terms.reason is decision.reason
         and (decision.reason not in REFUSALS or record.terms.message == plaintext.clipped(decision.message))

@@ -15,9 +15,11 @@ from federator.api.placementdecision import MAX_CAUSES
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
+from federator.model.ask import Ask
 from federator.model.decision import Share
 from federator.model.fleet import Holding
 from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, REBALANCE_ANNOTATION, WorkloadKey
+from federator.placement import engine
 from federator.placement.books import Commitment
 
 NOBODY: frozenset[str] = frozenset()
@@ -99,6 +101,12 @@ class Record:
     def had(self, cluster: str) -> Share | None:
         """What a cluster was given by the decisions before this one, beyond its share."""
         return next((one for one in self.facts.given if one.cluster == cluster), None)
+
+    def per_cluster(self, ask: Ask) -> int:
+        """What each cluster was to have under strategy Duplicate, as the engine is told it: 0 also when somebody has
+        asked that everything go where its policy wants it now, and the policy can be followed."""
+        asked = self.rebalance != self.terms.rebalanced
+        return 0 if asked and not engine.contradiction(ask) else self.terms.per_cluster
 
     def commitment(self) -> Commitment | None:
         """What it takes from capacity and quota; None for one that was written without a charge."""

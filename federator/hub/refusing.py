@@ -49,6 +49,8 @@ def not_permitted(
         policy_generation=policy.generation,
         policy_origin=policy.origin,
         tolerated=record.terms.tolerated if record is not None else {},
+        per_cluster=record.terms.per_cluster if record is not None else 0,
+        surplus=record.terms.surplus if record is not None else 0,
     )
 
 

@@ -119,6 +119,12 @@ class Decision:
     """Clusters in which slices of it bear, or bore, a seq above its own, and that seq."""
     moved: int = 0
     """Copies (slots) that this decision moves because of an edit, counted by the move budget."""
+    per_cluster: int = 0
+    """The count that meant copies in each cluster (strategy Duplicate) when the shares were given; 0 where it never
+    did. Kept when that strategy is no longer in force, for as long as copies stay because of it."""
+    surplus: int = 0
+    """Copies beyond the count that stay where Duplicate placed them, until a person changes the count or asks for a
+    rebalance: the edit that changed what the count means takes none of them down."""
 
     def share_of(self, cluster: str) -> Share | None:
         return next((share for share in self.shares if share.cluster == cluster), None)

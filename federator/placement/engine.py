@@ -45,6 +45,8 @@ class _Outcome:
     moved: int = 0
     then: str = ""
     """When those that are still to move may, as the end of a sentence."""
+    surplus: int = 0
+    """Copies beyond the count that stay where strategy Duplicate placed them."""
 
 
 def _no_mark(_: str) -> int:
@@ -64,6 +66,7 @@ def decide(
     finished: Ranges = (),
     by_name: bool = False,
     leave: leaving.Leave | None = None,
+    per_cluster: int = 0,
 ) -> Decision:
     """Decides, and charges the ledger with the result.
 
@@ -74,6 +77,7 @@ def decide(
     when nobody else can take it. With mode Fresh what is held counts for nothing, unless `previous_hash` equals the
     hash of the present inputs: a plan is not made anew without a cause. `by_name` breaks the last ties by cluster name
     instead of by a stable hash. `leave` says how many running copies an edit may move now; without it all may.
+    `per_cluster` is the last decision's: what strategy Duplicate gave each cluster.
     """
     eligible = candidates.places(ask, snapshot, ledger)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
@@ -89,13 +93,17 @@ def decide(
     admission = ledger.admission(ask, wanted * _times(ask, found), running)
     fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
     problem = contradiction(ask)
+    leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
     elif problem:
-        found = _with(found, leaving.leavers(ask, mine, eligible, by_name=by_name))
-        outcome = _unchanged(ask, found, wanted, problem, admission)
+        found = _with(found, leavers)
+        each = leaving.everywhere(ask) or per_cluster > 0
+        outcome = _unchanged(ask, found, wanted, problem, admission, each=each)
+    elif per_cluster and (stays := leaving.as_duplicated(ask, (*found, *leavers), per_cluster)):
+        found = _with(found, [one for one in leavers if one.name in stays])
+        outcome = _as_duplicated(ask, found, stays, admission)
     else:
-        leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
         job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh, leave)
         outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(grown, mine, unfinished))
     shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
@@ -106,7 +114,16 @@ def decide(
     )
     last = seq if changed else max((holding.seq for holding in held), default=seq)
     decision = _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
-    return replace(decision, tolerated=_tolerated(shares, snapshot))
+    per_cluster = _per_cluster(ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended))
+    return replace(decision, tolerated=_tolerated(shares, snapshot), per_cluster=per_cluster, surplus=outcome.surplus)
+
+
+def _per_cluster(ask: Ask, before: int, *, kept: bool) -> int:
+    """What the decision records of the count that means copies in each cluster; `before` stands while nothing that came
+    of it may be touched."""
+    if leaving.everywhere(ask):
+        return max(ask.count, 0)
+    return before if kept else 0
 
 
 def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tuple[str, ...]]:
@@ -191,14 +208,26 @@ def _nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> _O
     return _Outcome({}, 0, 0, admission, message=f"there are 0 {verdicts.noun(ask)} to place")
 
 
-def _unchanged(ask: Ask, found: Sequence[Candidate], wanted: int, problem: str, admission: Admission) -> _Outcome:
-    """A policy that contradicts itself moves nothing and adds nothing."""
+def _unchanged(
+    ask: Ask, found: Sequence[Candidate], wanted: int, problem: str, admission: Admission, *, each: bool
+) -> _Outcome:
+    """A policy that contradicts itself moves nothing and adds nothing. `each` cluster may hold the whole count."""
     got, left = {}, wanted
     for one in found:
-        got[one.name] = min(one.held, ask.count if leaving.everywhere(ask) else left)
+        got[one.name] = min(one.held, ask.count if each else left)
         left -= got[one.name]
     placed = sum(got.values())
     return _Outcome(got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem)
+
+
+def _as_duplicated(ask: Ask, found: Sequence[Candidate], stays: Mapping[str, int], admission: Admission) -> _Outcome:
+    """Everything stays that strategy Duplicate placed: an edit of the policy is nobody's word to take copies down."""
+    for one in found:
+        one.waits = leaving.AS_DUPLICATED if one.name in stays else one.waits
+    placed = sum(stays.values())
+    outcome = _Outcome(dict(stays), placed, placed, admission, surplus=placed - ask.count)
+    outcome.message = verdicts.duplicated(ask, placed)
+    return outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,8 @@ class Case:
     decision: Decision
     room: Mapping[str, int]
     finished: Ranges = ()
+    per_cluster: int = 0
+    """What the decision before says that strategy Duplicate gave each cluster."""
 
     def refusal(self, cluster: str) -> filters.Refusal | None:
         """Why the cluster takes no copies, or keeps none."""
@@ -149,6 +151,27 @@ def leaving(case: Case) -> list[str]:
     return breaches
 
 
+def duplicated(case: Case) -> list[str]:
+    """What a strategy Duplicate placed stays when an edit alone says that the count means something else."""
+    ask, count = case.ask, case.ask.count
+    everywhere = DIVIDERS[ask.policy.division.strategy].everywhere
+    if ask.suspended or everywhere or ask.unit is not Unit.REPLICAS or case.per_cluster != count:
+        return []
+    stood = {
+        one.cluster: min(case.had(one.cluster), count)
+        for one in case.held
+        if (view := case.snapshot.clusters.get(one.cluster)) is not None and not view.removing
+        if (refusal := case.refusal(one.cluster)) is None or not refusal.evicts
+    }
+    if sum(stood.values()) <= count:
+        return []
+    return [
+        f"{before - case.has(cluster)} of {before} leave {cluster}, which was to have {count}"
+        for cluster, before in sorted(stood.items())
+        if case.has(cluster) < before
+    ]
+
+
 def _unfinished(case: Case) -> int:
     return shards.size(shards.minus(((0, case.ask.count - 1),), case.finished)) if case.ask.count > 0 else 0
 
@@ -159,6 +182,7 @@ INVARIANTS: Final[Mapping[str, Callable[[Case], list[str]]]] = {
     "gang": gang,
     "steadiness": steadiness,
     "leaving": leaving,
+    "duplicated": duplicated,
 }
 
 

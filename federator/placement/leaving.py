@@ -19,6 +19,7 @@ from federator.placement.candidates import Candidate, Place
 from federator.placement.division import DIVIDERS
 
 TURN: Final = "are still to move"
+AS_DUPLICATED: Final = "stay as strategy Duplicate placed them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +125,19 @@ def edited(one: Candidate) -> bool:
     refusal = one.place.refusal
     tainted = refusal is not None and refusal.reason is Reason.TAINTED
     return not (one.place.view.removing or tainted or one.limit is Reason.UNSCHEDULABLE)
+
+
+def as_duplicated(ask: Ask, taking: Sequence[Candidate], per_cluster: int) -> dict[str, int]:
+    """cluster -> copies that stay because strategy Duplicate placed them, which is no longer in force: the policy was
+    edited, or is gone, and with it what the count means, but nobody changed the count (`per_cluster` then).
+
+    {} when no more copies than the count would stay: then they are divided like any others. A cluster that is being
+    removed keeps none for this.
+    """
+    if everywhere(ask) or ask.unit is not Unit.REPLICAS or per_cluster != ask.count:
+        return {}
+    stays = {one.name: min(one.held, ask.count) for one in taking if one.held > 0 and not one.place.view.removing}
+    return stays if sum(stays.values()) > ask.count else {}
 
 
 def everywhere(ask: Ask) -> bool:

@@ -10,7 +10,7 @@ from typing import Final
 from federator.model import quantity
 from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
 from federator.model.decision import Reason, Verdict
-from federator.placement import admitting
+from federator.placement import admitting, filters
 from federator.placement.candidates import Candidate, Place
 from federator.placement.quota import Admission
 
@@ -193,6 +193,17 @@ def sentence(ask: Ask, wanted: int, placed: int, why: str, kept: Mapping[str, in
     missing = f", {wanted - placed - staying} are missing" if wanted > placed + staying else ""
     head = f"{placed} of {wanted} {things} have a place under the policy"
     return f"{head}{missing}, {staying} stay where they run ({admitting.where(kept)}) until they have one: {why}"
+
+
+def duplicated(ask: Ask, placed: int) -> str:
+    """The sentence of a decision that keeps what strategy Duplicate placed, under a policy that now means otherwise."""
+    strategy, field = ask.policy.division.strategy, filters.field_of(ask.policy, "division.strategy")
+    return (
+        f"all {placed} copies stay, up to {ask.count} in each cluster as strategy Duplicate placed them, although "
+        f"under {field} ({strategy}) the count means {ask.count} in all; "
+        f"{placed - ask.count} go when somebody changes the count or asks for it "
+        f"(federator rebalance {ask.key.kind}/{ask.key.name} -n {ask.key.namespace})"
+    )
 
 
 def none_admitted(ask: Ask, eligible: Mapping[str, Place], kept: Mapping[str, int], missing: int) -> str:

@@ -55,6 +55,8 @@ class Placing:
     """Copies that wait for the move budget, or for a rebalance."""
     project_refused: str = ""
     """Why it may take nothing more for its project, as a sentence; what it has stays."""
+    surplus: int = 0
+    """Copies beyond the count that stay where strategy Duplicate placed them."""
 
     @property
     def unreadable(self) -> bool:

@@ -184,6 +184,8 @@ def _placed(facts: Facts) -> Condition:
         return Condition("Placed", conditions.FALSE, Reason.SUSPENDED.value, "It is suspended.", generation)
     if placing.to_move:
         return Condition("Placed", conditions.TRUE, "MovesPending", placing.message, generation)
+    if placing.surplus:
+        return Condition("Placed", conditions.TRUE, "CopiesKept", placing.message, generation)
     clusters = len([share for share in placing.shares if share.count > 0])
     message = f"All {facts.placed} {_things(facts, facts.placed)} have a place, in {_clusters(clusters)}."
     return Condition("Placed", conditions.TRUE, "Placed", message, generation)
@@ -343,6 +345,8 @@ def _summary(facts: Facts) -> str:
         return f"{text}, {placing.held} held there ({placing.reason})"
     if placing.to_move:
         return f"{text}, {placing.to_move} still to move"
+    if placing.surplus:
+        return f"{text}, {placing.surplus} kept of a Duplicate policy"
     return text
 
 

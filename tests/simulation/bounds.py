@@ -28,7 +28,8 @@ def breaches(
     division = policy.division
     most = division.max_per_cluster
     if most is not None:
-        for cluster in sorted(now if facts.terms.unit is Unit.REPLICAS and not facts.terms.held else grown):
+        all_moved = facts.terms.unit is Unit.REPLICAS and not (facts.terms.held or facts.terms.surplus)
+        for cluster in sorted(now if all_moved else grown):
             if now[cluster] > most:
                 yield f"{cluster} is given {now[cluster]}, maxPerCluster is {most}"
     if policy.require_all and facts.terms.shortfall and facts.terms.unit is Unit.REPLICAS and grown:

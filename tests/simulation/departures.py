@@ -27,11 +27,15 @@ def breaches(  # noqa: PLR0917 what a decision was made from
     members: Mapping[str, Obj | None],
     wanted: int,
     done: Ranges,
+    *,
+    each: int = 0,
 ) -> Iterator[str]:
     """A sentence for every cluster that loses running copies although fewer run than are wanted. `wanted` copies are to
-    run at once; of job sets `done` shards run no more."""
+    run at once; of job sets `done` shards run no more. `each`: what the count last meant for each cluster."""
     now = {share.cluster: _runs(share, done) for share in facts.shares}
     everywhere = policy.division.strategy is Strategy.DUPLICATE
+    if 0 < each == wanted and not everywhere:
+        yield from _of_each(now, before, policy, members, each)
     if sum(now.values()) >= wanted and not (everywhere and facts.terms.shortfall):
         return
     for share in before.shares:
@@ -39,6 +43,22 @@ def breaches(  # noqa: PLR0917 what a decision was made from
         obj = members.get(share.cluster)
         if has < had and obj is not None and not _said(obj, policy):
             yield f"{share.cluster} goes from {had} to {has}, {sum(now.values())} of {wanted} are to run"
+
+
+def _of_each(
+    now: Mapping[str, int], before: DecisionFacts, policy: Policy, members: Mapping[str, Obj | None], each: int
+) -> Iterator[str]:
+    """Clusters that lose what a policy that spoke of each cluster gave them, for an edit of the policy alone. Where
+    they hold no more than the count between them, it may be divided anew."""
+    stood = {
+        share.cluster: min(share.count, each)
+        for share in before.shares
+        if (obj := members.get(share.cluster)) is not None
+        if not _said(obj, policy) and "deletionTimestamp" not in obj["metadata"]
+    }
+    for cluster, had in stood.items() if sum(stood.values()) > each else ():
+        if now.get(cluster, 0) < had:
+            yield f"{cluster} goes from {had} to {now.get(cluster, 0)}, nobody changed the {each} that each was to have"
 
 
 def _runs(share: Share, done: Ranges) -> int:

@@ -21,7 +21,7 @@ from federator.hub.records import STRUCK, Record
 from federator.hub.workloads import Workload
 from federator.kube.store import Version
 from federator.model import shards, taints
-from federator.model.ask import Policy, Unit
+from federator.model.ask import Policy, Strategy, Unit
 from federator.model.decision import Share
 from federator.model.fleet import Holding
 from federator.model.quantity import vector
@@ -71,6 +71,9 @@ class Feasibility:
         self._world = world
         self._stored: dict[tuple[str, int], list[Obj]] = {}
         self._known: dict[tuple[str, str], Knowledge] = {}
+        self._each: dict[str, tuple[int, int]] = {}
+        """uid of a workload -> the seq of its last decision, and the count that it gives each cluster, or gave before
+        the policy alone was edited."""
         self._machine = vector(machines.MACHINE)
         self._machines = world.parameters.nodes
         """In each member."""
@@ -95,13 +98,15 @@ class Feasibility:
             return
         facts, before = decision_facts(step.obj), decision_facts(step.old) if step.old is not None else None
         known = self._known.get((facts.workload_uid, step.obj["spec"]["asOf"]))
+        each = self._meant(facts, before, known)
         if known is None or known.better_known or facts.inputs_hash == STRUCK:
             return  # a cluster that was let go was struck from it, and nothing else was decided
         if known.policy is not None:
             for why in bounds.breaches(facts, before, known.policy, known.members):
                 yield f"{bounds.NAME}: {step.name}: {why}"
             if before is not None:
-                for why in departures.breaches(facts, before, known.policy, known.members, known.wanted, known.done):
+                basis = known.policy, known.members, known.wanted, known.done
+                for why in departures.breaches(facts, before, *basis, each=each):
                     yield f"{departures.NAME}: {step.name}: {why}"
         if before is not None and before.shares == facts.shares:
             return
@@ -113,6 +118,20 @@ class Feasibility:
                 yield f"{self.name}: {step.name}: {share.cluster} is given {share.count}, and {why}"
             if grows:
                 yield from (f"{self.name}: {step.name}: {why}" for why in self._overfull(step, share.cluster, facts))
+
+    def _meant(self, facts: DecisionFacts, before: DecisionFacts | None, known: Knowledge | None) -> int:
+        """What the count meant for each cluster at the decision before; notes what it means from now on."""
+        seq, each = self._each.pop(facts.workload_uid, (-1, 0))
+        if before is None or before.seq != seq or facts.terms.unit is not Unit.REPLICAS:
+            each = 0  # the host was restored meanwhile
+        if known is None or known.policy is None or known.better_known:
+            return 0
+        readable, everywhere = not known.policy.problem, known.policy.division.strategy is Strategy.DUPLICATE
+        if readable and everywhere and facts.terms.unit is Unit.REPLICAS:
+            self._each[facts.workload_uid] = facts.seq, known.wanted
+        elif each and (not readable or (each == known.wanted and facts.placed > each)):
+            self._each[facts.workload_uid] = facts.seq, each
+        return each
 
     def _overfull(self, step: Step, cluster: str, facts: DecisionFacts) -> Iterator[str]:
         """Where a cluster would need more machines than it has, for all decisions together or for one copy."""
@@ -221,7 +240,7 @@ def _closed(cluster: str, known: Knowledge, facts: DecisionFacts, *, grows: bool
         return
     if not grows and cluster in facts.terms.tolerated:
         return  # it stays with a taint that it had before
-    keeps = not grows and facts.terms.held > 0
+    keeps = not grows and (facts.terms.held > 0 or facts.terms.surplus > 0)
     yield from refusals(obj, known.policy, known.project, facts.terms.tier, grows=grows, keeps=keeps)
     if grows and cluster in known.unheard:
         yield "it has not been heard for long"

@@ -230,6 +230,13 @@ def _nobody_stays(original: Method) -> Method:
     return leavers
 
 
+def _duplicates_nothing(original: Method) -> Method:
+    def as_duplicated(*args: Any) -> dict[str, int]:
+        return {}
+
+    return as_duplicated
+
+
 def _only_divides(original: Method) -> Method:
     def placed(job: Any, found: Any, *rest: Any) -> Any:
         return engine._divide(job, found), found
@@ -420,6 +427,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a policy that narrows takes everything away at once": (
         departures.NAME,
         instead(engine_leaving, "leavers", _nobody_stays),
+    ),
+    "copies of a Duplicate policy that goes are taken away": (
+        departures.NAME,
+        instead(engine_leaving, "as_duplicated", _duplicates_nothing),
     ),
     "an incomplete gang takes away what runs": (departures.NAME, instead(engine, "_placed", _only_divides)),
     "capacity is charged twice": (

@@ -19,7 +19,7 @@ COMPONENT = "federation.pinterest.com/"
 _UNKNOWN = frozenset({"PendingEvaluation", "ClusterUnknown"})
 OWN: Mapping[str, frozenset[str]] = {
     "workload Ready": _UNKNOWN | {"Failed", "Completed", "Suspended", "Ready", "Progressing", "RollingOut"},
-    "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed", "MovesPending"}),
+    "workload Placed": frozenset({"PendingEvaluation", "Suspended", "Placed", "MovesPending", "CopiesKept"}),
     "workload Applied": _UNKNOWN | {"Leaving", "Applying", "NothingPlaced", "Applied"},
     "workload Healthy": _UNKNOWN | {"Finished", "Progressing", "NothingPlaced", "Healthy"},
     "workload Reconciling": _UNKNOWN | {"Paused", "Settled", "Deleting", "Applying", "Progressing", "Failed"},
@@ -57,6 +57,7 @@ OWN: Mapping[str, frozenset[str]] = {
             "Placed",
             "Rebalanced",
             "Scaled",
+            "CopiesKept",
             "NotReady",
             "Unreachable",
             "NotReporting",

@@ -82,6 +82,8 @@ def decided_as_asked(world: World) -> Iterator[str]:
         asked = kinds.verbs_of(kind).count(obj) - _done_elsewhere(obj, facts)
         if _policy(world, facts, obj).division.strategy is Strategy.DUPLICATE and facts.terms.unit is Unit.REPLICAS:
             asked *= max(facts.terms.wanted // max(asked, 1), 1)  # in how many clusters is the split, and free
+        elif facts.terms.surplus and facts.terms.per_cluster == asked:
+            asked = min(sum(min(share.count, asked) for share in facts.shares), asked + facts.terms.surplus)
         if facts.terms.wanted != asked:
             yield f"{name} asks for {asked}, its decision is for {facts.terms.wanted}"
         if facts.terms.unit is Unit.SHARDS and shards.size(finished(obj)) == kinds.verbs_of(kind).count(obj):

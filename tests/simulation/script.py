@@ -14,7 +14,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
-from tests.simulation import backlog, machines, mistakes, oddities, rulings
+from tests.simulation import backlog, duplicates, machines, mistakes, oddities, rulings
 from tests.simulation.drawing import Parameters, generator
 
 SERVICE, JOBSET, DEPLOYMENT = "PinterestService", "PinterestJobSet", "Deployment"
@@ -91,7 +91,17 @@ def write(parameters: Parameters) -> list[Action]:
     """The script of a seed."""
     author = _Author(parameters)
     actions = [*author.begin(), *(author.next() for _ in range(parameters.steps))]
-    return [*actions, *author.end()]
+    return [*_among(actions, author.everywhere()), *author.end()]
+
+
+def _among(actions: list[Action], others: list[Action]) -> Iterator[Action]:
+    """Both, each in its order, the others evenly among the actions."""
+    given = 0
+    for number, action in enumerate(actions, 1):
+        yield action
+        due = len(others) * number // len(actions)
+        yield from others[given:due]
+        given = due
 
 
 def _some(parameters: Parameters, what: str) -> bool:
@@ -116,6 +126,7 @@ class _Author:
         self.rulings = rulings.Rulings(generator(parameters.seed, "rulings"), self.clusters)
         self.choosy = machines.Choosy(parameters)
         self.backlog = backlog.Backlog(parameters, self.clusters)
+        self.duplicates = duplicates.Duplicates(parameters)
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
         self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         self.choices += [self.delete, self.recreate, self.suspend]
@@ -135,6 +146,9 @@ class _Author:
             for name in backlog.NAMES:
                 yield Action(0.1, "create", JOBSET, backlog.NAMESPACE, name, self.backlog.made())
             yield from self._moves(backlog.EARLY)
+
+    def everywhere(self) -> list[Action]:
+        return [Action(*move) for move in (*self.duplicates.begin(), *self.duplicates.moves())]
 
     def next(self) -> Action:
         while True:

@@ -181,7 +181,7 @@ def test_lazy_leaves_what_runs_and_obeys_for_what_is_new_until_a_rebalance_is_as
         assert await world.shares("feed", "web") == {"a": 10, "b": 4}
 
         kind = kinds.KINDS[CPP]
-        assert await rebalance.ask(world.host, kind, "", "where") == [("PinterestService/feed/web", 10)]
+        assert await rebalance.ask(world.host, kind, "", "where") == [("PinterestService/feed/web", 10, 0)]
         await asyncio.sleep(30)
         assert await world.shares("feed", "web") == {"b": 14}
         assert (await decision(world))["rebalanced"]

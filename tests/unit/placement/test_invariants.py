@@ -86,8 +86,15 @@ def test_copies_that_leave_for_nowhere_are_noticed() -> None:
     assert "leaving" in broken(shards_gone)
 
 
+def test_copies_that_leave_because_a_policy_duplicates_no_more_are_noticed() -> None:
+    before = dataclasses.replace(case((Share("a", 4, 4, 1),), ask=service(4)), held=held(a=4, b=4), per_cluster=4)
+    assert broken(before) == {"duplicated"}
+    assert broken(dataclasses.replace(before, per_cluster=5)) == set()
+    assert broken(dataclasses.replace(before, per_cluster=0)) == set()
+
+
 def test_every_invariant_has_a_negative_control() -> None:
-    assert set(INVARIANTS) == {"conservation", "feasibility", "gang", "leaving", "steadiness"}
+    assert set(INVARIANTS) == {"conservation", "duplicated", "feasibility", "gang", "leaving", "steadiness"}
 
 
 def test_books_beyond_a_quota_are_noticed_unless_they_were_so_before_it_was_lowered() -> None:

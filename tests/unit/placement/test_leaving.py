@@ -211,6 +211,73 @@ def test_everywhere_keeps_a_cluster_that_is_no_longer_admitted_until_the_others_
     assert (counts(none), none.wanted, none.shortfall) == ({"a": 5, "b": 5}, 10, 0)
 
 
+DUPLICATED = held(a=4, b=4, c=4)
+
+
+def three(**more: dict[str, object]) -> FleetSnapshot:
+    return fleet(*(cluster(name, 9, **more.get(name, {})) for name in "abc"))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        Policy(),
+        Policy(name="p", division=Division(Strategy.WEIGHTED, weights=(Weight(1, ("a",)),))),
+        Policy(name="p", division=Division(Strategy.SPREAD, fresh=True, max_clusters=1, max_per_cluster=1)),
+        Policy(name="p", names=("nobody",)),
+        Policy(name="gone", origin="misconfigured", problem="spec.placement.policyRef names no policy gone"),
+    ],
+    ids=["deleted", "another strategy", "and bounds", "and nobody admitted", "unreadable"],
+)
+def test_what_duplicate_placed_stays_when_only_the_policy_changed(policy: Policy) -> None:
+    everywhere = Policy(name="p", division=Division(Strategy.DUPLICATE))
+    first = decide(service(4, policy=everywhere), three())
+    assert (counts(first), first.per_cluster, first.surplus) == ({"a": 4, "b": 4, "c": 4}, 4, 0)
+    after = decide(service(4, policy=policy), three(), holdings(first.shares), per_cluster=4)
+    assert counts(after) == {"a": 4, "b": 4, "c": 4}
+    assert (after.wanted, after.shortfall, after.per_cluster) == (12, 0, 4)
+    assert [share.seq for share in after.shares] == [share.seq for share in first.shares]
+    assert after.surplus == (0 if policy.problem else 8)
+    again = decide(service(4, policy=everywhere), three(), holdings(after.shares), per_cluster=4)
+    assert (counts(again), again.surplus) == (counts(first), 0)
+
+
+def test_the_count_and_a_rebalance_end_what_duplicate_placed_and_the_message_says_so() -> None:
+    kept = decide(service(4), three(), DUPLICATED, per_cluster=4)
+    assert kept.message == (
+        "all 12 copies stay, up to 4 in each cluster as strategy Duplicate placed them, although under the built-in "
+        "default policy (Capacity) the count means 4 in all; 8 go when somebody changes the count or asks for it "
+        "(federator rebalance PinterestService/web -n feed)"
+    )
+    scaled = decide(service(5), three(), DUPLICATED, per_cluster=4)
+    assert (sum(counts(scaled).values()), scaled.per_cluster) == (5, 0)
+    rebalanced = decide(service(4), three(), DUPLICATED)
+    assert (sum(counts(rebalanced).values()), rebalanced.per_cluster) == (4, 0)
+
+
+def test_a_scale_down_is_no_duplicate_policy_that_went() -> None:
+    """Two clusters with 5 each and a count of 5 look alike; only the record of the decision tells them apart."""
+    halved = decide(service(5), fleet(cluster("a", 9), cluster("b", 9)), held(a=5, b=5))
+    assert sum(counts(halved).values()) == 5
+
+
+def test_what_a_person_says_of_a_cluster_acts_on_what_duplicate_placed() -> None:
+    excluded = decide(service(4, policy=Policy(exclude=("c",))), three(), DUPLICATED, per_cluster=4)
+    assert (counts(excluded), excluded.surplus) == ({"a": 4, "b": 4}, 4)
+    removed = decide(service(4), three(c={"removing": True}), DUPLICATED, per_cluster=4)
+    assert counts(removed) == {"a": 4, "b": 4}
+    one = decide(service(4, policy=Policy(exclude=("b", "c"))), three(), DUPLICATED, per_cluster=4)
+    assert (counts(one), one.surplus, one.per_cluster) == ({"a": 4}, 0, 0)
+
+
+def test_the_count_acts_under_a_policy_that_cannot_be_read_in_each_cluster() -> None:
+    lost = Policy(name="gone", origin="misconfigured", problem="spec.placement.policyRef names no policy gone")
+    fewer = decide(service(3, policy=lost), three(), DUPLICATED, per_cluster=4)
+    assert (counts(fewer), fewer.per_cluster) == ({"a": 3, "b": 3, "c": 3}, 4)
+    more = decide(service(6, policy=lost), three(), DUPLICATED, per_cluster=4)
+    assert counts(more) == {"a": 4, "b": 4, "c": 4}
+
+
 def shard_holdings(**given_: tuple[int, Ranges]) -> tuple[Holding, ...]:
     return tuple(Holding(name, shards.size(ranges), slots, 1, ranges) for name, (slots, ranges) in given_.items())
 
@@ -247,7 +314,7 @@ def edits(draw: st.DrawFn, ask: Ask, snapshot: FleetSnapshot) -> tuple[Ask, Flee
     policy = draw(worlds.policies())
     if draw(worlds.rarely(4)):
         policy = Policy(name="gone", problem="spec.placement.policyRef names no policy gone")
-    if ask.policy.division.strategy is Strategy.DUPLICATE:  # what the count means changes with it
+    if ask.policy.division.strategy is Strategy.DUPLICATE and draw(st.booleans()):
         policy = dataclasses.replace(
             policy, division=dataclasses.replace(policy.division, strategy=Strategy.DUPLICATE, max_clusters=None)
         )
@@ -292,7 +359,7 @@ def test_no_edit_takes_a_running_copy_to_nowhere_and_the_next_look_changes_nothi
     first = decided(ask, (), snapshot, done).decision
     ask, snapshot = data.draw(edits(ask, snapshot))
     before = holdings(first.shares)
-    case = decided(ask, before, snapshot, done)
+    case = decided(ask, before, snapshot, done, per_cluster=first.per_cluster)
     assert invariants.check(case) == []
     if not engine.contradiction(ask) or ask.policy.division.strategy is not Strategy.DUPLICATE:
         assert running(case, case.decision) >= min(running(case, first), _wanted(case))
@@ -304,6 +371,7 @@ def test_no_edit_takes_a_running_copy_to_nowhere_and_the_next_look_changes_nothi
         seq=70,
         previous_hash=case.decision.inputs_hash,
         finished=done,
+        per_cluster=case.decision.per_cluster,
     )
     settled = engine.decide(
         ask,
@@ -313,6 +381,7 @@ def test_no_edit_takes_a_running_copy_to_nowhere_and_the_next_look_changes_nothi
         seq=80,
         previous_hash=again.inputs_hash,
         finished=done,
+        per_cluster=again.per_cluster,
     )
     assert again.shares == settled.shares
 

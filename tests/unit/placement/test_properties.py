@@ -33,12 +33,23 @@ def decided(
     snapshot: FleetSnapshot,
     finished: Ranges = (),
     capped: Mapping[str, int] = NOBODY,
+    *,
+    per_cluster: int = 0,
 ) -> Case:
     books = booked(ask, held)
     before = books.open(snapshot)
     room = {name: before.room(name, ask.shape) for name in snapshot.clusters}
-    decision = engine.decide(ask, held, snapshot, books.open(snapshot), seq=50, capped=capped, finished=finished)
-    return Case(ask, held, snapshot, decision, room, finished)
+    decision = engine.decide(
+        ask,
+        held,
+        snapshot,
+        books.open(snapshot),
+        seq=50,
+        capped=capped,
+        finished=finished,
+        per_cluster=per_cluster,
+    )
+    return Case(ask, held, snapshot, decision, room, finished, per_cluster)
 
 
 @st.composite
