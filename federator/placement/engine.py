@@ -89,8 +89,7 @@ def decide(
     wanted = _wanted(ask, unfinished)
     if ask.unit is Unit.SHARDS:
         _cap_by_shards(found, mine, unfinished)
-    running = sum(books.copies_of(one) for one in mine.values())
-    admission = ledger.admission(ask, wanted * _times(ask, found), running)
+    admission = ledger.admission(ask, wanted * _times(ask, found), sum(map(books.copies_of, mine.values())))
     fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
     problem = contradiction(ask)
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
@@ -109,10 +108,7 @@ def decide(
     shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
     _charge(ask, shares, found, finished, ledger)
     told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
-    changed = {share.cluster for share in shares} != set(mine) or not all(
-        _is_as_held(share, mine[share.cluster]) for share in shares
-    )
-    last = seq if changed else max((holding.seq for holding in held), default=seq)
+    last = max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
     decision = _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
     per_cluster = _per_cluster(ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended))
     return replace(decision, tolerated=_tolerated(shares, snapshot), per_cluster=per_cluster, surplus=outcome.surplus)
@@ -404,6 +400,11 @@ def _shares(
 def _numbered(share: Share, held: Holding | None, seq: Callable[[str], int]) -> Share:
     number = held.seq if held is not None and _is_as_held(share, held) else seq(share.cluster)
     return Share(share.cluster, share.count, share.slots, number, share.ranges)
+
+
+def _all_as_held(shares: Sequence[Share], held: Mapping[str, Holding]) -> bool:
+    """Whether nothing changes: the same clusters with the same shares."""
+    return {one.cluster for one in shares} == set(held) and all(_is_as_held(one, held[one.cluster]) for one in shares)
 
 
 def _is_as_held(share: Share, held: Holding) -> bool:
