@@ -34,7 +34,7 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("pinterest.com", "runtimeprofiles", ("list", "create", "delete")),
     ("apps", "deployments", ("get", "list", "watch", "create", "patch", "delete")),
     ("federation.pinterest.com", "clustercapacities", ("list", "watch", "create", "patch")),
-    ("", "namespaces", ("get", "list", "create", "delete")),
+    ("", "namespaces", ("get", "list", "create", "patch", "delete")),
     ("", "pods", ("list",)),
     ("", "pods/log", ("get",)),
     ("coordination.k8s.io", "leases", ("get",)),

@@ -7,6 +7,7 @@ Each step waits for what came of it, so that the requests of one are not lost in
 import json
 from typing import Any
 
+from federator.model import podsecurity
 from tests.e2e import workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
 from tests.e2e.federations import Fleet, until
@@ -23,7 +24,13 @@ QUOTA = {
     "apiVersion": "federation.pinterest.com/v1alpha1",
     "kind": "FederatedQuota",
     "metadata": {"name": "feed"},
-    "spec": {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "40"}}}},
+    "spec": {
+        "projects": ["feed"],
+        "namespaces": ["feed"],
+        "tiers": {"OnDemand": {"max": {"cpu": "40"}}},
+        "serviceAccounts": ["page"],
+        "iamRoles": ["role-*"],
+    },
 }
 DOOR = {"port": 80, "protocol": "http", "host": "web.example"}
 
@@ -39,6 +46,7 @@ def tell(deployed: Deployed) -> None:
     _ten_revisions_are_kept(fleet)
     _drift_is_repaired(fleet)
     _what_a_service_gives_up_goes(fleet)
+    _a_namespace_has_another_level(fleet)
     _a_plain_deployment(fleet)
     _a_jobset_that_completes(fleet)
     _shards_are_withdrawn(deployed)
@@ -132,6 +140,18 @@ def _what_a_service_gives_up_goes(fleet: Fleet) -> None:
     for shell in fleet.members.values():
         shell("wait", "--for=delete", "svc/web", "ing/web", "cm/web-config", *SPACE, "--timeout=60s")
     fleet.ready("feed", "psvc/web")
+
+
+def _a_namespace_has_another_level(fleet: Fleet) -> None:
+    """The hub made the members' namespaces with the default; what the host says now reaches them."""
+    levels = podsecurity.Enforced(podsecurity.Level.BASELINE, "v1.35").labels
+    fleet.host("label", "ns", "feed", *(f"{name}={value}" for name, value in levels.items()))
+
+    def reached() -> bool:
+        spaces = [shell("get", "ns", "feed", "-o", "jsonpath={.metadata.labels}") for shell in fleet.members.values()]
+        return all(found in space for space in spaces for found in ('"baseline"', '"v1.35"'))
+
+    until(reached, lambda: "the level of a namespace has not reached the members")
 
 
 def _a_plain_deployment(fleet: Fleet) -> None:

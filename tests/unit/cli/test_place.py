@@ -142,12 +142,26 @@ def test_objects_that_would_be_lost_in_silence_are_refused(tmp_path: Path, bad: 
 
 
 def test_kinds_that_placing_does_not_read_are_named(tmp_path: Path) -> None:
-    other = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
+    other = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "feed"}}
     done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), psvc(), other))
 
     assert done.exit_code == 0
-    assert "ignored Namespace/feed" in done.stderr
+    assert "ignored Secret/feed" in done.stderr
     assert "document 3" in done.stderr
+
+
+def test_what_the_level_of_a_namespace_forbids_is_told_with_its_field(tmp_path: Path) -> None:
+    hostile = psvc()
+    hostile["spec"]["template"]["spec"]["hostPID"] = True
+    where = {"name": hostile["metadata"].get("namespace", "default")}
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), hostile))
+    assert done.exit_code == 3
+    assert "PodSecurityViolation: spec.template.spec.hostPID: is true" in done.stdout
+
+    open_space = {"apiVersion": "v1", "kind": "Namespace", "metadata": where}
+    open_space["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
+    done = run("place", "-f", write(tmp_path, "more.yaml", member("a"), hostile, open_space))
+    assert (done.exit_code, done.stderr) == (0, "")
 
 
 def test_a_file_that_is_not_there_is_told() -> None:
