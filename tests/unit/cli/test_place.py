@@ -158,8 +158,8 @@ def test_what_the_level_of_a_namespace_forbids_is_told_with_its_field(tmp_path: 
     assert done.exit_code == 3
     assert "PodSecurityViolation: spec.template.spec.hostPID: is true" in done.stdout
 
-    open_space = {"apiVersion": "v1", "kind": "Namespace", "metadata": where}
-    open_space["metadata"]["labels"] = {"pod-security.kubernetes.io/enforce": "privileged"}
+    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+    open_space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {**where, "labels": labels}}
     done = run("place", "-f", write(tmp_path, "more.yaml", member("a"), hostile, open_space))
     assert (done.exit_code, done.stderr) == (0, "")
 
