@@ -108,6 +108,7 @@ async def write_of_the_past(world: "World", rng: random.Random) -> AsyncIterator
 async def _from_the_past(world: "World", rng: random.Random, held: list[str]) -> None:
     cluster = rng.choice(list(world.members))
     client = world.user(cluster)
+    world.liars.add(cluster)
     found = [(ref, obj) for ref, obj in ours(world, cluster) if "slice" in obj.get("spec", ())]
     if not found:
         return

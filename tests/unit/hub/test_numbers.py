@@ -11,6 +11,8 @@ from federator.hub.options import HubOptions
 from federator.hub.records import Record, summarise
 from federator.hub.state import TERM_LEAP, TERMS_WITHOUT_LEASE, HubState
 from federator.kube import errors
+from federator.kube.client import Client
+from federator.model import names
 from federator.model import seq as seqs
 from federator.model.ask import Unit
 from tests.unit.hub.test_leadership import LEASE, Pair
@@ -41,8 +43,7 @@ async def untrustworthy(world: World, cluster: str) -> dict[str, Any]:
 async def check_others_are_decided(world: World, name: str) -> None:
     """A workload of somebody else is placed, in all clusters, and what the host has issued says so."""
     await world.create(PSVC, "other", name, service(6))
-    await asyncio.sleep(5)
-    await world.settle()
+    await asyncio.sleep(15)
     found = await world.get(PSVC, "other", name)
     assert found is not None
     assert found["status"]["ready"] == 6
@@ -113,6 +114,86 @@ def test_a_slice_with_a_raised_number_goes_on_being_served() -> None:
         assert seqs.term(world.federation.hub.state.issued) == 1
 
     play(scenario)
+
+
+def test_a_member_that_was_not_believed_is_believed_again_and_put_right() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6, placement=TWO))
+        await world.settle()
+        seq = await seq_in(world, "a")
+        for turn in range(15):
+            await raise_seq(world, "a", seq + (turn + 1) * 1000, replicas=40)
+            await asyncio.sleep(2)
+        member = world.federation.hub.state.members["a"]
+        assert member.disbelieved
+        assert (await untrustworthy(world, "a"))["reason"] == "SeqNotIssued"
+        await check_others_are_decided(world, "beside")
+        await asyncio.sleep(330)
+        await world.settle()
+        assert not member.disbelieved
+        found = await world.get(PSVC, "feed", "web", at="a")
+        shares = await world.shares("feed", "web")
+        assert (found or {"spec": {"replicas": 0}})["spec"]["replicas"] == shares.get("a", 0)
+        assert sum(shares.values()) == 6
+        await asyncio.sleep(700)
+        assert (await untrustworthy(world, "a")).get("status") != "True"
+
+    play(scenario)
+
+
+def test_an_operator_puts_right_a_number_at_its_end() -> None:
+    """As docs/operating/untrustworthy.md says."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6, placement=TWO))
+        await world.settle()
+        await raise_seq(world, "a", seqs.MAX)
+        await asyncio.sleep(30)
+        told = await untrustworthy(world, "a")
+        assert told["status"] == "True"
+        await world.federation.kill("member a")
+        found = await world.get(PSVC, "feed", "web", at="a")
+        assert found is not None
+        await world.member("a").delete(kinds.KINDS[PSVC].ref("feed", "web"), uid=found["metadata"]["uid"])
+        capacity = kinds.KINDS["ClusterCapacity"].ref("", "cluster")
+        mended = {"highest": {found["spec"]["slice"]["workloadUID"]: None}, "includesSeq": 0}
+        await world.member("a").patch(capacity, {"status": mended}, subresource="status")
+        world.federation.start_member("a")
+        await asyncio.sleep(60)
+        assert await seq_in(world, "a") < seqs.make(2, 0)
+        word = {names.TRUST_ANNOTATION: told["lastTransitionTime"]}
+        await world.patch("MemberCluster", "", "a", {"metadata": {"annotations": word}})
+        await asyncio.sleep(30)
+        assert (await untrustworthy(world, "a")).get("status") != "True"
+        await world.create(PSVC, "feed", "page", service(6))
+        await asyncio.sleep(10)
+        await world.settle()
+        assert sorted(await world.shares("feed", "page")) == ["a", "b", "c"]
+
+    play(scenario)
+
+
+def test_neither_hub_ends_for_a_burst_of_numbers() -> None:
+    async def scenario(pair: Pair) -> None:
+        await pair.create("web")
+        await pair.settle()
+        ruler, kind = pair.leader(), kinds.KINDS[PSVC]
+        member = Client(pair.federation.members["a"].transport(), "a")
+        found = await member.get(kind.ref("feed", "web"))
+        seq = found["spec"]["slice"]["seq"]
+        leap = (seqs.MAX - seq) // 400
+        for turn in range(400):
+            await member.patch(kind.ref("feed", "web"), {"spec": {"slice": {"seq": seq + (turn + 1) * leap}}})
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(30)
+        await pair.create("later")
+        await pair.settle()
+        assert pair.leader() == ruler
+        assert not pair.federation.lost[ruler]
+        assert seqs.term((await pair.seqs())["later"]) == 1
+        assert (await pair.host.get(LEASE))["spec"]["leaseTransitions"] == 1
+
+    play_pair(scenario)
 
 
 def test_what_is_moved_out_of_a_cluster_with_a_raised_number_does_not_come_back() -> None:
