@@ -10,6 +10,7 @@ import contextlib
 import logging
 import platform
 import random
+import secrets
 import signal
 from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from federator.hub.process import HubProcess
 from federator.hub.query import announcing
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
+from federator.hub.seals import KEY_BYTES
 from federator.kube import connect, kubeconfigs, logs, memory
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -82,6 +84,7 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             rng=rng,
             metrics=metrics,
             elector=election,
+            new_key=lambda: secrets.token_bytes(KEY_BYTES),
         )
         if settings.query.enabled and election is not None:
             # Reviews have a connection of their own, too, and no gate of the leader's: they change nothing.

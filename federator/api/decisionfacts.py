@@ -147,7 +147,7 @@ def _to_share(entry: Obj) -> Share:
 
 _NO_TERMS: Final = frozenset(
     {"workload", "seq", "placed", "clusters", "shares", "given", "inputsHash", "asOf", "verdicts", "quotaGenerations"}
-    | {"marks"}
+    | {"marks", "seal"}
 )
 """What decisions do not have in common, or nobody reads back."""
 

@@ -199,6 +199,8 @@ class Spec(Model):
     """What the last decisions were made for, newest last."""
     deletion: Deletion | None = None
     """Why it still stands although its workload is gone."""
+    seal: Annotated[str, Field(max_length=128)] = ""
+    """By what the hub knows its own decision again: a hash under a key that only the hub has."""
 
 
 class PlacementDecision(Model):

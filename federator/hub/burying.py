@@ -10,7 +10,6 @@ import random
 from collections import Counter
 
 from federator.api import kinds
-from federator.hub import records
 from federator.hub.emptiness import Emptiness
 from federator.hub.events import Events
 from federator.hub.forgetting import Forgetting
@@ -91,7 +90,7 @@ class Burying:
             if answer.get("kind") != ref.kind:
                 return self._recheck(name, "the deletion is on its way")
             # The answer shows the decision as it now is: a watch that lags would have it deleted every second.
-            record = records.summarise(answer)
+            record = self.state.read_record(answer)
             self.state.note_record(name[0], record)
         blocked, busy = await self._empty(record)
         if busy:
@@ -215,7 +214,7 @@ class Burying:
         except errors.NotFound:
             self._gone(name, record)
             return
-        self.state.note_record(name[0], records.summarise(written))
+        self.state.note_record(name[0], self.state.read_record(written))
 
     async def _let_go(self, name: tuple[str, str], record: Record) -> None:
         ref = kinds.KINDS["PlacementDecision"].ref(*name)

@@ -1,4 +1,4 @@
-"""Decisions that this host's hub cannot have made: their seq lies above everything that it has issued.
+"""Decisions that no hub of this host made: their seq lies above everything that it has issued, or they bear no seal.
 
 Somebody else has written them. Nobody obeys them (`HubState.note_record`), and because API servers take no lower seq in
 their place, the objects are removed; then the workload's decision is written anew, by what the hub remembers of it or,
@@ -64,7 +64,7 @@ class Foreign:
         if (wait_s := self._due_s.get(name, now_s) - now_s) > 0:
             return Revisit(name, wait_s, "it was removed a short while ago")
         if not self._removed[name]:
-            log.warning("decision %s/%s has seq %d, which this host never issued: removed", *name, refused.seq)
+            log.warning("decision %s/%s is removed: %s", *name, self.state.objection(refused))
         self._tell(name, refused)
         ref = kinds.KINDS["PlacementDecision"].ref(*name)
         try:
@@ -93,7 +93,7 @@ class Foreign:
 
     def _tell(self, name: Name, refused: Record) -> None:
         """An Event on the decision, and on the workload that it speaks of, if there is one."""
-        note = f"seq {refused.seq} was never issued by this host's hub: the decision is not obeyed, and is removed"
+        note = f"{self.state.objection(refused)}: the decision is not obeyed, and is removed"
         self.events.about_decision(name, refused, REASON, note)
         workload = self.state.workloads.get(refused.key)
         if workload is not None and workload.uid == refused.workload_uid:

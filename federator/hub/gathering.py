@@ -163,6 +163,7 @@ class Gathering:
             return None
         ask, quotas = workload.ask, self.state.quotas.values()
         refused = quota.refusal(ask, quotas) if ask is not None else ""
+        foreign = self.state.refused_of(workload)
         spoken_for = ask is not None and bool(quota.accounts_of(ask.project, quotas))
         return Placing(
             shares=record.shares,
@@ -175,6 +176,7 @@ class Gathering:
             project=ask.project if ask is not None else "",
             held=record.terms.held,
             to_move=record.terms.to_move,
+            decision_refused=self.state.objection(foreign) if foreign is not None else "",
             project_refused=refused,
             surplus=record.terms.surplus,
         )

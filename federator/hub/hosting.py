@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster, raw, runtimeprofile
-from federator.hub import pauses, policying, progress, records, workloads
+from federator.hub import pauses, policying, progress, workloads
 from federator.hub.records import Record
 from federator.hub.state import HubState
 from federator.hub.workloads import Documents, Workload
 from federator.kube import client as clients
-from federator.kube import decode
+from federator.kube import decode, errors
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
 from federator.kube.reflector import Reflector
@@ -31,6 +31,8 @@ log = logging.getLogger(__name__)
 
 COMPLAIN_S = 10.0
 """A first list that takes longer than this, in seconds, is worth a line in the log."""
+KEY_S = 5.0
+"""How often a standby without the key of decisions looks for it, in seconds."""
 
 
 class Hosting:
@@ -69,6 +71,7 @@ class Hosting:
             await profiles.wait_synced()
             for kind in kinds.WORKLOADS.values():
                 self._reflect(group, kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
+            await self._take_key()
             self._reflect(group, "PlacementDecision", self.state.read_record, self._record_changed, own_version)
             for policy_kind in ("PlacementPolicy", "ClusterPlacementPolicy"):
                 self._reflect(group, policy_kind, _identity, self._policy_listener(policy_kind))
@@ -76,6 +79,7 @@ class Hosting:
             self._reflect(group, "MemberCluster", _identity, self._member_changed)
             self._follow_namespaces(group)
             group.create_task(self._watch_pause(), name="host pause")
+            group.create_task(self._await_key(), name="host key")
             group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
 
     async def wait_synced(self) -> None:
@@ -95,6 +99,32 @@ class Hosting:
                         store.name,
                     )
 
+    async def _take_key(self) -> None:
+        """The key by which decisions of ours are known, before the first is read; none yet where no hub ever led."""
+        while True:
+            try:
+                await self.state.seals.load(self.host, self.state.options.system_namespace, make=False)
+            except errors.ApiError as trouble:
+                log.warning("the key of decisions could not be read: %s", trouble)
+                await asyncio.sleep(self.rng.uniform(0.5, 1.0))
+            else:
+                return
+
+    async def _await_key(self) -> None:
+        """A standby that began before the first leader made a key looks for it, and then at its decisions again:
+        whoever takes over need not."""
+        seals = self.state.seals
+        while not (seals.known or seals.off):
+            await asyncio.sleep(KEY_S * self.rng.uniform(0.8, 1.2))
+            if self.state.ready or seals.known:
+                return
+            await self._take_key()
+            if seals.known:
+                try:
+                    await self.reread_decisions()
+                except errors.ApiError as trouble:
+                    log.info("decisions are looked at again by whoever takes over: %s", trouble)
+
     async def reread_decisions(self) -> None:
         """Files every decision as it is now and forgets those that are gone: the last words of the leader before us may
         not have come by watch yet. What decisions hold of room and quota must be on the books before anything is
@@ -113,7 +143,7 @@ class Hosting:
             version = version_number(page.metadata.resourceVersion)
             # Page by page, and only what is news: all of them at once would take several times the hub's memory.
             for name, obj in decode.changed_items(page, known):
-                self._record_changed(name, None, records.summarise(obj))
+                self._record_changed(name, None, self.state.read_record(obj))
             await asyncio.sleep(0)
         for name in sorted(unseen):
             record = self.state.records.get(name)
@@ -124,7 +154,8 @@ class Hosting:
     def _decision_version(self, name: tuple[str, str]) -> tuple[str, str]:
         """uid and resourceVersion of a decision as it is known."""
         record = self.state.records.get(name)
-        return (record.uid, record.resource_version) if record is not None else ("", "")
+        checked = record is not None and (record.sealed or not self.state.seals.known)
+        return (record.uid, record.resource_version) if checked and record is not None else ("", "")
 
     def _reflect(
         self,

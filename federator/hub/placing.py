@@ -177,7 +177,7 @@ class Placing:
             return None
         if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
             return None
-        if any(refused.key == key for refused in self.state.refused.values()):
+        if self.state.refused_of(workload) is not None:
             return None  # somebody's object stands where its decision is written: it is removed first
         if (in_s := self.feedback.refresh(key)) is not None:
             self.queue.add_after(key, in_s)
@@ -401,7 +401,12 @@ class Placing:
         given = self._given(record, decision)
         causes = self._causes(item)
         spec = placementdecision.to_spec(decision, causes, item.ask, leaving, rebalanced=rebalanced, given=given)
-        return await records.write(self.host.client, item.workload.key, item.workload.uid, item.record, spec)
+        key, uid, seals = item.workload.key, item.workload.uid, self.state.seals
+        if seal := seals.of(key.namespace, records.name_of(key, uid), spec):
+            spec["seal"] = seal
+        written = await records.write(self.host.client, key, uid, item.record, spec)
+        seals.kept(written)
+        return written
 
     def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
         """Clusters without a share any more that may still hold something: also those that left the fleet with it, so

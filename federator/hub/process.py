@@ -33,6 +33,8 @@ from federator.hub.removing import Removing
 from federator.hub.reporting import SETTLE_S, Reporting
 from federator.hub.revising import Revisions
 from federator.hub.scheduling import Feedback
+from federator.hub.sealing import Sealing
+from federator.hub.seals import KEY_BYTES, Seals
 from federator.hub.state import HubState
 from federator.hub.surveying import Surveying
 from federator.hub.tidying import Tidying
@@ -63,7 +65,8 @@ class TermUsedUp(Exception):
 class HubProcess:
     """One hub. `client` speaks to the host; `connect` opens transports to members.
 
-    `elector` says when it leads, through a client of its own; None where there is no second hub.
+    `elector` says when it leads, through a client of its own; None where there is no second hub. `new_key` makes the
+    key of seals where there is none: from `rng` when left out, which is no secret from somebody who knows its seed.
     """
 
     def __init__(
@@ -76,6 +79,7 @@ class HubProcess:
         rng: random.Random,
         metrics: Metrics | None = None,
         elector: Elector | None = None,
+        new_key: Callable[[], bytes] | None = None,
     ) -> None:
         self.elector = elector
         self.announced: Mapping[str, str] = {}
@@ -85,7 +89,7 @@ class HubProcess:
         self.options = options
         self.clock = clock
         self.rng = rng
-        self.state = HubState(options, metrics)
+        self.state = HubState(options, metrics, seals=Seals(new_key or (lambda: rng.randbytes(KEY_BYTES))))
         if elector is not None:
             self.state.gate = lambda: elector.leading
             elector.notes = lambda: {**self.state.tombs.notes(), **self.announced}
@@ -137,6 +141,7 @@ class HubProcess:
 
     def _make_leaving(self, client: clients.Client) -> None:
         """What has to do with members that leave the fleet, what they leave behind, and decisions of nobody."""
+        self.sealing = Sealing(self.state, client, clock=self.clock, rng=self.rng)
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self.departed = Departed(self.state, client, self._link_changed, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
@@ -231,6 +236,7 @@ class HubProcess:
             group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
             await self._warmed.wait()
             await self._insist("the list of clusters that were given up", self.departed.load)
+            await self._insist("the key of decisions", self._take_key)
             if self.elector is not None:
                 self.state.tombs.inherit(self.elector.inherited)
                 await self._insist("the decisions", self.hosting.reread_decisions)
@@ -250,6 +256,7 @@ class HubProcess:
                 self.reporting.count_all()
                 group.create_task(self.surveying.run(), name="surveying")
                 group.create_task(self.placing.run(), name="placing")
+                group.create_task(self.sealing.run(), name="sealing")
                 group.create_task(self.gathering.run(), name="gathering")
                 group.create_task(self.burying.run(), name="burying")
                 group.create_task(self.orphans.run(), name="orphans")
@@ -271,6 +278,10 @@ class HubProcess:
         """Returns when the Lease says the term: a leader that comes after us must not take it for its own."""
         while not await elector.note():  # noqa: ASYNC110 - each try waits for a renewal
             await asyncio.sleep(self.rng.uniform(0.1, 0.2))
+
+    async def _take_key(self) -> None:
+        """The key by which our decisions are known: made by the first leader there is."""
+        await self.state.seals.load(self.host, self.options.system_namespace, make=True)
 
     async def _announce(self, elector: Elector) -> None:
         """Callers find this hub at once, and not with the next renewal, which tells them anyway."""

@@ -12,6 +12,7 @@ from typing import Any
 from federator.api import decisionfacts, kinds, raw
 from federator.api.decisionfacts import DecisionFacts, Terms
 from federator.api.placementdecision import MAX_CAUSES
+from federator.hub.seals import Seals, author
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
@@ -39,6 +40,10 @@ class Record:
 
     rebalance: str = ""
     """When and by whom a rebalance was asked for last."""
+    sealed: bool = False
+    """Whether it bears the seal of this fleet's hubs."""
+    author: str = ""
+    """Who wrote it last by the host's word, of one without a seal where there should be one."""
 
     @property
     def name(self) -> str:
@@ -108,6 +113,11 @@ class Record:
         asked = self.rebalance != self.terms.rebalanced
         return 0 if asked and not engine.contradiction(ask) else self.terms.per_cluster
 
+    def says(self, other: "Record") -> bool:
+        """Whether another state of the same decision says the same."""
+        facts = replace(other.facts, resource_version=self.resource_version, deleting=self.deleting)
+        return facts == self.facts
+
     def commitment(self) -> Commitment | None:
         """What it takes from capacity and quota; None for one that was written without a charge."""
         terms = self.terms
@@ -128,8 +138,9 @@ def holdings(shares: Sequence[Share]) -> tuple[Holding, ...]:
     return tuple(Holding(share.cluster, share.count, share.slots, share.seq, share.ranges) for share in shares)
 
 
-def summarise(obj: Mapping[str, Any]) -> Record:
-    """Reads a PlacementDecision; total on whatever the host may hold."""
+def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
+    """Reads a PlacementDecision; total on whatever the host may hold. `seals`: by what the hub's own are known."""
+    sealed = seals is not None and seals.is_ours(obj)
     finalizers = obj["metadata"].get("finalizers") or ()
     annotations = raw.text_map(obj["metadata"], "annotations")
     named = annotations.get(FORCE_FORGET_ANNOTATION, "")
@@ -139,7 +150,14 @@ def summarise(obj: Mapping[str, Any]) -> Record:
         DECISION_FINALIZER in finalizers,
         given_up,
         annotations.get(REBALANCE_ANNOTATION, ""),
+        sealed,
+        "" if sealed or seals is None or not seals.known else author(obj),
     )
+
+
+def name_of(key: WorkloadKey, uid: str) -> str:
+    """The name of a workload's decision."""
+    return names.decision_name(kinds.KINDS[key.kind].short_names[0], key.name, uid)
 
 
 async def write(
@@ -150,7 +168,7 @@ async def write(
     One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
     """
     kind = kinds.KINDS["PlacementDecision"]
-    name = names.decision_name(kinds.KINDS[key.kind].short_names[0], key.name, uid)
+    name = name_of(key, uid)
     ref = kind.ref(key.namespace, name)
     if before is None or before.lost:
         meta = {
@@ -168,7 +186,7 @@ async def write(
     return await host.patch(ref, operations, kind="json")
 
 
-async def strike(host: Client, record: Record, cluster: str, seq: int) -> Mapping[str, Any] | None:
+async def strike(host: Client, record: Record, cluster: str, seq: int, seals: Seals) -> Mapping[str, Any] | None:
     """Takes a cluster that was let go out of a decision that is not made anew by itself (its workload is suspended, or
     cannot be read, or is gone). `seq`: of the decision from now on. Answers with the decision, None where it is gone.
     Raises ApiErrors."""
@@ -183,6 +201,8 @@ async def strike(host: Client, record: Record, cluster: str, seq: int) -> Mappin
     meta, spec = live["metadata"], live["spec"]
     if meta.get("uid") != record.uid:
         return None
+    if record.sealed and not seals.is_ours(live):
+        raise errors.Conflict(f"{record.name} was written by {author(live)}", reason="Conflict")
     share = record.share_of(cluster)
     lost = share.count if share is not None else 0
     kept = [one for one in raw.objects(spec, "shares") if one.get("cluster") != cluster]
@@ -196,5 +216,8 @@ async def strike(host: Client, record: Record, cluster: str, seq: int) -> Mappin
         "shortfall": raw.integer(spec, "shortfall") + lost,
         "leaving": [name for name in raw.texts(spec, "leaving") if name != cluster] or None,
     }
+    whole = {name: value for name, value in {**spec, **changed}.items() if value is not None}
+    if seal := seals.of(ref.namespace, ref.name, whole):
+        changed["seal"] = seal
     body = {"metadata": {"uid": record.uid, "resourceVersion": meta["resourceVersion"]}, "spec": changed}
     return await host.patch(ref, body)

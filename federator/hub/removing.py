@@ -247,9 +247,9 @@ class Removing:
         if live and placed and clear and not self.state.refuses_native(record.key.kind):
             self.state.signals.place(record.key)
             return
-        written = await records.strike(self.host, record, cluster, self.state.next_seq())
+        written = await records.strike(self.host, record, cluster, self.state.next_seq(), self.state.seals)
         if written is not None:
-            new = records.summarise(written)
+            new = self.state.read_record(written)
             self.state.note_record(record.key.namespace, new)
             if (commitment := new.commitment()) is not None:
                 self.state.books.record(commitment)

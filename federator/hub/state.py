@@ -6,6 +6,7 @@ takes note (adds keys to a queue) and returns.
 
 import asyncio
 import dataclasses
+import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ from federator.hub.budget import DeletionBudget
 from federator.hub.members import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import Record
+from federator.hub.seals import Seals
 from federator.hub.slices import SliceSeen
 from federator.hub.tombs import Tombs
 from federator.hub.workloads import Workload
@@ -33,6 +35,8 @@ from federator.placement.books import Books
 from federator.placement.permitted import Refused
 from federator.placement.policies import Rule
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
+
+log = logging.getLogger(__name__)
 
 TERM_LEAP = 1 << 10
 """Terms by which a decision may be ahead of the Lease's count and still be believed: a hand has lowered the count."""
@@ -154,6 +158,8 @@ class HubState:
     """What `Workload.content` was before it changed last."""
     rules: dict[tuple[str, str, str], Rule] = field(default_factory=dict)
     """Policies by (kind, namespace, name)."""
+    seals: Seals = field(default_factory=Seals)
+    """By what our own decisions are known."""
     quotas: dict[str, QuotaAccount] = field(default_factory=dict)
     spaces: dict[str, Enforced] = field(default_factory=dict)
     """Namespaces of the host, and which Pod Security level each asks for."""
@@ -339,9 +345,10 @@ class HubState:
         meta = obj["metadata"]
         known = self.records.get((raw.text(meta, "namespace"), raw.text(meta, "name")))
         state = (meta.get("uid"), meta.get("resourceVersion"), raw.at(obj, "spec", "seq"))
-        if known is not None and (known.uid, known.resource_version, known.seq) == state:
+        checked = known is not None and (known.sealed or not self.seals.known)
+        if checked and known is not None and (known.uid, known.resource_version, known.seq) == state:
             return known
-        return records.summarise(obj)
+        return records.summarise(obj, self.seals)
 
     def note_member(self, member: Member, answer: Mapping[str, Any]) -> None:
         """Files the answer to our own write of a MemberCluster, unless the watch told of something later while it
@@ -354,23 +361,63 @@ class HubState:
         """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
         version."""
         name = sharing.listed((namespace, new.name))  # as its store has it
-        if self.ready and self.leading and new.seq > self.issued:
-            # While this hub leads, nobody else has issued any.
-            self.refused[name] = new
-            self.signals.refuse(*name)
+        old = self.records.get(name)
+        if not self._is_ours(old, new):
+            self._refuse(name, old, new)
             return False
         self.refused.pop(name, None)
-        old = self.records.get(name)
         if old is not None and old.uid == new.uid and _order(new) <= _order(old):
+            if new.sealed and not old.sealed and _order(new) == _order(old):
+                self.records[name] = new  # the same, now that the key is known
             return False
         self.records[name] = new
         self.use_of(new.key.kind).set()
         self._list(new.key, name)
         return True
 
+    def _is_ours(self, old: Record | None, new: Record) -> bool:
+        """Whether this is a decision of a hub of this fleet, as far as that can be told."""
+        if self.ready and self.leading and new.seq > self.issued:
+            return False  # while this hub leads, nobody else has issued any
+        if not self.seals.known:
+            return True
+        if new.sealed:
+            # Our own words of earlier are no decision of today: somebody deleted the decision and put them back.
+            return old is None or old.uid == new.uid or not old.sealed or new.seq >= old.seq
+        if self.seals.complete:
+            return False
+        # Of a release that sealed none: as it was when this hub began to lead.
+        return not self.ready or (old is not None and not old.sealed and old.says(new))
+
+    def _refuse(self, name: tuple[str, str], old: Record | None, new: Record) -> None:
+        """Nobody obeys this decision: what stands is what the hub decided itself. What was read before the key was
+        known counts for no more than this."""
+        if old is not None and self.seals.complete and not (old.sealed or old.lost):
+            self.drop_record(*name, old.uid)
+        known = self.refused.get(name)
+        if known is None or (known.uid, known.resource_version) != (new.uid, new.resource_version):
+            log.warning("the decision %s/%s is not the hub's: %s", *name, self.objection(new))
+            if self.metrics is not None:
+                self.metrics.child("federator_decisions_refused_total").inc()
+        self.refused[name] = new
+        self.signals.refuse(*name)
+        self.signals.fold(new.key)
+
+    def objection(self, refused: Record) -> str:
+        """Why a decision is refused, as a part of a sentence."""
+        if refused.seq > self.issued or not refused.author:
+            return f"its seq {refused.seq} is none that this host has issued for it"
+        return f"it was written by {refused.author}, and bears no seal of this fleet's hubs"
+
+    def refused_of(self, workload: Workload) -> Record | None:
+        """What stands on the host under the name of this workload's decision, and is not the hub's."""
+        if not self.refused:
+            return None
+        return self.refused.get((workload.key.namespace, records.name_of(workload.key, workload.uid)))
+
     def drop_refused(self, namespace: str, name: str, uid: str) -> None:
-        """A decision that was refused is gone. What this hub had decided of a workload that lives stands, and is to be
-        written anew; of others nothing is known any more."""
+        """A decision that was refused is gone. What this hub had decided stands: it is to be written anew or, where its
+        workload is gone, to be buried without an object."""
         refused = self.refused.get((namespace, name))
         if refused is None or refused.uid != uid:
             return
@@ -378,10 +425,9 @@ class HubState:
         known = self.records.get((namespace, name))
         if known is not None and known.uid == uid:
             workload = self.workloads.get(known.key)
-            if workload is not None and workload.uid == known.workload_uid and not workload.deleting:
-                self.records[namespace, name] = known.as_lost()
-            else:
-                self.drop_record(namespace, name, uid)
+            self.records[namespace, name] = known.as_lost()
+            if workload is None or workload.uid != known.workload_uid or workload.deleting:
+                self.signals.bury(namespace, name)
         self.signals.place(refused.key)
 
     def drop_record(self, namespace: str, name: str, uid: str) -> Record | None:

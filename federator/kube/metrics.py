@@ -59,6 +59,7 @@ TABLE: tuple[Row, ...] = (
         "Requests to the query port by question and answer.",
         ("question", "code"),
     ),
+    Row("federator_decisions_refused_total", Counter, "Decisions found on the host that no hub of this fleet wrote."),
     Row("federator_deletions_waiting", Gauge, "Deletions that the budget of slices deleted in a minute holds back."),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
     Row("workqueue_adds_total", Counter, "Keys that were queued (collapsed signals count once).", ("name",)),

@@ -53,6 +53,8 @@ class Placing:
 
     to_move: int = 0
     """Copies that wait for the move budget, or for a rebalance."""
+    decision_refused: str = ""
+    """Why the decision that stands on the host is not the hub's, as a part of a sentence."""
     project_refused: str = ""
     """Why it may take nothing more for its project, as a sentence; what it has stays."""
     surplus: int = 0

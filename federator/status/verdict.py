@@ -48,6 +48,7 @@ OWNED: Final = (
     "Stalled",
     "QuotaUnlimited",
     "ProjectRefused",
+    "DecisionRefused",
     "SpreadViolated",
     "Suspended",
     "Paused",
@@ -284,6 +285,10 @@ def _notices(facts: Facts) -> list[Condition]:
         project = facts.placing.project
         message = f"No FederatedQuota speaks for the project {project!r}: nothing limits what it takes."
         found.append(Condition("QuotaUnlimited", conditions.TRUE, "NoQuota", message, generation))
+    if facts.placing is not None and facts.placing.decision_refused:
+        why = facts.placing.decision_refused
+        message = f"Its PlacementDecision on the host is not the hub's: {why}. The hub goes by its own."
+        found.append(Condition("DecisionRefused", conditions.TRUE, "NotTheHubs", message, generation))
     if facts.placing is not None and facts.placing.project_refused:
         message = f"It takes nothing more, and what runs stays: {facts.placing.project_refused}."
         found.append(Condition("ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation))

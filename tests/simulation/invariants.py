@@ -370,6 +370,32 @@ def _held(step: Step, facts: DecisionFacts, cluster: str) -> float:
     return found.get(cluster, (0, 0))[1]
 
 
+def no_forgery_obeyed(step: Step) -> Iterator[str]:
+    """No member is given more copies of a service than its owner asks for, whatever its decision says."""
+    if step.kind != "PinterestService" or step.cluster == "host" or step.new is None:
+        return
+    meta = step.new["metadata"]
+    if not step.writer.startswith("hub") or (meta["namespace"], meta["name"]) != FORGED:
+        return
+    for obj in step.all_of(step.kind):
+        if (obj["metadata"]["namespace"], obj["metadata"]["name"]) == FORGED:
+            given, asked = step.new["spec"]["replicas"], obj["spec"]["replicas"]
+            if given > asked:
+                yield f"{step.name}: {given} copies, and its owner asks for {asked} in all"
+
+
+def by_a_forger(step: Step) -> bool:
+    """Whether this is a decision that a tenant writes himself: what stood there is nobody's word, so that no rule
+    compares with it. That nobody obeys it shows in the members."""
+    if step.kind != "PlacementDecision":
+        return False
+    workload = step.obj["spec"]["workload"]
+    return (step.obj["metadata"]["namespace"], workload["name"]) == FORGED
+
+
+FORGED = ("mallory", "forger")
+"""Namespace and name of the service whose decision a hostile tenant writes."""
+
 Rule = Callable[[Step], Iterator[str]]
 
 STEPS: Mapping[str, Rule] = {
@@ -383,6 +409,7 @@ STEPS: Mapping[str, Rule] = {
     "9 observed generation": observed_generation,
     "19 nobody is forgotten": nobody_forgotten,
     "19 ready is of this generation": ready_means_this_template,
+    "27 no forgery is obeyed": no_forgery_obeyed,
     "33 minimal movement": minimal_movement,
 }
 """By number and name in the list of invariants."""

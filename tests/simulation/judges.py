@@ -139,7 +139,7 @@ class Judges:
         """Every rule at every write. Runs inside the write, so it only takes note."""
         self.steps += 1
         life = WRITER.get()
-        if event.current.obj["kind"] == "PlacementDecision":
+        if event.current.obj["kind"] == "PlacementDecision" and life is not None:
             facts = decision_facts(event.current.obj)
             numbers = (facts.seq, *(share.seq for share in facts.shares), *facts.marks.values())
             self.decided[facts.workload_uid] = max(*numbers, self.decided.get(facts.workload_uid, -1))
@@ -169,18 +169,7 @@ class Judges:
         now_s = self.world.federation.clock.monotonic()
         if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
             self.stability.moved(name, now_s)
-        found = [
-            *invariants.breaches(step),
-            *self.world.patience.breaches(step, now_s),
-            *self.tombstones.breaches(step, now_s),
-            *self.removals.breaches(step, now_s),
-            *self.feasibility.breaches(step),
-            *self.respect.breaches(step),
-            *self.once.breaches(step),
-            *self.shard_runs.breaches(step),
-            *self.availability.breaches(step),
-            *self.booked.breaches(step),
-        ]
+        found = [] if invariants.by_a_forger(step) else self._breaches(step, now_s)
         if step.writer.startswith("member-"):
             for mark in invariants.marks_of_owners(step):
                 key = (name, mark.workload_uid)
@@ -200,6 +189,20 @@ class Judges:
             facts = decision_facts(step.obj)
             shares = ", ".join(f"{share.cluster} {share.count}" for share in facts.shares) or "nowhere"
             self.world.say(f"{step.writer:12} DECIDES {facts.key} seq {facts.seq}: {shares} of {facts.terms.wanted}")
+
+    def _breaches(self, step: invariants.Step, now_s: float) -> list[str]:
+        return [
+            *invariants.breaches(step),
+            *self.world.patience.breaches(step, now_s),
+            *self.tombstones.breaches(step, now_s),
+            *self.removals.breaches(step, now_s),
+            *self.feasibility.breaches(step),
+            *self.respect.breaches(step),
+            *self.once.breaches(step),
+            *self.shard_runs.breaches(step),
+            *self.availability.breaches(step),
+            *self.booked.breaches(step),
+        ]
 
     def _heard(self, life: Life | None, written: Obj, obj: Obj) -> bool:
         """Whether whoever writes had heard of this state of an object of the host: for a quota, when he decided."""

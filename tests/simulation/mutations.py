@@ -28,6 +28,7 @@ from federator.hub.placing import Placing
 from federator.hub.process import HubProcess
 from federator.hub.records import Record
 from federator.hub.removing import Removing
+from federator.hub.state import HubState
 from federator.hub.waves import Due
 from federator.kube import errors
 from federator.kube.applier import Applier, Outcome
@@ -403,6 +404,13 @@ def _not_cleaned(original: Method) -> Method:
     return look
 
 
+def _taken_for_ours(original: Method) -> Method:
+    def is_ours(self: HubState, old: Record | None, new: Record) -> bool:
+        return True
+
+    return is_ours
+
+
 MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a delete comes before caches are synced": (
         "14 no delete on doubt",
@@ -436,6 +444,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "capacity is charged twice": (
         "2 room is used",
         dataclasses.replace(instead(Books, "uncovered", _all_charged), machines=1),
+    ),
+    "a forged decision is obeyed": (
+        "27 no forgery is obeyed",
+        in_worlds_of(instead(HubState, "_is_ours", _taken_for_ours), "decision-forged"),
     ),
     "quota is charged twice": ("6 quota", instead(Books, "_account", _quota_twice)),
     "a fleet without a fitting cluster divides by zero": (

@@ -26,6 +26,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "workload Stalled": frozenset({"NotStalled", "Failed"}),
     "workload QuotaUnlimited": frozenset({"NoQuota"}),
     "workload ProjectRefused": frozenset({"NotAllowed"}),
+    "workload DecisionRefused": frozenset({"NotTheHubs"}),
     "workload SpreadViolated": frozenset({"SpreadUnsatisfiable"}),
     "workload Suspended": frozenset({"Suspended"}),
     "workload Paused": frozenset({"Paused"}),

@@ -6,7 +6,10 @@ import random
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from tests.simulation.acts import Act, Actor, service, tenant, tried
+from federator.api import kinds
+from federator.model import seq as seqs
+from tests.simulation.acts import TENANT, Act, Actor, service, tenant, tried
+from tests.simulation.invariants import FORGED
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -56,7 +59,35 @@ async def charge_edited(world: "World", rng: random.Random) -> AsyncIterator[Non
         yield
 
 
+@contextlib.asynccontextmanager
+async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[None]:
+    """He writes the decision of a service of his: all copies in one cluster, or none, charged to nobody, now and then
+    with the highest seq there is."""
+    kind = kinds.KINDS["PlacementDecision"]
+    async with tenant(world) as client:
+        ref, body = service(FORGED[1], rng.randint(2, 5))
+        await tried(world, "decision-forged", client.create(ref, body))
+        for _ in range(rng.randint(2, 5)):
+            await asyncio.sleep(rng.uniform(*EDIT_S))
+            for found in (await client.list(kind.api_version, kind.plural, namespace=TENANT)).items:
+                many = rng.choice((0, 1, 400))
+                share = {"cluster": rng.choice(list(world.members)), "seq": 2**62, "replicas": many}
+                spec = {"shares": [share], "placed": many, "wanted": many, "charge": None, "shortfall": 0}
+                spec |= rng.choice(({}, {"seq": seqs.MAX}))
+                forged = kind.ref(TENANT, found["metadata"]["name"])
+                await tried(world, "decision-forged", client.patch(forged, {"spec": spec}))
+        yield
+
+
 ROWS = (
+    Act(
+        "decision-forged",
+        Actor.TENANT,
+        "27",
+        "his service's PlacementDecision written by himself: shares, charge, the highest seq",
+        "his service is deleted",
+        decision_forged,
+    ),
     Act(
         "escapes-in-words",
         Actor.TENANT,

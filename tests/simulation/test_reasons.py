@@ -27,6 +27,7 @@ NO_REASONS = (
             "SpreadViolated",
             "QuotaUnlimited",
             "ProjectRefused",
+            "DecisionRefused",
             "GraceOver",
             "PodScheduled",
             "LoadBalancer",

@@ -75,10 +75,12 @@ def role_faults(found: Iterable[Manifest]) -> Iterator[str]:
         for rule in role["rules"]:
             if "nonResourceURLs" in rule:
                 yield f"{name} grants paths: {rule['nonResourceURLs']}"
-        for _, group, resource, verb, _ in rows_of(role):
+        for _, group, resource, verb, only in rows_of(role):
             if "*" in (group, resource) or "*" in resource or verb in FORBIDDEN_VERBS:
                 yield f"{name} grants {verb} on {resource}.{group}"
-            if resource in FORBIDDEN_RESOURCES or (resource == "secrets" and verb != "get"):
+            if resource in FORBIDDEN_RESOURCES or (
+                resource == "secrets" and verb != "get" and not (verb == "patch" and only)
+            ):
                 yield f"{name} grants {verb} on {resource}"
 
 
