@@ -8,6 +8,7 @@ import dataclasses
 import logging
 import random
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from federator.api import kinds
@@ -18,6 +19,7 @@ from federator.hub.records import Record
 from federator.hub.slices import SliceSeen
 from federator.hub.state import HubState
 from federator.hub.workloads import Workload
+from federator.kube import backoff, errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import WorkQueue
@@ -35,6 +37,20 @@ from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
 log = logging.getLogger(__name__)
 
 WAITS = "status writes are at least a second apart"
+REFUSED = "the host refused its last status"
+REFUSED_BASE_S, REFUSED_CAP_S = 1.0, 15.0
+"""First and longest ceiling of the wait after a status that the host answered with a refusal: what members report goes
+on changing it meanwhile, and each change would be refused anew. Short, since nobody tells when a webhook gives way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A workload whose status the host refused: in which version of it, how often in a row, and until when no other is
+    sent (monotonic)."""
+
+    version: str
+    times: int
+    until_s: float
 
 
 class Gathering:
@@ -60,6 +76,9 @@ class Gathering:
         )
         self._not_before: dict[WorkloadKey, float] = {}
         """Monotonic time before which an unsettled status of this workload is not written."""
+        self._refused: dict[WorkloadKey, _Refused] = {}
+        """Workloads whose last status the host would not take."""
+        self._rng = rng
         state.signals.to_fold.append(self.queue.add)
 
     async def run(self) -> None:
@@ -70,6 +89,7 @@ class Gathering:
         workload = self.state.workloads.get(key)
         if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
             self._not_before.pop(key, None)
+            self._refused.pop(key, None)
             for member in self.state.members.values() if workload is None else ():
                 self.state.hold_against(member, key, None, self.clock.monotonic())
             return None
@@ -91,9 +111,27 @@ class Gathering:
             due = self._not_before.setdefault(key, now if result.settled else now + wait)
             if now < due:
                 return Revisit(key, due - now, WAITS)
+        if (waits_s := self._refused_for(workload, now)) > 0:
+            return Revisit(key, waits_s, REFUSED)
         await self._write(workload, live, patch, result)
         self._not_before[key] = self.clock.monotonic() + wait
         return None
+
+    def _refused_for(self, workload: Workload, now_s: float) -> float:
+        """Seconds for which a status of it need not be sent, because the host refused the last one; 0 when somebody has
+        changed the object since, which may be what it was refused for."""
+        refused = self._refused.get(workload.key)
+        if refused is None or refused.version != workload.resource_version:
+            self._refused.pop(workload.key, None)
+            return 0.0
+        return refused.until_s - now_s
+
+    def _note_refusal(self, workload: Workload) -> None:
+        before = self._refused.get(workload.key)
+        times = before.times + 1 if before is not None else 1
+        wait_s = backoff.delay(self._rng, times, base_s=REFUSED_BASE_S, cap_s=REFUSED_CAP_S, floor=0.5)
+        until_s = self.clock.monotonic() + wait_s
+        self._refused[workload.key] = _Refused(workload.resource_version, times, until_s)
 
     def _was_placed(self, workload: Workload) -> bool:
         """Whether its status, which outlives hubs, names clusters: then it had a decision, and nobody forgets them
@@ -283,8 +321,11 @@ class Gathering:
         outcome = await self.host.apply(step, key.namespace)
         if outcome.gone:
             return
+        if isinstance(outcome.error, errors.Invalid | errors.Denied | errors.ServerTrouble):
+            self._note_refusal(workload)
         if outcome.error is not None:
             raise outcome.error
+        self._refused.pop(key, None)
         if outcome.obj is not None:
             self.state.note_status(key, workload.uid, outcome.obj)
         self._tell_transitions(workload, live, result)

@@ -42,6 +42,7 @@ class Tap:
             return Canned(200, b"<html>Please sign in</html>")
         for (process, cluster, ending), (status, body) in self.world.canned.items():
             if (process, cluster) == (self.process, self.cluster) and request.path.endswith(ending):
+                self.world.answered[ending] += 1
                 return Canned(status, body)
         if (self.process, self.cluster) in self.world.denied:
             return Canned(401, UNAUTHORIZED)
@@ -106,6 +107,8 @@ class World:
         """(process, cluster) where something answers that is no API server."""
         self.canned: dict[tuple[str, str, str], tuple[int, bytes]] = {}
         """(process, cluster, end of a path) and what is answered there, by nobody's API server."""
+        self.answered: Counter[str] = Counter()
+        """How often, by the end of the path."""
         self.denied: set[tuple[str, str]] = set()
         """(process, cluster) where credentials are not accepted."""
         self.short_watches: set[tuple[str, str]] = set()
