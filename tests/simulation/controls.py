@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from tests.simulation import cases, running
+from tests.simulation.credulous import CREDULOUS
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.numbered import NUMBERED
 from tests.simulation.planting import PLANTED
@@ -21,6 +22,7 @@ WITHIN = 200
 
 CONTROLS: Mapping[str, tuple[str, Plant]] = {
     **MUTATIONS,
+    **CREDULOUS,
     **NUMBERED,
     **UNRELEASED,
     **UNRULED,

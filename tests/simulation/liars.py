@@ -28,7 +28,7 @@ def _as_many_as_it_likes(kind: str, obj: Obj) -> Mapping[str, Any] | None:
     if kind == JOBSET:
         return None
     named = {"Deployment": ("replicas", "readyReplicas", "updatedReplicas", "availableReplicas")}
-    return dict.fromkeys(named.get(kind, ("ready", "updated", "actual")), MANY)
+    return dict.fromkeys(named.get(kind, ("ready", "replicas", "updatedReplicas")), MANY)
 
 
 def _all_shards(kind: str, obj: Obj) -> Mapping[str, Any] | None:
