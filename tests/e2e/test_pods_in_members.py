@@ -139,6 +139,17 @@ def test_nothing_of_ours_goes_into_a_namespace_of_the_cluster(member: Guarded, s
         refused(create(member, deployment(hostilepods.GOOD, space), act), "nothing in namespaces of the cluster")
 
 
+def test_what_has_no_namespace_is_the_hubs_to_write(member: Guarded) -> None:
+    profile = {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "RuntimeProfile",
+        "metadata": {"name": "default-1", "labels": {names.FLEET_LABEL: "federator"}},
+        "spec": {"version": "1"},
+    }
+    ran = create(member, profile, f"--as={deployed.user(HUB)}")
+    assert (ran.code, ran.err) == (0, "")
+
+
 def test_what_was_there_before_is_scaled_and_people_are_not_held(member: Guarded) -> None:
     old = deployment({**hostilepods.GOOD, "hostPID": True})
     old["metadata"]["name"] = "old"
