@@ -20,7 +20,7 @@ from federator.model.decision import Decision
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.placement import engine
+from federator.placement import editing
 from federator.placement.policies import Rule
 
 MAX_TRIALS: Final = 600
@@ -124,7 +124,7 @@ class Trials:
 def decided(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Decision:
     """One workload decided alone, above what all others hold."""
     held = situation.held(workload)
-    return engine.decide(
+    return editing.decide(
         ask,
         held,
         snapshot,
@@ -134,6 +134,7 @@ def decided(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetS
         previous_hash=situation.previous_hash(workload),
         finished=workload.progress().done,
         per_cluster=situation.per_cluster(ask),
+        admitted=situation.admitted(workload),
     )
 
 

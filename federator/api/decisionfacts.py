@@ -15,7 +15,7 @@ from federator.api import capacityfields, raw, verbs
 from federator.api.raw import Obj
 from federator.model import names, shards, sharing
 from federator.model import seq as seqs
-from federator.model.ask import PodShape, Tier, Unit
+from federator.model.ask import Admitted, PodShape, Tier, Unit
 from federator.model.decision import Reason, Share
 from federator.model.names import WorkloadKey
 
@@ -57,6 +57,12 @@ class Terms:
     rebalanced: str
     """The last request for a rebalance that is done with."""
     policy_namespace: str
+    charged: Admitted | None
+    """The same as what was admitted; None as `shape`."""
+    held_back: int
+    """Generation of the workload that asks for more than there is, and is not in force; 0 for none."""
+    revision: str
+    """ControllerRevision that keeps the spec in force then; "" when that is not known."""
     deletion_reason: str
     waiting_for: tuple[str, ...]
 
@@ -169,7 +175,10 @@ def _shared_terms(encoded: bytes) -> Terms:
 def _read_terms(spec: Mapping[str, Any]) -> Terms:
     tolerated = raw.mapping(spec, "tolerated")
     policy, charge, deletion = (raw.mapping(spec, part) for part in ("policy", "charge", "deletion"))
+    in_force = raw.mapping(spec, "inForce")
     shared = sharing.text
+    shape = capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None
+    project, tier = shared(raw.text(charge, "project")), verbs.tier_of(raw.text(charge, "tier"))
     return Terms(
         unit=Unit.SHARDS if raw.text(spec, "unit") == Unit.SHARDS else Unit.REPLICAS,
         wanted=raw.integer(spec, "wanted"),
@@ -183,9 +192,12 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         unlimited_quota=raw.flag(spec, "unlimitedQuota"),
         violations=raw.texts(spec, "violations"),
         causes=sharing.texts(raw.texts(spec, "causes")),
-        project=shared(raw.text(charge, "project")),
-        tier=verbs.tier_of(raw.text(charge, "tier")),
-        shape=capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None,
+        project=project,
+        tier=tier,
+        shape=shape,
+        charged=_charged(charge, project, tier, shape) if shape is not None else None,
+        held_back=raw.integer(in_force, "heldBack"),
+        revision=raw.text(in_force, "revision"),
         held=raw.integer(spec, "held"),
         tolerated={name: raw.texts(tolerated, name) for name in tolerated},
         to_move=raw.integer(spec, "toMove"),
@@ -197,3 +209,8 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
     )
+
+
+def _charged(charge: Obj, project: str, tier: Tier, shape: PodShape) -> Admitted:
+    priority, count = (raw.integer(charge, name) if name in charge else None for name in ("priority", "count"))
+    return Admitted(raw.integer(charge, "generation"), shape, project, tier, priority, count)

@@ -98,6 +98,23 @@ class Charge(Model):
     """Tier that is charged."""
     shape: Shape
     """What one copy needs."""
+    generation: Amount | None = None
+    """Generation of the workload that asked for it."""
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    """Priority that was admitted."""
+    count: Amount | None = None
+    """Copies, for job sets slots, that were asked for."""
+
+
+class InForce(Model):
+    """What members hold while the workload asks for more than it may have."""
+
+    generation: Amount
+    """Generation of the workload that is in force; 0 where that is not known."""
+    held_back: Amount
+    """Generation that is not: it asks for more than quota or room have."""
+    revision: ShortText = ""
+    """ControllerRevision that keeps the spec in force."""
 
 
 class Deletion(Model):
@@ -183,6 +200,8 @@ class Spec(Model):
     """Generations of the quota accounts that were read."""
     unlimited_quota: bool | None = None
     """True when no FederatedQuota speaks for the project."""
+    in_force: InForce | None = None
+    """Set while an edit of the workload is held back: what was admitted before stays in force."""
     charge: Charge | None = None
     """What the ledger is charged with."""
     as_of: Moment
@@ -224,10 +243,13 @@ def to_spec(
     *,
     rebalanced: str = "",
     given: Sequence[Share] = (),
+    revision: str = "",
 ) -> dict[str, Any]:
     """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged
     with and the roll-out's bound; `leaving` are clusters without a share that may still hold something;
-    `rebalanced` is the last request for a rebalance that is done with; `given` is what clusters had before."""
+    `rebalanced` is the last request for a rebalance that is done with; `given` is what clusters had before; `revision`
+    keeps the spec in force where an edit is held back."""
+    ask = decision.under or ask
     unit = ask.unit if ask else Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
     spec: dict[str, Any] = {
         "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},
@@ -267,6 +289,10 @@ def to_spec(
     if ask:
         shape = capacityfields.from_shape(ask.shape)
         spec["charge"] = {"project": ask.project, "tier": str(ask.tier), "shape": shape}
+        spec["charge"] |= {"generation": ask.generation, "priority": ask.priority, "count": max(ask.slots, 0)}
+    if ask and decision.held_back:
+        kept = {"revision": revision} if revision else {}
+        spec["inForce"] = {"generation": ask.generation, "heldBack": decision.held_back} | kept
     return spec
 
 

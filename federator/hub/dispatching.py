@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from federator.hub import cutting, restored, stepping
 from federator.hub.drift import Drift
+from federator.hub.inforce import InForce
 from federator.hub.members import Member
 from federator.hub.records import Record
 from federator.hub.slices import SliceSeen, Standing
@@ -48,8 +49,18 @@ CLAIM_RECHECK_S = 0.5
 class Dispatching:
     """Writes slices. One queue with its workers per member."""
 
-    def __init__(self, state: HubState, writer: SliceWriter, drift: Drift, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self,
+        state: HubState,
+        writer: SliceWriter,
+        in_force: InForce,
+        drift: Drift,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
         self.state = state
+        self.in_force = in_force
         self.clock = clock
         self.writer = writer
         self.drift = drift
@@ -113,11 +124,17 @@ class Dispatching:
             return None
         if member.applier is None or not member.heard or member.let_go:
             return None
+        if not record.terms.held_back and self.state.unjudged(workload, record):
+            return None  # placing says when it has
         if restored.behind(self.state, workload):
             return Revisit(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
         if not member.claimed:
             self.state.signals.claim(member.name)
             return Revisit(key, CLAIM_RECHECK_S, "it is being recorded there which host it belongs to")
+        host, served = workload, await self.in_force.load(workload, record)
+        if served is None:
+            return Revisit(key, HOLD_RECHECK_S, "what is in force of it while an edit is held back is not known yet")
+        workload = served
         seen = member.slice_of(key)
         if seen is not None and self._is_this(seen, workload) and not self.standing(member, workload, seen).known:
             await self.writer.verify(member, workload, record, seen)
@@ -143,7 +160,7 @@ class Dispatching:
                 raise
             if again is not None:
                 return again
-            if self._overtaken(workload, record):
+            if self._overtaken(host, record):
                 # A new decision without this cluster told only the clusters it names and those seen to hold a slice:
                 # what was made here meanwhile is nobody's but ours to look at again.
                 self.queue_of(member).add(key)
@@ -200,7 +217,7 @@ class Dispatching:
         """What is known of a slice beside what the decision in force gives its cluster."""
         record = self.state.record_of(workload)
         share = record.share_of(member.name) if record is not None else None
-        return self.writer.standing(member, workload, share, seen)
+        return self.writer.standing(member, self.state.serving(workload, record), share, seen)
 
     def is_as_decided(self, member: Member, workload: Workload | None, seen: SliceSeen | None) -> bool:
         """Whether there is nothing to do about a slice: it is there, stays, and is what it should be."""
@@ -225,6 +242,7 @@ class Dispatching:
     def plan(self, workload: Workload, record: Record) -> Mapping[str, Action]:
         """What is next in every cluster of this workload, from memory only. `record` may have been overtaken while
         its turn waited for an answer: its clusters are looked at beside those of the decision in force."""
+        workload = self.state.serving(workload, record)
         clusters = {*self._clusters(workload.key), *record.clusters}
         held = {cluster: self._held(cluster, workload, record) for cluster in sorted(clusters)}
         actions = stepping.plan(

@@ -163,12 +163,14 @@ class Gathering:
     def _fold(self, workload: Workload, status: Mapping[str, Any]) -> Fold:
         record = self.state.record_of(workload)
         ask, progress = workload.ask, workload.progress()
+        served = self.state.serving(workload, record)
         suspended = ask is not None and ask.suspended
         wanted = Wanted(
             generation=workload.generation,
             unit=workload.verbs.unit,
             count=self._count(workload, record),
             suspended=suspended,
+            in_force=served.generation if served is not workload else 0,
             deleting=workload.deleting,
             max_unavailable=workload.max_unavailable,
             paused=self.state.pause_facts if self.state.paused else None,
@@ -176,7 +178,7 @@ class Gathering:
             previous_completed=progress.completed,
             previous_failed=progress.failed,
         )
-        observations, refusals, in_flight, waiting = self._gathered(workload, record)
+        observations, refusals, in_flight, waiting = self._gathered(served, record)
         return fold(
             wanted,
             self._placing(workload, record),
@@ -215,6 +217,7 @@ class Gathering:
             held=record.terms.held,
             to_move=record.terms.to_move,
             decision_refused=self.state.objection(foreign) if foreign is not None else "",
+            held_back=record.terms.held_back > 0,
             project_refused=refused,
             surplus=record.terms.surplus,
         )

@@ -14,12 +14,12 @@ from federator.hub.options import HubOptions
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
 from federator.model import podsecurity
-from federator.model.ask import Ask
+from federator.model.ask import Admitted, Ask
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Level
-from federator.placement import engine, inputs, ordering, permitted, quota, verdicts
+from federator.placement import editing, engine, inputs, ordering, permitted, quota, verdicts
 from federator.placement.books import Books
 from federator.placement.policies import Rule
 from federator.status import reasons
@@ -95,6 +95,11 @@ class Situation:
         record = self.records.get(ask.key)
         return record.per_cluster(ask) if record is not None else 0
 
+    def admitted(self, workload: Workload) -> Admitted | None:
+        """What the decision in force charges; None without one."""
+        record = self.records.get(workload.key)
+        return record.terms.charged if record is not None else None
+
     def held(self, workload: Workload) -> tuple[Holding, ...]:
         record = self.records.get(workload.key)
         return records.holdings(record.shares) if record is not None else ()
@@ -121,7 +126,7 @@ class Situation:
             if (refusal := self.refused(ask, seq)) is not None:
                 decided.append((ask, refusal))
                 continue
-            decision = engine.decide(
+            decision = editing.decide(
                 ask,
                 self.held(workload),
                 self.snapshot,
@@ -131,8 +136,9 @@ class Situation:
                 previous_hash=self.previous_hash(workload),
                 finished=workload.progress().done,
                 per_cluster=self.per_cluster(ask),
+                admitted=self.admitted(workload),
             )
-            self.books.record(engine.commitment(ask, decision.shares, workload.progress().done))
+            self.books.record(engine.commitment(decision.under or ask, decision.shares, workload.progress().done))
             decided.append((ask, decision))
         return sorted(decided, key=lambda pair: pair[0].key)
 
@@ -186,8 +192,11 @@ def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
         workload = situation.workloads.get(record.key)
         if workload is not None and (not record.workload_uid or record.workload_uid == workload.uid):
             situation.records[record.key] = record
-            if workload.ask is not None:
-                situation.books.record(engine.commitment(workload.ask, record.shares, workload.progress().done))
+            done = workload.progress().done
+            if (charged := record.commitment()) is not None:
+                situation.books.record(charged.without(done))
+            elif workload.ask is not None:
+                situation.books.record(engine.commitment(workload.ask, record.shares, done))
         elif (charged := record.commitment()) is not None:
             situation.books.record(charged)
 

@@ -16,6 +16,7 @@ from typing import Any
 from federator.api import pinterestjobset, placementdecision
 from federator.hub import cutting, moves, policying, progress, records, refusing, restored, waves
 from federator.hub.events import Events
+from federator.hub.inforce import InForce
 from federator.hub.members import Member
 from federator.hub.moves import Moves, is_held
 from federator.hub.pledges import Pledges
@@ -29,12 +30,12 @@ from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import Batch, WorkQueue
 from federator.model import names, plaintext
-from federator.model.ask import Ask, Policy, Unit
+from federator.model.ask import Admitted, Ask, Policy, Unit
 from federator.model.decision import REFUSALS, Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.placement import engine, inputs, ordering, quota, waking
+from federator.placement import editing, engine, inputs, ordering, quota, waking
 from federator.placement.ledger import Ledger
 from federator.placement.permitted import Refused
 from federator.placement.waking import Change, Waiting
@@ -52,12 +53,14 @@ class Placing:
         host: Applier,
         events: Events,
         feedback: Feedback,
+        in_force: InForce,
         *,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self.state = state
         self.feedback = feedback
+        self.in_force = in_force
         self.host = host
         self.events = events
         self.clock = clock
@@ -71,6 +74,8 @@ class Placing:
         self._attempts: dict[WorkloadKey, int] = {}
         self._unheard: dict[WorkloadKey, str] = {}
         """Key -> uid of workloads that are charged for a first decision of which nobody knows whether it was taken."""
+        self._vetted: dict[WorkloadKey, tuple[str, int]] = {}
+        """(uid, generation) up to which edits ask for nothing that the decision in force does not charge."""
         state.signals.to_place.append(self.queue.add)
 
     async def run(self) -> None:
@@ -143,7 +148,7 @@ class Placing:
             batch.ended(item.workload.key, bug)
             return None
         before = self.state.books.commitment(item.workload.uid)
-        after = self.state.books.decide(engine.commitment(item.ask, decision.shares))
+        after = self.state.books.decide(engine.commitment(decision.under or item.ask, decision.shares))
         self._note_waiting(item.ask, decision)
         self.moves.note(item.ask, item.record, decision)
         return Decided(item, decision, before, after)
@@ -169,6 +174,7 @@ class Placing:
         self._forget_unheard(key, workload)
         if workload is None or workload.deleting or workload.ask is None:
             self.waiting.pop(key, None)
+            self._vetted.pop(key, None)
             self.moves.forget(key)
             if workload is not None:
                 self.state.signals.fold(key)
@@ -197,6 +203,9 @@ class Placing:
             same = record is not None and record.facts.inputs_hash == found
             self.state.evaluated[key] = record.facts.inputs_hash if record is not None and same else found
             self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
+            if record is not None and same:
+                self._vet(workload, record)
+                self.state.signals.dispatch(key)  # members wait for this where it asks for other than is charged
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
         moving = record is not None and (record.terms.to_move > 0 or record.rebalance != record.terms.rebalanced)
@@ -206,6 +215,20 @@ class Placing:
         if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None
         return Due(workload, ask if refused is None else refusing.as_charged(ask, record), record, found, refused)
+
+    def _vet(self, workload: Workload, record: Record) -> None:
+        """The decision in force was made for what the workload asks for now, whatever its generation."""
+        charged = record.terms.charged
+        if charged is not None and not record.terms.held_back and charged.generation != workload.generation:
+            self._vetted[workload.key] = (workload.uid, workload.generation)
+
+    def _admitted(self, item: Due) -> Admitted | None:
+        """What the decision in force charges; None for one that does not say, and without one."""
+        charged = item.record.terms.charged if item.record is not None else None
+        uid, vetted = self._vetted.get(item.ask.key, ("", 0))
+        if charged is None or item.record is None or item.record.terms.held_back or uid != item.workload.uid:
+            return charged
+        return dataclasses.replace(charged, generation=max(charged.generation, vetted))
 
     def overtaken(self, key: WorkloadKey) -> bool:
         """Whether members hold slices of later decisions than the host knows: it was restored from a backup."""
@@ -271,13 +294,14 @@ class Placing:
         before = record.facts.inputs_hash if record is not None else ""
         if overtaken:
             before = item.inputs  # what the lost decisions were made for is not known: what they led to stays
-        return engine.decide(
+        return editing.decide(
             item.ask,
             held,
             snapshot,
             ledger,
             seq=seq,
             mark=lambda cluster: restored.mark(self.state, record, cluster),
+            admitted=self._admitted(item),
             capped=self.feedback.capped(item.ask.key),
             previous_hash="" if self._moves_on(item) else before,
             leave=self.moves.leave(item.ask, record),
@@ -342,8 +366,9 @@ class Placing:
             self.state.signals.fold(key)
             return None
         try:
+            revision = await self._revision(item, decision)
             async with self.host.lane.slot(key.namespace):
-                obj = await self._write(item, decision)
+                obj = await self._write(item, decision, revision)
         except errors.ApiError as trouble:
             self.moves.refund(item.ask, decision.moved)
             if not waves.charge_kept(one, trouble):
@@ -354,6 +379,8 @@ class Placing:
         record = self.state.read_record(obj)
         news = self.state.note_record(key.namespace, record)
         self.events.placed(item.workload, item.record, decision)
+        if item.record is not None and item.record.terms.held_back and not decision.held_back:
+            await self.in_force.drop(key, item.record.terms.revision)
         log.info(
             "placed",
             extra={
@@ -372,6 +399,12 @@ class Placing:
                 # It went while the decision was being written: who heard of that found nothing to bury yet.
                 self.state.signals.bury(key.namespace, record.name)
         return None
+
+    async def _revision(self, item: Due, decision: Decision) -> str:
+        """What keeps the spec in force of a decision that holds an edit back; "" for any other."""
+        if not decision.held_back or item.record is None:
+            return ""
+        return await self.in_force.keep(item.workload, item.record)
 
     def _restore(self, one: Decided) -> None:
         """A decision that could not be written charges nothing; the one in force does again."""
@@ -392,7 +425,7 @@ class Placing:
             self.state.books.forget(uid)
             self.state.signals.freed()
 
-    async def _write(self, item: Due, decision: Decision) -> Mapping[str, Any]:
+    async def _write(self, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
         leaving = self._leaving(item.record, decision)
         record = item.record
         decision = dataclasses.replace(decision, moved=moves.moved(record, decision, decision.as_of))
@@ -400,7 +433,9 @@ class Placing:
         rebalanced = done if decision.to_move or decision.held else asked
         given = self._given(record, decision)
         causes = self._causes(item)
-        spec = placementdecision.to_spec(decision, causes, item.ask, leaving, rebalanced=rebalanced, given=given)
+        spec = placementdecision.to_spec(
+            decision, causes, item.ask, leaving, rebalanced=rebalanced, given=given, revision=revision
+        )
         key, uid, seals = item.workload.key, item.workload.uid, self.state.seals
         if seal := seals.of(key.namespace, records.name_of(key, uid), spec):
             spec["seal"] = seal
@@ -498,6 +533,7 @@ def _same(record: Record, decision: Decision) -> bool:
         and record.shares == decision.shares
         and record.terms.shortfall == decision.shortfall
         and record.terms.held == decision.held
+        and record.terms.held_back == decision.held_back
         and record.terms.to_move == decision.to_move
         and _then(record.terms.message) == _then(decision.message)
         and record.terms.tolerated == decision.tolerated

@@ -23,6 +23,7 @@ from federator.hub.foreign import Foreign
 from federator.hub.forgetting import Forgetting
 from federator.hub.gathering import Gathering
 from federator.hub.hosting import Hosting
+from federator.hub.inforce import InForce
 from federator.hub.link import LinkState
 from federator.hub.members import Member
 from federator.hub.membership import Connect, Gates, Line
@@ -101,16 +102,16 @@ class HubProcess:
         applier = Applier(client, lane, clock=clock, component="hub")
         self.events = Events(applier, clock)
         self.feedback = Feedback(self.state, clock=clock)
-        self.placing = Placing(self.state, applier, self.events, self.feedback, clock=clock, rng=rng)
+        in_force = InForce(self.state, client, applier, self.documents)
+        self.placing = Placing(self.state, applier, self.events, self.feedback, in_force, clock=clock, rng=rng)
         history = Revisions(client, applier, self.documents, fleet=options.fleet)
         writer = SliceWriter(self.state, self.documents, history)
-        self.dispatching = Dispatching(self.state, writer, Drift(self.events), clock=clock, rng=rng)
+        self.dispatching = Dispatching(self.state, writer, in_force, Drift(self.events), clock=clock, rng=rng)
         self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
         self.forgetting = Forgetting(self.state, client, rng=rng)
         self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
-        self.surveying = Surveying(
-            self.state, (self.placing.queue, self.gathering.queue), self.dispatching.look_at, rng=rng
-        )
+        queues = (self.placing.queue, self.gathering.queue)
+        self.surveying = Surveying(self.state, queues, self.dispatching.look_at, rng=rng)
         self.orphans = Orphans(self.state, client, clock=clock, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self._make_leaving(client)

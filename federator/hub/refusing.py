@@ -56,10 +56,18 @@ def not_permitted(
 
 def as_charged(ask: Ask, record: Record | None) -> Ask:
     """The ask of a refused workload as far as it is charged for what runs: not by what it says now."""
-    if record is None or record.terms.shape is None:
+    charged = record.terms.charged if record is not None else None
+    if charged is None:
         return ask
-    terms = record.terms
-    return dataclasses.replace(ask, shape=record.terms.shape, project=terms.project, tier=terms.tier)
+    return dataclasses.replace(
+        ask,
+        generation=charged.generation,
+        shape=charged.shape,
+        project=charged.project,
+        tier=charged.tier,
+        priority=ask.priority if charged.priority is None else charged.priority,
+        slots=ask.slots if charged.count is None else charged.count,
+    )
 
 
 def _keeping(shares: Sequence[Share], ask: Ask, record: Record | None, made: _Made) -> Decision:

@@ -27,6 +27,7 @@ from federator.kube.store import version_number
 from federator.model import podsecurity, sharing
 from federator.model import seq as seqs
 from federator.model.ask import PodShape, Unit
+from federator.model.decision import REFUSALS
 from federator.model.fleet import QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Enforced, Level
@@ -137,6 +138,23 @@ async def _nobody_follows() -> bool:
     return True
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the members of one workload are to have while an edit of it is held back."""
+
+    uid: str
+    revision: str
+    base: bytes
+    """`Workload.content` of the object that it was composed with."""
+    generation: int
+    spec: Mapping[str, Any]
+    content: bytes
+    profile: str
+
+    def serves(self, workload: Workload, revision: str) -> bool:
+        return (self.uid, self.revision) == (workload.uid, revision)
+
+
 @dataclass(slots=True)
 class HubState:
     """The hub's memory. Rebuilt from the host and the members at every start; nothing of it is persisted."""
@@ -154,6 +172,8 @@ class HubState:
     members: dict[str, Member] = field(default_factory=dict)
     holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
     """Clusters in which an object of the workload's kind and name was seen, in order."""
+    served: dict[WorkloadKey, Served] = field(default_factory=dict)
+    """Of workloads with an edit that is held back, as far as it is loaded (`hub.inforce`)."""
     former: dict[WorkloadKey, bytes] = field(default_factory=dict)
     """What `Workload.content` was before it changed last."""
     rules: dict[tuple[str, str, str], Rule] = field(default_factory=dict)
@@ -224,6 +244,33 @@ class HubState:
     def is_current(self, workload: Workload, record: Record) -> bool:
         """Whether the decision was made for what is asked now."""
         return self.evaluated.get(workload.key) == record.facts.inputs_hash
+
+    def serving(self, workload: Workload, record: Record | None) -> Workload:
+        """The workload as its members are to have it: as it was admitted, while an edit of it is held back."""
+        served = self.served.get(workload.key)
+        if record is None or not record.terms.held_back or served is None:
+            return workload
+        if not served.serves(workload, record.terms.revision):
+            return workload
+        return dataclasses.replace(
+            workload,
+            generation=served.generation,
+            content=served.content,
+            profile=served.profile,
+            served=served.spec,
+        )
+
+    def unjudged(self, workload: Workload, record: Record) -> bool:
+        """Whether the workload asks for other than its decision charges, and placing has not judged that yet: nothing
+        of it may reach a member before."""
+        ask, charged = workload.ask, record.terms.charged
+        if ask is None or charged is None:
+            return False
+        if self.is_current(workload, record) and record.terms.reason not in REFUSALS:
+            return False
+        more = not ask.shape.requests.within(charged.shape.requests)
+        raised = charged.priority is not None and ask.priority > charged.priority
+        return more or raised or (ask.project, ask.tier) != (charged.project, charged.tier)
 
     def note_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:
         """Takes the answer to our own status write, so that the next fold compares with what is there."""

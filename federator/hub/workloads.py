@@ -56,6 +56,8 @@ class Workload:
     status: bytes
     """The live status, packed (`packing`), because it is read only when a fold writes."""
     problem: str = ""
+    served: Mapping[str, Any] | None = None
+    """The spec that members are to have where an edit is held back (`hub.inforce`); None for the object's own."""
 
     @property
     def verbs(self) -> WorkloadVerbs:
@@ -184,6 +186,20 @@ def neutral(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> dict[str, Any]:
     return verbs.render_slice(obj, Share("", 0, 0), NEUTRAL_MARK)
 
 
+TAKEN_AT_ONCE = frozenset({"placement", "suspend", "replicas", "shards", "parallelism"})
+"""Fields of spec that are obeyed although an edit of others is held back: a decision has judged them."""
+
+
+def composed(obj: Mapping[str, Any], served: Mapping[str, Any] | None, generation: int) -> Mapping[str, Any]:
+    """The object with `served` as its spec, but for what is taken at once, as it was in `generation`; the object itself
+    where `served` is None."""
+    if served is None:
+        return obj
+    spec = raw.mapping(obj, "spec")
+    taken = {name: spec[name] for name in TAKEN_AT_ONCE if name in spec}
+    return {**obj, "metadata": {**obj["metadata"], "generation": generation}, "spec": {**served, **taken}}
+
+
 def created_s(obj: Mapping[str, Any]) -> float:
     return raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))
 
@@ -257,11 +273,11 @@ class Documents:
         return found
 
     async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
-        """The object without its status as `workload` summarises it, or newer; None when it is gone. It is not to be
-        changed. Raises ApiError."""
+        """The object without its status as `workload` summarises it, or newer, with the spec that is in force; None
+        when it is gone. It is not to be changed. Raises ApiError."""
         kept = self._kept.get(workload.key)
         if kept is not None and kept.uid == workload.uid and kept.generation >= workload.generation:
-            return self._opened(workload.key, kept)
+            return composed(self._opened(workload.key, kept), workload.served, workload.generation)
         key = workload.key
         try:
             obj = await self._host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
@@ -270,7 +286,7 @@ class Documents:
         if obj["metadata"].get("uid") != workload.uid:
             return None
         self.offer(key, obj)
-        return obj
+        return composed(obj, workload.served, workload.generation)
 
     def _opened(self, key: WorkloadKey, kept: _Kept) -> dict[str, Any]:
         before = self._open.get(key)

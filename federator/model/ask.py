@@ -194,3 +194,18 @@ class Ask:
     """Quota admits it entirely or not at all (jobs); services are admitted in part."""
     suspended: bool = False
     privileges: Privileges = NO_PRIVILEGES
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """What of a workload was admitted last, as its decision in force charges it."""
+
+    generation: int
+    """Of the workload; 0 where the decision does not say."""
+    shape: PodShape
+    project: str
+    tier: Tier
+    priority: int | None = None
+    """None where the decision does not say: whatever it is, it was admitted."""
+    count: int | None = None
+    """Copies, for shards slots, that were asked for; None where the decision does not say."""

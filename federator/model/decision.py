@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 
@@ -125,6 +126,10 @@ class Decision:
     surplus: int = 0
     """Copies beyond the count that stay where Duplicate placed them, until a person changes the count or asks for a
     rebalance: the edit that changed what the count means takes none of them down."""
+    under: Ask | None = None
+    """What is charged, where that is not what the workload asks for now: what was admitted before stays in force."""
+    held_back: int = 0
+    """Generation of the workload that is not in force, because it asks for more than there is; 0 for none."""
 
     def share_of(self, cluster: str) -> Share | None:
         return next((share for share in self.shares if share.cluster == cluster), None)

@@ -49,7 +49,7 @@ class _Outcome:
     """Copies beyond the count that stay where strategy Duplicate placed them."""
 
 
-def _no_mark(_: str) -> int:
+def no_mark(_: str) -> int:
     return 0
 
 
@@ -60,7 +60,7 @@ def decide(
     ledger: Ledger,
     *,
     seq: int,
-    mark: Callable[[str], int] = _no_mark,
+    mark: Callable[[str], int] = no_mark,
     capped: Mapping[str, int] = candidates.NOBODY,
     previous_hash: str = "",
     finished: Ranges = (),

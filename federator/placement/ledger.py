@@ -156,7 +156,17 @@ class Ledger:
         """How many copies quota allows this workload, its own present ones not counting as use."""
         if not self.snapshot.quotas:
             return quota.UNBOUND
-        own = self.commitment(ask.uid)
+        usage, placed = self._of_others(ask.uid)
+        return quota.admit(ask, wanted, held, self.snapshot.quotas, usage=usage, placed=placed)
+
+    def edit(self, edit: quota.Edit) -> quota.Admission | None:
+        """Why quota does not admit an edit of what runs; None when it does."""
+        usage, placed = self._of_others(edit.ask.uid)
+        return quota.refuse_edit(edit, self.snapshot.quotas, usage=usage, placed=placed)
+
+    def _of_others(self, uid: str) -> tuple[quota.Usage, quota.Placed]:
+        """What projects hold without this workload."""
+        own = self.commitment(uid)
 
         def usage(project: str, tier: Tier) -> Resources:
             total = self.usage(project, tier)
@@ -165,7 +175,7 @@ class Ledger:
         def placed(project: str) -> int:
             return self.placed(project) - bool(own and own.project == project and own.copies)
 
-        return quota.admit(ask, wanted, held, self.snapshot.quotas, usage=usage, placed=placed)
+        return usage, placed
 
     def quota_room(
         self, project: str, namespace: str, tier: Tier, requests: Resources

@@ -12,7 +12,7 @@ from federator.model import quantity
 from federator.model.ask import Ask, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount, TierQuota
-from federator.model.resources import UNLIMITED, Resources
+from federator.model.resources import PODS, UNLIMITED, Resources
 
 Usage = Callable[[str, Tier], Resources]
 Placed = Callable[[str], int]
@@ -33,6 +33,16 @@ class Admission:
 UNBOUND: Final = Admission()
 ASSUMED: Final = Resources({"cpu": 100, "memory": 200 << 20})
 """What a copy is charged where it asks for none: what the Kubernetes scheduler assumes of such a container."""
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """An edit of a workload that runs: `kept` of its `running` copies go on as `ask`, instead of `before`."""
+
+    ask: Ask
+    before: Ask
+    kept: int
+    running: int
 
 
 def accounts_of(project: str, accounts: Iterable[QuotaAccount]) -> tuple[QuotaAccount, ...]:
@@ -181,3 +191,63 @@ def _by_resources(ask: Ask, account: QuotaAccount, wanted: int, held: int, usage
         return None
     copies = held if ask.whole else max(tightest.copies, held)
     return Admission(copies, tightest.reason, tightest.message)
+
+
+def refuse_edit(edit: Edit, accounts: tuple[QuotaAccount, ...], *, usage: Usage, placed: Placed) -> Admission | None:
+    """Why an edit of what runs is not admitted, by the first account that refuses it; None when it is. `usage` and
+    `placed` leave the workload out. Only what asks for more of an account is judged: what is over a limit already may
+    be edited as long as it does not grow."""
+    ask, before = edit.ask, edit.before
+    if ask.project != before.project and (refused := refusal(ask, accounts)):
+        return Admission(0, Reason.NOT_ALLOWED, f"project {ask.project}, and {refused}")
+    for account in accounts_of(ask.project, accounts):
+        found = None
+        if ask.priority > before.priority:
+            found = _by_priority(ask, account, 0)
+        if found is None and before.project not in account.projects:
+            found = _by_concurrency(account, edit.kept, 0, placed)
+        if found is not None:
+            return replace(found, message=f"{_wish(edit)}, and {found.message}")
+        if over := _over(edit, account, usage):
+            return Admission(0, Reason.QUOTA_EXCEEDED, over)
+    return None
+
+
+def _wish(edit: Edit) -> str:
+    """What of the edit an account charges or bounds, in a few words."""
+    ask, before = edit.ask, edit.before
+    parts = [f"{edit.kept} running copies of {amounts(ask.shape.requests)}"]
+    parts += [f"project {ask.project} instead of {before.project}"] if ask.project != before.project else []
+    parts += [f"tier {ask.tier} instead of {before.tier}"] if ask.tier is not before.tier else []
+    parts += [f"priority {ask.priority} instead of {before.priority}"] if ask.priority > before.priority else []
+    return ", ".join(parts if len(parts) == 1 else parts[1:])
+
+
+def _over(edit: Edit, account: QuotaAccount, usage: Usage) -> str:
+    """The first limit of the account that the edit would go beyond, as a sentence."""
+    ask, before = edit.ask, edit.before
+    tier = account.tiers.get(ask.tier)
+    if tier is None:
+        return ""
+    same = before.project in account.projects and before.tier is ask.tier
+    for name, field_name, limit in limits(tier):
+        need = ask.shape.requests[name] * edit.kept
+        if need <= 0 or (same and need <= before.shape.requests[name] * edit.running):
+            continue
+        used = sum(usage(project, ask.tier)[name] for project in account.projects)
+        if used + need > limit:
+            asks, each, allows, others = (
+                quantity.render_amount(name, amount) for amount in (need, ask.shape.requests[name], limit, used)
+            )
+            return (
+                f"{asks} {name} of project {ask.project} in tier {ask.tier} ({edit.kept} running copies of {each}), and"
+                f" FederatedQuota {account.name} allows {allows} (spec.tiers.{ask.tier}.{field_name}.{name}), of which"
+                f" others hold {others}"
+            )
+    return ""
+
+
+def amounts(requests: Resources) -> str:
+    """`cpu 2, memory 4Gi`; pods are not told."""
+    shown = {name: amount for name, amount in quantity.render(requests).items() if name != PODS}
+    return ", ".join(f"{name} {amount}" for name, amount in shown.items()) or "nothing"

@@ -24,6 +24,9 @@ class Wanted:
     suspended: bool = False
     """The federation leaves it as it is: nothing is placed, moved or changed."""
     deleting: bool = False
+    in_force: int = 0
+    """The generation that members are to have, where the present one asks for more than there is; 0 for the present
+    one."""
     paused: str | None = None
     """The federation is paused, with what is said of that; None while it is not."""
     max_unavailable: int = 0
@@ -55,6 +58,8 @@ class Placing:
     """Copies that wait for the move budget, or for a rebalance."""
     decision_refused: str = ""
     """Why the decision that stands on the host is not the hub's, as a part of a sentence."""
+    held_back: bool = False
+    """The present generation asks for more than quota or room have: `reason` says so, and the one before stays."""
     project_refused: str = ""
     """Why it may take nothing more for its project, as a sentence; what it has stays."""
     surplus: int = 0

@@ -143,8 +143,9 @@ def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceO
         updated = _updated(wanted, seen)
         current += seen.updated_ready if updated else 0
         old += max(seen.actual - updated, 0)
-        # One that is left alone keeps what it has, whatever it says now: it is as it should be when that stands.
-        rolled = (seen.updated if kept else updated) >= share
+        # One that is left alone, or whose edit is held back, keeps what it has, whatever it says now: it is as it
+        # should be when that stands.
+        rolled = (seen.updated if kept or wanted.in_force else updated) >= share
         exact = exact and seen.ready == share and max(seen.actual, seen.ready) == share and rolled
     return Tally(
         ready_lo=low,
@@ -165,7 +166,8 @@ def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceO
 def _updated(wanted: Wanted, seen: SliceObservation) -> int:
     """Copies of the present generation's template. A slice that says something else may call its copies updated: they
     are of the template before."""
-    return 0 if seen.outdated or seen.origin_generation < wanted.generation else seen.updated
+    other = bool(wanted.in_force) or seen.outdated or seen.origin_generation < wanted.generation
+    return 0 if other else seen.updated
 
 
 def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
@@ -231,7 +233,7 @@ def _row(
         and seen.exists
         and not seen.deleting
         and seen.seq >= share.seq
-        and seen.origin_generation >= wanted.generation
+        and seen.origin_generation >= (wanted.in_force or wanted.generation)
         and not seen.outdated
     )
     reason, message = seen.reason, seen.message

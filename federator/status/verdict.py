@@ -146,6 +146,8 @@ def _ready(facts: Facts) -> Condition:
         return ready(False, Reason.SUSPENDED.value, "It is suspended, and was not placed before.")
     if placing is None:
         return ready(None, Reason.PENDING_EVALUATION.value, UNPLACED)
+    if placing.held_back:
+        return ready(False, placing.reason.value, placing.message)
     short = placing.short
     if tally.current_lo >= tally.need and not short:
         return ready(True, "Ready", f"{_progress(facts)}.")
@@ -176,6 +178,8 @@ def _placed(facts: Facts) -> Condition:
     if placing is None:
         return Condition("Placed", conditions.UNKNOWN, Reason.PENDING_EVALUATION.value, UNPLACED)
     generation = wanted.generation if placing.current else facts.observed_generation
+    if placing.held_back:
+        return Condition("Placed", conditions.FALSE, placing.reason.value, placing.message, generation)
     if placing.short:
         message = placing.message if placing.unreadable else _shortfall(facts, placing)
         return Condition("Placed", conditions.FALSE, placing.reason.value, message, generation)
@@ -251,7 +255,8 @@ def _stalled(facts: Facts) -> Condition:
         return Condition("Stalled", conditions.TRUE, reason, message, facts.observed_generation)
 
     placing = facts.placing
-    if placing is not None and (placing.short or placing.misplaced) and placing.reason in STALLING:
+    lacking = placing is not None and (placing.short or placing.misplaced or placing.held_back)
+    if placing is not None and lacking and placing.reason in STALLING:
         return stalled(placing.reason.value, placing.message)
     permanent = next((refusal for refusal in facts.refusals if refusal.permanent), None)
     if permanent is not None:
@@ -339,6 +344,8 @@ def _summary(facts: Facts) -> str:
         return "waiting to be placed"
     if placing.unreadable:
         return f"{'refused' if placing.refused else 'misconfigured'}: {placing.message}"
+    if placing.held_back:
+        return f"{_progress(facts)}; {placing.message}"
     if placing.shortfall > 0 and (tally.ready_lo >= facts.placed or facts.placed == 0):
         return f"placed {_shortfall(facts, placing)}"
     text = _progress(facts)

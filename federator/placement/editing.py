@@ -1,0 +1,200 @@
+"""Edits of workloads that run: one that asks for more than quota or room have leaves what was admitted before in force.
+
+More is what a decision charges: requests, project, tier, and a priority above the account's bound. A greater count is
+no such edit: it gets what fits. `decide` is the engine's, with that judgement before it. Pure.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from federator.model.ask import Admitted, Ask, Unit
+from federator.model.decision import Decision, Reason
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.resources import PODS, Resources
+from federator.model.shards import Ranges
+from federator.placement import books, candidates, engine, inputs, leaving, quota
+from federator.placement.ledger import PENDING, Ledger
+from federator.placement.quota import Edit
+
+FORMER: Final = "what was admitted before"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """`under` is the ask that the decision is to be made under; with `why`, that of what was admitted before."""
+
+    under: Ask
+    reason: Reason = Reason.CHOSEN
+    why: str = ""
+
+
+def decide(
+    ask: Ask,
+    held: Sequence[Holding],
+    snapshot: FleetSnapshot,
+    ledger: Ledger,
+    *,
+    seq: int,
+    mark: Callable[[str], int] = engine.no_mark,
+    admitted: Admitted | None = None,
+    capped: Mapping[str, int] = candidates.NOBODY,
+    previous_hash: str = "",
+    finished: Ranges = (),
+    leave: leaving.Leave | None = None,
+    per_cluster: int = 0,
+) -> Decision:
+    """`engine.decide`, under what was admitted last where the workload has been edited to ask for more than it may
+    have. `admitted` is what the decision in force charges; None without one. Of the generation that was admitted
+    everything is: what is new in it is an operator's (a RuntimeProfile, a default of a quota)."""
+    judged = judge(ask, admitted, held, ledger, finished=finished, per_cluster=per_cluster)
+    hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
+    if judged.why:
+        # Nothing moves for the sake of an edit that is not admitted.
+        previous_hash = inputs.inputs_hash(judged.under, snapshot, ledger.memo)
+    decision = engine.decide(
+        judged.under,
+        held,
+        snapshot,
+        ledger,
+        seq=seq,
+        mark=mark,
+        capped=capped,
+        previous_hash=previous_hash,
+        finished=finished,
+        leave=leave,
+        per_cluster=per_cluster,
+    )
+    if judged.under is ask:
+        return decision
+    decision = replace(decision, inputs_hash=hashed, under=judged.under)
+    return _told(ask, admitted, judged, decision) if judged.why and admitted is not None else decision
+
+
+def judge(
+    ask: Ask,
+    admitted: Admitted | None,
+    held: Sequence[Holding],
+    ledger: Ledger,
+    *,
+    finished: Ranges = (),
+    per_cluster: int = 0,
+) -> Judged:
+    """Whether an edit of what runs is admitted. `per_cluster` as in `engine.decide`."""
+    mine = {one.cluster: books.copies_of(books.unfinished(one, finished)) for one in held}
+    mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
+    if admitted is None or not mine or ask.suspended:
+        return Judged(ask)
+    before = _before(ask, admitted, ledger.snapshot)
+    kept = _kept(ask, mine, per_cluster)
+    if kept <= 0:
+        return Judged(ask)
+    wish = _with_begun(ask, before)
+    edit = Edit(wish, before, kept, sum(mine.values()))
+    if ask.generation != admitted.generation:
+        refused = ledger.edit(edit)
+        if refused is not None:
+            return Judged(before, refused.reason, refused.message)
+        if shortage := _shortage(edit, mine, ledger):
+            return Judged(before, Reason.INSUFFICIENT_CAPACITY, shortage)
+    return Judged(wish)
+
+
+def _with_begun(ask: Ask, before: Ask) -> Ask:
+    """Shards that have begun keep the template that they began with: while any run, the larger of both is charged."""
+    requests = ask.shape.requests.upper(before.shape.requests)
+    if ask.unit is not Unit.SHARDS or requests == ask.shape.requests:
+        return ask
+    return replace(ask, shape=replace(ask.shape, requests=requests))
+
+
+def _before(ask: Ask, admitted: Admitted, snapshot: FleetSnapshot) -> Ask:
+    """What stays in force while the edit is not admitted: of the count whatever is less."""
+    speaking = quota.accounts_of(admitted.project, snapshot.quotas)
+    requests = quota.with_defaults(admitted.shape.requests, speaking)
+    most = ask.slots if admitted.count is None else admitted.count
+    jobs = ask.unit is Unit.SHARDS
+    return replace(
+        ask,
+        generation=admitted.generation,
+        shape=replace(admitted.shape, requests=requests),
+        project=admitted.project,
+        tier=admitted.tier,
+        priority=ask.priority if admitted.priority is None else admitted.priority,
+        count=ask.count if jobs else min(ask.count, most),
+        slots=min(ask.slots, most),
+    )
+
+
+def _kept(ask: Ask, mine: Mapping[str, int], per_cluster: int) -> int:
+    """Copies that run and would go on running after the edit, those that Duplicate placed once among them."""
+    if leaving.everywhere(ask):
+        return sum(min(copies, ask.count) for copies in mine.values())
+    return sum(mine.values()) if per_cluster and ask.count else min(sum(mine.values()), ask.slots)
+
+
+def _shortage(edit: Edit, mine: Mapping[str, int], ledger: Ledger) -> str:
+    """Why what runs can find no room with its new requests, as a sentence; "" when it may. Its present copies make
+    room for it; how those lie on nodes only schedulers know, so this refuses what cannot be, not what may fail."""
+    ask, before = edit.ask, edit.before
+    if ask.shape.requests.within(before.shape.requests):
+        return ""
+    fit = 0
+    for cluster, copies in sorted(mine.items()):
+        found = _in_place(cluster, copies, ask.shape.requests, before.shape.requests * copies, ledger)
+        fit += copies if found is None else found
+    for cluster, place in candidates.places(ask, ledger.snapshot, ledger).items():
+        if cluster in mine or place.refusal is not None:
+            continue
+        room = ledger.room(cluster, ask.shape)
+        if room == PENDING:
+            return ""
+        fit += room
+    if fit >= edit.kept:
+        return ""
+    grown = {name: amount for name, amount in ask.shape.requests.items() if amount > before.shape.requests[name]}
+    return (
+        f"{quota.amounts(Resources(grown))} for each of {edit.kept} copies, and the clusters have room for {fit} of "
+        "that size where those that run make room"
+    )
+
+
+def _in_place(cluster: str, copies: int, new: Resources, freed: Resources, ledger: Ledger) -> int | None:
+    """The most copies of the new requests that can be there when `freed` is given back; None for a cluster that is not
+    heard, or reports nothing."""
+    nodes, headroom = ledger.left(cluster)
+    view = ledger.snapshot.clusters.get(cluster)
+    if nodes is None or view is None or view.capacity is None:
+        return None
+    needs = {name: need for name, need in new.items() if need > 0 and name != PODS}
+    if not any(all(row.allocatable[name] >= need for name, need in needs.items()) for row in view.capacity.rows):
+        return 0
+    most = copies
+    free = dict.fromkeys(needs, 0)
+    for count, amounts, _ in nodes.rows:
+        for name, amount in zip(nodes.names, amounts, strict=True):
+            if name in free:
+                free[name] += count * max(amount, 0)
+    for name, need in needs.items():
+        left = free[name] if headroom is None else min(free[name], max(headroom[name], 0))
+        most = min(most, (left + freed[name]) // need)
+    return most
+
+
+def _told(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision) -> Decision:
+    """The decision under what stays in force, saying what the edit asks for and why it does not get it."""
+    stays = f"generation {admitted.generation}" if admitted.generation else FORMER
+    message = f"the edit of generation {ask.generation} asks for {judged.why}; {stays} stays in force"
+    if decision.reason is not Reason.CHOSEN and decision.message:
+        message = f"{message}; of that, {decision.message}"
+    more = 0
+    if ask.unit is Unit.REPLICAS and not leaving.everywhere(ask):
+        more = max(ask.count - judged.under.count, 0)
+    return replace(
+        decision,
+        wanted=decision.wanted + more,
+        shortfall=decision.shortfall + more,
+        reason=judged.reason,
+        message=message,
+        held_back=ask.generation,
+    )
