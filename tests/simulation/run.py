@@ -53,6 +53,7 @@ def campaign(seeds: Sequence[int], options: argparse.Namespace) -> int:
     outcomes = [found[seed] for seed in seeds]
     never = [] if options.only else tally.never_fired(outcomes)
     silent = [] if options.only else [*tally.never_appeared(outcomes), *tally.in_no_table(outcomes)]
+    undivided = not options.only and tally.never_divided(outcomes)
     broken = [one.seed for one in outcomes if one.breaches]
     tables = (*tally.fault_table(outcomes), *tally.reason_table(outcomes))
     print(*tables, *tally.sums(outcomes), f"{time.monotonic() - begun:.0f} s", sep="\n")
@@ -62,9 +63,11 @@ def campaign(seeds: Sequence[int], options: argparse.Namespace) -> int:
         print("never fired:", ", ".join(never))
     if silent:
         print("never appeared, or is in no table of reasons.py:", ", ".join(silent))
+    if undivided:
+        print("no cluster's shards were divided over several others")
     if options.json:
         options.json.write_text(json.dumps(tally.summary(outcomes), indent=1) + "\n")
-    return 1 if broken or never or silent else 0
+    return 1 if broken or never or silent or undivided else 0
 
 
 def main(arguments: Sequence[str]) -> int:

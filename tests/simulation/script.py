@@ -127,6 +127,9 @@ class _Author:
         self.choosy = machines.Choosy(parameters)
         self.backlog = backlog.Backlog(parameters, self.clusters)
         self.duplicates = duplicates.Duplicates(parameters)
+        refused = generator(parameters.seed, "unknown projects").randrange(1000) < SOME_PER_MILLE
+        self.strangers: dict[str, Any] = {} if refused else {"unknownProjects": "Allow"}
+        """What accounts say of workloads whose project no account names."""
         self.mistakes = mistakes.Mistakes(generator(parameters.seed, "mistakes"), self.clusters)
         self.choices = [self.create, self.scale, self.scale, self.roll, self.policy, self.relabel, self.cordon]
         self.choices += [self.delete, self.recreate, self.suspend]
@@ -138,11 +141,17 @@ class _Author:
     def begin(self) -> Iterator[Action]:
         if self.quota_cpu:
             limits = {"cpu": str(self.quota_cpu), "memory": "64Gi"}
-            spec = {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": limits}}}
-            yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": spec})
+            spec = {
+                "projects": ["feed"],
+                "namespaces": ["feed"],
+                "tiers": {"OnDemand": {"max": limits}},
+                **self.strangers,
+            }
+            yield Action(0.0, "create", "FederatedQuota", "", "feed", {"spec": {**spec, **self.strangers}})
         yield self._made(self.rng.choice(NAMES))
         if self.backlog.any:
-            yield Action(0.0, "create", "FederatedQuota", "", backlog.PROJECT, self.backlog.account())
+            account = self.backlog.account()["spec"]
+            yield Action(0.0, "create", "FederatedQuota", "", backlog.PROJECT, {"spec": {**account, **self.strangers}})
             for name in backlog.NAMES:
                 yield Action(0.1, "create", JOBSET, backlog.NAMESPACE, name, self.backlog.made())
             yield from self._moves(backlog.EARLY)

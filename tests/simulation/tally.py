@@ -107,6 +107,11 @@ def never_appeared(outcomes: Sequence[Outcome]) -> list[str]:
     return sorted(EXPECTED - seen) if len(outcomes) >= CAMPAIGN else []
 
 
+def never_divided(outcomes: Sequence[Outcome]) -> bool:
+    """Whether a campaign of this size gave no cluster's shards to two others or more."""
+    return len(outcomes) >= CAMPAIGN and not any(one.judged.get("divided") for one in outcomes)
+
+
 def in_no_table(outcomes: Sequence[Outcome]) -> list[str]:
     """Reasons that were given and stand in neither table."""
     return sorted({name for one in outcomes for name in one.reasons} - EXPECTED - ELSEWHERE.keys())
@@ -128,6 +133,14 @@ def sums(outcomes: Sequence[Outcome]) -> Iterator[str]:
     yield (
         f"{judged['decisions']} decisions beside what their hub had heard, {judged['shares']} shares in time in their"
         f" members, {judged['shares_beside']} of them while another member was in trouble"
+    )
+    divided = [one.judged["divided"] for one in good if one.judged.get("divided")]
+    yield (
+        f"re-divided over several receivers: {sum(divided)} times in {len(divided)} of {len(good)} seeds;"
+        f" {judged['spared']} writes that took copies away beside what was ready, {judged['2 room is not over-booked']}"
+        f" shares that grew beside the room of their cluster, {judged['6 what runs was admitted']} natives beside what"
+        f" was admitted; of shards {judged['1 every shard is given']} decisions, {judged['27 words are cut']} words,"
+        f" {judged['1 nothing runs again']} Jobs, {judged['14 completions first']} slices that went"
     )
     yield (
         f"{judged['charges']} charges of job sets beside the host's objects, {judged['served']} that waited and had"

@@ -33,3 +33,13 @@ def test_a_broken_seed_is_in_the_sums_and_in_the_summary() -> None:
     assert tally.summary(outcomes)["broken"] == [1]
     assert tally.summary(outcomes)["faults"][FIRST]["times"] == 4
     assert outcomes[1].line() == "seed 1 is broken\n    6 quota: too much"
+
+
+def test_a_campaign_that_divided_nothing_over_several_is_no_success() -> None:
+    some = [Outcome(seed, judged={"divided": 0}) for seed in range(CAMPAIGN)]
+
+    assert not tally.never_divided(some[1:])
+    assert tally.never_divided(some)
+    assert not tally.never_divided([*some, Outcome(CAMPAIGN, judged={"divided": 2})])
+    text = "\n".join(tally.sums([Outcome(0, judged={"divided": 2}), Outcome(1)]))
+    assert "re-divided over several receivers: 2 times in 1 of 2 seeds" in text

@@ -6,15 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds
+from federator.embedded.faults.rows import is_hub
 from federator.hub import records, writing
 from federator.hub.dispatching import Dispatching
 from federator.kube import applier, errors
 from federator.kube.elector import Elector
 from federator.kube.lease import Sign
+from federator.kube.reflector import Reflector
+from federator.kube.transport import Request, Response, Transport
+from federator.member import jobs
 from federator.model import shards
 from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
 from federator.placement import shards as dividing
+from federator.status import given
 from tests.simulation import conduct, shardruns
 from tests.simulation.mutations import Method, in_worlds_of, instead
 from tests.simulation.running import Plant
@@ -63,6 +68,31 @@ def _again_as_it_was(original: Method) -> Method:
     return write
 
 
+class Rivalled:
+    """Somebody notes something on every decision just before it is written for the first time."""
+
+    def __init__(self, inner: Transport) -> None:
+        self.inner = inner
+        self.met: set[str] = set()
+
+    async def request(self, request: Request) -> Response:
+        """The answer, a conflict where it was the first."""
+        decision = conduct.resource_of(request.path)[0] == "placementdecisions"
+        if decision and request.method == "PATCH" and request.path not in self.met:
+            self.met.add(request.path)
+            headers = {**request.headers, "content-type": "application/merge-patch+json"}
+            body = b'{"metadata":{"annotations":{"example.com/note":"somebody"}}}'
+            await (await self.inner.request(Request("PATCH", request.path, headers=headers, body=body))).close()
+        return await self.inner.request(request)
+
+    async def close(self) -> None:
+        await self.inner.close()
+
+
+def _rivalled(process: str, cluster: str, inner: Transport) -> Transport:
+    return Rivalled(inner) if is_hub(process) and cluster == "host" else inner
+
+
 def _ref(key: Any, before: Any) -> Any:
     return kinds.KINDS["PlacementDecision"].ref(key.namespace, before.name)
 
@@ -80,6 +110,18 @@ def _always_safe(original: Method) -> Method:
     return lambda self, workload, seen: True
 
 
+def _nothing(original: Method) -> Method:
+    return lambda *_, **__: None
+
+
+def _as_told(original: Method) -> Method:
+    return lambda seen, given: (seen, ())
+
+
+def _whatever_is_done(original: Method) -> Method:
+    return lambda wanted, jobs, finished: wanted
+
+
 UNSEEN: Mapping[str, tuple[str, Plant]] = {
     "a status is written without the version it was computed from": (
         conduct.Conditional.name,
@@ -95,7 +137,7 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     ),
     "a decision is sent again as it was after a conflict": (
         conduct.NoReplay.name,
-        instead(records, "write", _again_as_it_was),
+        dataclasses.replace(instead(records, "write", _again_as_it_was), between=_rivalled),
     ),
     "shards' slices go before the host has their completions": (
         shardruns.FIRST,
@@ -104,6 +146,15 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     "shards' slices go by what was heard of them long ago": (
         shardruns.FIRST,
         instead(writing, "_done", _unversioned),
+    ),
+    "a watch loses deletions": ("10 settles", instead(Reflector, "_remove", _nothing)),
+    "Jobs are made for shards that are done": (
+        shardruns.AGAIN,
+        in_worlds_of(instead(jobs, "ranges_to_run", _whatever_is_done), "deleted-by-hand"),
+    ),
+    "a member's word counts beyond its share": (
+        shardruns.CUT,
+        in_worlds_of(instead(given, "cut", _as_told), "others-shards-done"),
     ),
 }
 """What is wrong -> (the rule that finds it, the bug)."""

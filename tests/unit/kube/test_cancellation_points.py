@@ -38,7 +38,7 @@ def cut(coroutine: Coroutine[Any, Any, Any], nth: int, late: bool) -> Generator[
             task = asyncio.current_task()
             assert task is not None
             if late and isinstance(waiting, asyncio.Future):
-                waiting.add_done_callback(lambda _, task=task: task.cancel())
+                waiting.add_done_callback(functools.partial(_cancel, task))
             else:
                 asyncio.get_running_loop().call_soon(task.cancel)
         try:
@@ -47,6 +47,10 @@ def cut(coroutine: Coroutine[Any, Any, Any], nth: int, late: bool) -> Generator[
             step = functools.partial(coroutine.throw, error)
         else:
             step = functools.partial(coroutine.send, value)
+
+
+def _cancel(task: asyncio.Task[Any], _: object) -> None:
+    task.cancel()
 
 
 async def as_coroutine(coroutine: Coroutine[Any, Any, Any], nth: int, late: bool) -> Any:
