@@ -16,12 +16,14 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from federator.hub import hardening
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.hub.query import announcing
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.seals import KEY_BYTES
+from federator.hub.state import HubState
 from federator.kube import connect, kubeconfigs, logs, memory
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -76,6 +78,7 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             # would come too late, and the hub would end when there is most to do. The credentials are the same.
             renewing = through(HttpTransport(host.endpoint))
             election = elector(renewing, settings.hub, clock, rng, metrics)
+        reviews = through(HttpTransport(host.endpoint))
         process = HubProcess(
             client,
             connect_member,
@@ -85,10 +88,10 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             metrics=metrics,
             elector=election,
             new_key=lambda: secrets.token_bytes(KEY_BYTES),
+            inspect=lambda state: inspected(reviews, state, metrics),
         )
         if settings.query.enabled and election is not None:
             # Reviews have a connection of their own, too, and no gate of the leader's: they change nothing.
-            reviews = through(HttpTransport(host.endpoint))
             sources = Sources(process.state, process.host, clock, settings.query)
             server = QueryServer(
                 reviews, lambda: sources, election.leader, options=settings.query, clock=clock, metrics=metrics
@@ -100,6 +103,17 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             work = process.run()
         # A standby is ready too: it is what takes over.
         await _serve(settings, metrics, work, lambda: {"host": "" if process.warm else "not read yet"})
+
+
+async def inspected(host: Client, state: HubState, metrics: Metrics) -> None:
+    """Examines host and members as docs/operating/hardening.md asks, with the hub's own rights."""
+    names = state.options.system_namespace, state.options.credentials_namespace
+    members = {
+        name: hardening.Asked(member.client, "", *names)
+        for name, member in state.members.items()
+        if member.client is not None
+    }
+    await hardening.at_start(hardening.Asked(host, "", *names), members, metrics)
 
 
 async def answering(process: HubProcess, server: QueryServer, identity: str) -> None:

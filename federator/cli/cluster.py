@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,6 +11,7 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.cli.joining import Examination
+    from federator.hub.hardening import Check
     from federator.kube.client import Client
 
 
@@ -73,11 +75,14 @@ def add(
 @cluster.command()
 @click.argument("name")
 @click.option("--member-context", "-C", default="", help="Also go to the member with this context of yours.")
+@click.option("--strict", is_flag=True, help="Exit 1 also for a warning of the hardening checks.")
 @common.connection_options
-def check(name: str, member_context: str, kubeconfig: str, context: str) -> None:
-    """What the hub says of a member; with -C also connectivity, rights, versions and clock as you see them."""
+def check(name: str, member_context: str, strict: bool, kubeconfig: str, context: str) -> None:
+    """What the hub says of a member, and whether the host is set up as docs/operating/hardening.md asks; with -C also
+    the member's connectivity, rights, versions, clock and hardening as you see them."""
     from federator.api import kinds, membercluster
     from federator.cli import joining
+    from federator.hub import hardening
 
     async def work(host: "Client") -> bool:
         kind = kinds.KINDS["MemberCluster"]
@@ -90,8 +95,9 @@ def check(name: str, member_context: str, kubeconfig: str, context: str) -> None
         common.show(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
         against = ("Removing", membercluster.UNTRUSTWORTHY)
         fit = all(row[1] == "True" and row[0] not in against for row in rows) and bool(rows)
+        safe = await hardened(host, hardening.HOST_AS_PERSON)
         if not member_context:
-            return fit
+            return fit and (safe or not strict)
 
         async def at_member(client: "Client") -> bool:
             examination = await joining.examine(client, time.time())
@@ -99,12 +105,24 @@ def check(name: str, member_context: str, kubeconfig: str, context: str) -> None
             if pinned and pinned != examination.uid:
                 common.fail(f"this is another cluster: {examination.uid}, but {pinned} has joined as {name}")
             report(examination)
-            return examination.fit
+            guarded = await hardened(client, hardening.MEMBER_AS_PERSON)
+            return examination.fit and (guarded or not strict)
 
-        return await common.with_host(kubeconfig, member_context, at_member) and fit
+        there = await common.with_host(kubeconfig, member_context, at_member)
+        return there and fit and (safe or not strict)
 
     if not common.run(common.with_federation(kubeconfig, context, work)):
         sys.exit(1)
+
+
+async def hardened(client: "Client", checks: "Sequence[Check]") -> bool:
+    """Prints the hardening checks of one API server; tells whether none of them warns."""
+    from federator.hub import hardening
+
+    findings = await hardening.examine(hardening.Asked(client, hardening.HUB_USER), checks)
+    rows = [[str(found.result), found.subject, found.message] for found in findings]
+    common.show("\n" + common.table(["HARDENING", "CHECK", "FOUND"], rows))
+    return all(found.result is not hardening.Result.WARNING for found in findings)
 
 
 def report(examination: "Examination") -> None:

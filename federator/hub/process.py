@@ -8,7 +8,7 @@ cancellation, or because the lease was lost; every task has this process as its 
 import asyncio
 import logging
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from federator.api import raw
@@ -68,6 +68,7 @@ class HubProcess:
 
     `elector` says when it leads, through a client of its own; None where there is no second hub. `new_key` makes the
     key of seals where there is none: from `rng` when left out, which is no secret from somebody who knows its seed.
+    `inspect` is called once when it has begun to lead.
     """
 
     def __init__(
@@ -81,15 +82,15 @@ class HubProcess:
         metrics: Metrics | None = None,
         elector: Elector | None = None,
         new_key: Callable[[], bytes] | None = None,
+        inspect: Callable[[HubState], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.elector = elector
+        self._inspect = inspect
         self.announced: Mapping[str, str] = {}
         """Annotations by which callers find what this hub serves while it leads."""
         self._warmed = asyncio.Event()
         self._members_connect = connect
-        self.options = options
-        self.clock = clock
-        self.rng = rng
+        self.options, self.clock, self.rng = options, clock, rng
         self.state = HubState(options, metrics, seals=Seals(new_key or (lambda: rng.randbytes(KEY_BYTES))))
         if elector is not None:
             self.state.gate = lambda: elector.leading
@@ -268,6 +269,8 @@ class HubProcess:
                 group.create_task(self.departed.run(), name="departed")
                 group.create_task(self.tidying.run(), name="tidying")
                 group.create_task(self.removing.run(), name="removing")
+                if self._inspect is not None:
+                    group.create_task(self._inspect(self.state), name="inspecting")
                 log.info("hub is ready: term %d", term)
                 await self._used_up.wait()
                 raise TermUsedUp

@@ -48,6 +48,12 @@ TABLE: tuple[Row, ...] = (
     Row("federator_lease_tries_total", Counter, "Tries to take or renew the lease, by what came of them.", ("result",)),
     Row("federator_loop_lag_seconds", Histogram, "How late the event loop wakes a sleeper."),
     Row(
+        "federator_hardening_warnings",
+        Gauge,
+        "What the hub found at its start that docs/operating/hardening.md warns of; the host has no cluster name.",
+        ("cluster",),
+    ),
+    Row(
         "federator_member_clock_skew_seconds",
         Gauge,
         "How far a member's clock is ahead of the hub's, by the Date header of its answers.",

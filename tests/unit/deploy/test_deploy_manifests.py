@@ -10,7 +10,7 @@ from federator import settings
 from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.cli import asking, joining
 from federator.expand import priorities
-from federator.hub import departed, pauses, seals
+from federator.hub import departed, hardening, pauses, seals
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
 from federator.member.heartbeat import LEASE
@@ -40,7 +40,8 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
         joining.CREDENTIALS_NAMESPACE,
     )
     named = {row[4] for account in ("federator-hub", "federator-member") for row in manifests.grants(found, account)}
-    mine = {options.lease_name, "federator", departed.OBJECT, "kube-system", serving.CLIENT_CA.name, seals.SECRET}
+    others = ("federator", "kube-system", serving.CLIENT_CA.name, seals.SECRET, *hardening.HOST_POLICIES)
+    mine = {options.lease_name, departed.OBJECT, *others}
     assert named == {"", LEASE, *mine}
 
 
