@@ -19,11 +19,19 @@ from federator.kube.metrics import Metrics
 from federator.model.names import FLEET_LABEL
 from federator.model.steps import ObjectRef
 
-HOST_POLICIES: Final = ("federator-clusters", "federator-decisions", "federator-marks", "federator-statuses")
+HOST_POLICIES: Final = (
+    "federator-clusters",
+    "federator-decisions",
+    "federator-marks",
+    "federator-namespace-levels",
+    "federator-statuses",
+)
 """ValidatingAdmissionPolicies of deploy/host/access, each with a binding of its name."""
 MEMBER_POLICIES: Final = (
     "federator-accounts",
     "federator-carried",
+    "federator-levels",
+    "federator-pods",
     "federator-slice-statuses",
     "federator-slices",
 )

@@ -84,8 +84,7 @@ class HubProcess:
         new_key: Callable[[], bytes] | None = None,
         inspect: Callable[[HubState], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
-        self.elector = elector
-        self._inspect = inspect
+        self.elector, self._inspect = elector, inspect
         self.announced: Mapping[str, str] = {}
         """Annotations by which callers find what this hub serves while it leads."""
         self._warmed = asyncio.Event()

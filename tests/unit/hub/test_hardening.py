@@ -17,7 +17,8 @@ from tests.unit.kube.scripted import on_virtual_time
 
 
 def policies(where: str) -> set[str]:
-    documents = yaml.safe_load_all((manifests.DEPLOY / where / "admission.yaml").read_text(encoding="utf-8"))
+    files = sorted((manifests.DEPLOY / where).glob("admission*.yaml"))
+    documents = [found for file in files for found in yaml.safe_load_all(file.read_text(encoding="utf-8"))]
     return {found["metadata"]["name"] for found in documents if found["kind"] == "ValidatingAdmissionPolicy"}
 
 
