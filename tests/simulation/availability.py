@@ -17,6 +17,8 @@ from tests.simulation.invariants import Obj, Step, all_of
 NAME = "15 availability"
 SERVICES = ("PinterestService", "Deployment")
 LATELY_S = 10.0
+ON_ITS_WAY_S = 1.0
+"""So long after a decision a write may still be by the one before."""
 
 
 class Availability:
@@ -27,11 +29,16 @@ class Availability:
         """Writes of hubs that took copies away."""
         self._now = now
         self._liars = liars
+        self._before: dict[str, tuple[float, int]] = {}
+        """uid of a workload -> (when it was replaced, how many copies it gave) of the decision before."""
         self._lost_s: dict[str, float] = {}
         """uid of a workload -> when a member had fewer ready copies of it than before, through no write of ours."""
 
     def breaches(self, step: Step) -> list[str]:
         """What one write breaks."""
+        if step.kind == "PlacementDecision" and step.old is not None:
+            facts = decision_facts(step.old)
+            self._before[facts.workload_uid] = self._now(), facts.placed
         if step.kind not in SERVICES or step.cluster == "host":
             return []
         self._noted(step)
@@ -66,7 +73,11 @@ class Availability:
         there = {cluster: _ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
         had = there.get(step.cluster, 0)
         left = sum(there.values()) - max(0, had - after)
-        needed = _given(step, uid) - verbs.max_unavailable(live)
+        replaced_s, gave = self._before.get(uid, (-math.inf, 0))
+        given = _given(step, uid)
+        if self._now() - replaced_s < ON_ITS_WAY_S:
+            given = min(given, gave)  # it had left when the decision changed
+        needed = given - verbs.max_unavailable(live)
         if left < min(needed, sum(there.values())):
             told = ", ".join(f"{cluster} {ready}" for cluster, ready in sorted(there.items()))
             what = f"{left} ready copies are left of {told}, {needed} are needed"

@@ -7,7 +7,7 @@ from typing import Any
 
 from federator.api import kinds
 from federator.embedded.faults.rows import is_hub
-from federator.hub import records, writing
+from federator.hub import records, stepping, writing
 from federator.hub.dispatching import Dispatching
 from federator.kube import applier, errors
 from federator.kube.elector import Elector
@@ -19,8 +19,9 @@ from federator.model import shards
 from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
 from federator.placement import shards as dividing
+from federator.placement.books import Books
 from federator.status import given
-from tests.simulation import conduct, shardruns
+from tests.simulation import availability, conduct, shardruns
 from tests.simulation.mutations import Method, in_worlds_of, instead
 from tests.simulation.running import Plant
 
@@ -122,6 +123,10 @@ def _whatever_is_done(original: Method) -> Method:
     return lambda wanted, jobs, finished: wanted
 
 
+def _all_at_once(original: Method) -> Method:
+    return lambda *_, **__: 1_000_000
+
+
 UNSEEN: Mapping[str, tuple[str, Plant]] = {
     "a status is written without the version it was computed from": (
         conduct.Conditional.name,
@@ -155,6 +160,11 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     "a member's word counts beyond its share": (
         shardruns.CUT,
         in_worlds_of(instead(given, "cut", _as_told), "others-shards-done"),
+    ),
+    "all ready copies may go at once": (availability.NAME, instead(stepping, "_shrink_allowance", _all_at_once)),
+    "what is on its way to a cluster takes no room": (
+        "2 feasibility",
+        dataclasses.replace(instead(Books, "sets_out", _nothing), machines=1),
     ),
 }
 """What is wrong -> (the rule that finds it, the bug)."""
