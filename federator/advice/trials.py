@@ -21,7 +21,7 @@ from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.placement import editing
-from federator.placement.policies import Rule
+from federator.placement.policies import Bindings, Policies
 
 MAX_TRIALS: Final = 600
 
@@ -33,14 +33,14 @@ class World:
     situation: Situation
     key: WorkloadKey
     snapshot: FleetSnapshot
-    rules: tuple[Rule, ...]
+    rules: Policies
     workload: Workload
     changed: Mapping[Id, Mapping[str, Any]] = field(default_factory=dict)
 
     @property
     def ask(self) -> Ask | None:
-        """The workload's ask under the policy in force; None when it cannot be read."""
-        return self.situation.ask_under(self.workload, self.rules, self.snapshot.quotas)
+        """The workload's ask under the policies in force; None when it cannot be read."""
+        return policying.asked(self.workload, self.rules, Bindings(self.snapshot.quotas))
 
     @property
     def workload_id(self) -> Id:
@@ -64,8 +64,9 @@ class World:
             profile = self.situation.profile_of(kinds.verbs_of(kind).profile(obj))
             return replace(world, workload=workloads.summarise(kind, obj, profile))
         rule = policying.rule_of(kind, obj)
-        same = (rule.policy.namespace, rule.policy.name)
-        rules = tuple(rule if (one.policy.namespace, one.policy.name) == same else one for one in self.rules)
+        rules = Policies(
+            (rule if one.id == rule.id else one for one in self.rules), in_force_max=self.rules.in_force_max
+        )
         return replace(world, rules=rules)
 
     def with_view(self, view: ClusterView) -> "World":

@@ -63,6 +63,8 @@ class Terms:
     """Generation of the workload that asks for more than there is, and is not in force; 0 for none."""
     revision: str
     """ControllerRevision that keeps the spec in force then; "" when that is not known."""
+    required: tuple[str, ...]
+    """Names of the Required policies that were in force beside it."""
     deletion_reason: str
     waiting_for: tuple[str, ...]
 
@@ -206,6 +208,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         surplus=raw.integer(spec, "surplus"),
         rebalanced=raw.text(spec, "rebalanced"),
         policy_namespace=shared(raw.text(policy, "namespace")),
+        required=sharing.texts(raw.text(one, "name") for one in raw.objects(policy, "required")),
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
     )

@@ -188,7 +188,6 @@ _ROWS: Final = (
         placementpolicy.PlacementPolicy,
         _POLICY_COLUMNS,
         namespaced=True,
-        has_status=False,
     ),
     _federation(
         "clusterplacementpolicies",

@@ -21,6 +21,7 @@ from federator.api.common import (
     Metadata,
     Model,
     Moment,
+    ObjectName,
     Sentence,
     Seq,
     ShortText,
@@ -74,6 +75,15 @@ class GivenFields(Model):
     """Shards that it had, for job sets."""
 
 
+class RequiredRef(Model):
+    """A Required ClusterPlacementPolicy that was in force."""
+
+    name: ObjectName
+    """Its name."""
+    generation: Amount = 0
+    """Its generation."""
+
+
 class PolicyRef(Model):
     """The policy that was in force."""
 
@@ -87,6 +97,10 @@ class PolicyRef(Model):
     """Its generation."""
     origin: ShortText = ""
     """How it was found: policyRef, inline, match or default."""
+    required: Annotated[list[RequiredRef], Field(max_length=64, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    """Required ClusterPlacementPolicies that were in force beside it, by name; up to 64 of them."""
 
 
 class Charge(Model):
@@ -310,5 +324,11 @@ def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:
 
 
 def _policy_ref(decision: Decision) -> dict[str, Any]:
-    named = {"namespace": decision.policy_namespace, "uid": decision.policy_uid, "origin": decision.policy_origin}
+    required = [{"name": name, "generation": generation} for name, generation in decision.required[:64]]
+    named = {
+        "namespace": decision.policy_namespace,
+        "uid": decision.policy_uid,
+        "origin": decision.policy_origin,
+        "required": required,
+    }
     return {"name": decision.policy_name, "generation": decision.policy_generation} | raw.present(named)

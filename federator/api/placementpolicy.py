@@ -6,13 +6,16 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 
 from federator.api import placementfields, raw
-from federator.api.common import LIST_SET, Labels, Metadata, Model
+from federator.api.common import LIST_SET, Conditions, DnsLabel, Labels, Metadata, Model
 from federator.api.placementfields import PolicyFields
 from federator.api.raw import Obj
-from federator.model.ask import Policy
+from federator.model.ask import Demand, Policy
 
 KIND: Final = "PlacementPolicy"
 CLUSTER_KIND: Final = "ClusterPlacementPolicy"
+REQUIRED: Final = "Required"
+IN_FORCE: Final = "InForce"
+"""The condition of a PlacementPolicy that is not in force; there is none on the others."""
 KindName = Literal[
     "PinterestService",
     "PinterestJobSet",
@@ -37,6 +40,25 @@ class Workloads(Model):
     """Only workloads of these projects."""
 
 
+class ClusterWorkloads(Workloads):
+    """Which workloads a policy of all namespaces speaks for; what is left out does not restrict. Labels and the project
+    of a workload are what its owner writes: for a Required policy, select by namespaces or projects."""
+
+    namespaces: Annotated[list[DnsLabel], Field(max_length=1000, json_schema_extra=LIST_SET)] = Field(
+        default_factory=list
+    )
+    """Only workloads of these namespaces."""
+
+
+class Owner(Model):
+    """Whom to ask about a policy: refusals name it."""
+
+    team: Annotated[str, Field(min_length=1, max_length=63)]
+    """The team."""
+    contact: Annotated[str, Field(max_length=128)] = ""
+    """How to reach it, such as a mail address or a channel."""
+
+
 class Spec(PolicyFields):
     """What the policy says."""
 
@@ -44,6 +66,30 @@ class Spec(PolicyFields):
     """Workloads that the policy applies to when they name none; all when left out."""
     priority: Annotated[int, Field(ge=-1_000_000, le=1_000_000, json_schema_extra={"format": "int32"})] = 0
     """Of several policies that apply, the one with the highest priority is taken, then the first by name."""
+
+
+class ClusterSpec(Spec):
+    """What the policy says."""
+
+    workloads: ClusterWorkloads | None = None
+    """Workloads that the policy applies to when they name none; all when left out. A Required policy applies to them
+    whatever they name: there projects are those that a namespace is bound to by a FederatedQuota, and those that a
+    workload claims."""
+    enforcement: Literal["Default", "Required"] | None = None
+    """Default (when left out): for workloads that say nothing else. Required: joined by AND to whatever policy a
+    workload has. Then clusters must be admitted by both, division.minPerCluster, maxPerCluster and maxClusters are the
+    stricter ones, spread rules are added, and of taints that people set only those are tolerated that tolerations of
+    this policy allow as well: none when it has none."""
+    owner: Owner | None = None
+    """Whom to ask: shown where the policy refuses something."""
+
+
+class Status(Model):
+    """What is said of the policy."""
+
+    conditions: Conditions = Field(default_factory=list)
+    """InForce: False with TooManyPolicies on those of a namespace that are beyond the oldest 200 (a setting of the
+    hub); no condition on the others."""
 
 
 class PlacementPolicy(Model):
@@ -57,10 +103,13 @@ class PlacementPolicy(Model):
     """Standard metadata."""
     spec: Spec
     """What the policy says."""
+    status: Status | None = None
+    """What is said of it."""
 
 
 class ClusterPlacementPolicy(Model):
-    """Where workloads of all namespaces may go, unless a PlacementPolicy of their namespace applies."""
+    """Where workloads of all namespaces may go: unless they say otherwise, or, with enforcement Required, whatever they
+    say."""
 
     api_version: Literal["federation.pinterest.com/v1alpha1"]
     """federation.pinterest.com/v1alpha1."""
@@ -68,7 +117,7 @@ class ClusterPlacementPolicy(Model):
     """ClusterPlacementPolicy."""
     metadata: Metadata
     """Standard metadata."""
-    spec: Spec
+    spec: ClusterSpec
     """What the policy says."""
 
 
@@ -84,10 +133,33 @@ def to_policy(obj: Obj, origin: str) -> Policy:
     )
 
 
+def to_demand(obj: Obj) -> Demand | None:
+    """What a Required policy asks for; None for one that is not Required."""
+    spec = raw.mapping(obj, "spec")
+    if raw.text(obj, "kind") != CLUSTER_KIND or raw.text(spec, "enforcement") != REQUIRED:
+        return None
+    fields = placementfields.to_policy_fields(spec)
+    division = fields["division"]
+    team, contact = (raw.text(spec, "owner", part) for part in ("team", "contact"))
+    return Demand(
+        name=raw.text(obj, "metadata", "name"),
+        generation=raw.integer(obj, "metadata", "generation"),
+        owner=", ".join(part for part in (team, contact) if part),
+        min_per_cluster=division.min_per_cluster,
+        max_per_cluster=division.max_per_cluster,
+        max_clusters=division.max_clusters,
+        **{name: fields[name] for name in ("names", "exclude", "selector", "tolerations", "spread", "moves")},
+    )
+
+
 def matching(obj: Obj) -> dict[str, Any]:
-    """Keyword arguments of `placement.policies.Rule` beside the policy: for whom it speaks, and with which priority."""
+    """Keyword arguments of `placement.policies.Rule` beside the policy: for whom it speaks, with which priority, and
+    what it demands."""
     workloads = raw.mapping(obj, "spec", "workloads")
     return {
+        "namespaces": frozenset(raw.texts(workloads, "namespaces")),
+        "created_s": raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")),
+        "demand": to_demand(obj),
         "kinds": frozenset(raw.texts(workloads, "kinds")),
         "match_labels": raw.text_map(workloads, "matchLabels"),
         "projects": frozenset(raw.texts(workloads, "projects")),

@@ -157,6 +157,7 @@ def _policy(policy: Policy) -> dict[str, Any]:
         "namespace": policy.namespace,
         "origin": policy.origin,
         "strategy": str(policy.division.strategy),
+        "required": [{"name": one.name, "generation": one.generation, "title": one.title} for one in policy.required],
     }
 
 
@@ -244,6 +245,7 @@ def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
         f"  policy {named} ({policy['origin']}), strategy {policy['strategy']}; project {identity['project']}, "
         f"tier {identity['tier']}, priority {identity['priority']}{quota}"
     )
+    lines += [f"  and {one['title']}, which holds whatever the workload says" for one in policy["required"]]
     lines.append(f"  one copy asks for {request}")
     if found.get("charged"):
         assumed = ", ".join(f"{name} {amount}" for name, amount in found["charged"].items())

@@ -64,17 +64,22 @@ def picture_s(objs: Sequence[Mapping[str, Any]]) -> float:
 def warnings(situation: "Situation") -> Iterator[str]:
     """What is probably not meant: policies in force for nothing, and names that no cluster has."""
     from federator.placement import mentions
+    from federator.placement.policies import Subject
 
     asks = [ask for one in situation.workloads.values() if (ask := situation.ask_of(one)) is not None]
     in_force = {(ask.policy.namespace, ask.policy.name) for ask in asks if ask.policy.origin in ("policyRef", "match")}
     clusters = situation.snapshot.clusters
+    in_force |= {("", demand.name) for ask in asks for demand in ask.policy.required}
     for rule in situation.rules:
         named = policy_title(rule.policy.namespace, rule.policy.name)
-        if (rule.policy.namespace, rule.policy.name) not in in_force:
+        if not situation.rules.in_force(rule.id):
+            found, most = situation.rules.count(rule.policy.namespace), situation.rules.in_force_max
+            yield f"{named} is not in force: its namespace has {found}, and the {most} oldest are"
+        elif rule.id not in in_force:
             matched = [
                 f"{ask.key.kind}/{ask.key.name}"
                 for ask in asks
-                if rule.matches(ask.key.kind, ask.key.namespace, ask.labels, ask.project)
+                if rule.matches(Subject(ask.key.kind, ask.key.namespace, ask.labels, ask.project))
             ]
             follows = "its own placement, or a policy that goes first"
             why = f"it matches {matched[0]}, which follows {follows}" if matched else "it matches no workload"

@@ -13,7 +13,9 @@ from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster, raw, runtimeprofile
 from federator.hub import pauses, policying, progress, workloads
+from federator.hub.crowding import Crowding
 from federator.hub.records import Record
+from federator.hub.requeueing import Requeueing
 from federator.hub.state import HubState
 from federator.hub.workloads import Documents, Workload
 from federator.kube import client as clients
@@ -59,6 +61,8 @@ class Hosting:
         """Holds the pause object, where there is one."""
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
         """Workloads whose summary was made with a RuntimeProfile that has changed since."""
+        self.requeueing = Requeueing(state)
+        self.crowding = Crowding(state, host, clock=clock, rng=rng)
 
     @property
     def stores(self) -> list[Store[Any]]:
@@ -73,13 +77,15 @@ class Hosting:
                 self._reflect(group, kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
             await self._take_key()
             self._reflect(group, "PlacementDecision", self.state.read_record, self._record_changed, own_version)
-            for policy_kind in ("PlacementPolicy", "ClusterPlacementPolicy"):
-                self._reflect(group, policy_kind, _identity, self._policy_listener(policy_kind))
+            listening = {kind: self._policy_listener(kind) for kind in ("PlacementPolicy", "ClusterPlacementPolicy")}
+            self.crowding.policies = self._reflect(group, "PlacementPolicy", _identity, listening["PlacementPolicy"])
+            self._reflect(group, "ClusterPlacementPolicy", _identity, listening["ClusterPlacementPolicy"])
             self._reflect(group, "FederatedQuota", federatedquota.to_account, self._quota_changed)
             self._reflect(group, "MemberCluster", _identity, self._member_changed)
             self._follow_namespaces(group)
             group.create_task(self._watch_pause(), name="host pause")
             group.create_task(self._await_key(), name="host key")
+            group.create_task(self.requeueing.run(), name="host requeueing")
             group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
 
     async def wait_synced(self) -> None:
@@ -308,13 +314,18 @@ class Hosting:
 
     def _policy_listener(self, kind: str) -> Callable[[Any, Any, Any], None]:
         def changed(key: tuple[str, str], old: Any, new: Any) -> None:
+            follow(key, old, new)
+            if key[0]:
+                self.crowding.heard(key, new)
+
+        def follow(key: tuple[str, str], old: Any, new: Any) -> None:
             if new is None:
-                self.state.rules.pop((kind, *key), None)
+                told = self.state.rules.drop(key)
             elif old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new):
                 return
             else:
-                self.state.rules[(kind, *key)] = policying.rule_of(kind, new)
-            self.place_all()
+                told = self.state.rules.put(policying.rule_of(kind, new))
+            self.requeueing.policies_changed(told)
 
         return changed
 
@@ -325,11 +336,9 @@ class Hosting:
             self.state.quotas.pop(key[1], None)
         else:
             self.state.quotas[key[1]] = new
+        self.state.quotas_changed()
         self.state.signals.booked()
-        self.place_all()
-        if _binds(old) != _binds(new):  # a condition of each workload tells of it
-            for told in sorted(self.state.workloads):
-                self.state.signals.fold(told)
+        self.requeueing.everything(tell=_binds(old) != _binds(new))
 
     def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
         """Brings everybody who uses it up to date; of a profile that is deleted, that there is none."""
@@ -352,12 +361,7 @@ class Hosting:
     def _member_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
         self.on_member(key[1], new)
         if old is None or new is None or _placed_by(old) != _placed_by(new):
-            self.place_all()
-
-    def place_all(self) -> None:
-        """Something that any decision may depend on changed; those whose inputs did not are left alone."""
-        for key in sorted(self.state.workloads):
-            self.state.signals.place(key)
+            self.requeueing.everything()
 
     async def _watch_pause(self) -> None:
         reflector: Reflector[tuple[bool, str]] = Reflector(
@@ -387,7 +391,7 @@ class Hosting:
         log.info("%s%s", "paused" if now[0] else "resumed", now[1])
         if now[0]:
             return
-        self.place_all()
+        self.requeueing.everything()
         for key in sorted(self.state.workloads):
             self.state.signals.dispatch(key)
         for namespace, name in sorted(self.state.records):

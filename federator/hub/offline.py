@@ -3,7 +3,6 @@
 Reads plain objects as an API server (or a file) holds them; PlacementDecisions are the present state.
 """
 
-import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,12 +15,12 @@ from federator.hub.workloads import Workload
 from federator.model import podsecurity
 from federator.model.ask import Admitted, Ask
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount
+from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Level
-from federator.placement import editing, engine, inputs, ordering, permitted, quota, verdicts
+from federator.placement import editing, engine, inputs, ordering, permitted, policies, verdicts
 from federator.placement.books import Books
-from federator.placement.policies import Rule
+from federator.placement.policies import Policies
 from federator.status import reasons
 
 NAMESPACE = ("v1", "Namespace")
@@ -40,7 +39,7 @@ class Situation:
     """Everything decisions depend on, from objects."""
 
     snapshot: FleetSnapshot
-    rules: tuple[Rule, ...]
+    rules: Policies
     workloads: dict[WorkloadKey, Workload]
     records: dict[WorkloadKey, Record]
     books: Books = field(default_factory=Books)
@@ -48,15 +47,8 @@ class Situation:
     """What it was read from."""
 
     def ask_of(self, workload: Workload) -> Ask | None:
-        """The workload's ask under the policy in force; None when it cannot be read."""
-        return self.ask_under(workload, self.rules, self.snapshot.quotas)
-
-    def ask_under(self, workload: Workload, rules: tuple[Rule, ...], quotas: tuple[QuotaAccount, ...]) -> Ask | None:
-        """The same under other policies and quotas."""
-        if workload.ask is None:
-            return None
-        policy = policying.in_force(workload.key, workload.labels, workload.ask.project, workload.placement, rules)
-        return quota.charged(dataclasses.replace(workload.ask, policy=policy), quotas)
+        """The workload's ask under the policies in force; None when it cannot be read."""
+        return policying.asked(workload, self.rules, policies.Bindings(self.snapshot.quotas))
 
     def profile_of(self, name: str) -> Mapping[str, Any] | None:
         """The RuntimeProfile of this name."""
@@ -158,7 +150,7 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
     clusters = {
         view.name: view for obj in by_kind.get("MemberCluster", ()) if (view := membercluster.to_view(obj, as_of))
     }
-    rules = tuple(
+    rules = Policies(
         policying.rule_of(kind, obj)
         for kind in ("ClusterPlacementPolicy", "PlacementPolicy")
         for obj in by_kind.get(kind, ())

@@ -45,6 +45,8 @@ class HubOptions:
     """Least time between two copies of one member's figures to the host: they serve people, not decisions."""
     capacity_copy_permille: int = 10
     """Change of free room, in thousandths, below which MemberCluster.status.capacity is left as it is."""
+    policies_per_namespace: int = 200
+    """PlacementPolicies of one namespace that are in force, the oldest ones: each costs time whenever one is edited."""
     deletions_floor: int = 100
     """Slices of vanished workloads that are deleted in a minute without anybody waiting."""
     deletions_permille: int = 100

@@ -30,12 +30,12 @@ from federator.kube.applier import Applier
 from federator.kube.clock import Clock
 from federator.kube.queue import Batch, WorkQueue
 from federator.model import names, plaintext
-from federator.model.ask import Admitted, Ask, Policy, Unit
+from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import REFUSALS, Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.placement import editing, engine, inputs, ordering, quota, waking
+from federator.placement import editing, engine, inputs, ordering, waking
 from federator.placement.ledger import Ledger
 from federator.placement.permitted import Refused
 from federator.placement.waking import Change, Waiting
@@ -95,7 +95,8 @@ class Placing:
         if self.state.paused:
             return
         snapshot = self.snapshot()
-        due = {item.workload.key: item for key in batch if (item := self._due(key, snapshot)) is not None}
+        memo: dict[Any, Any] = {}
+        due = {item.workload.key: item for key in batch if (item := self._due(key, snapshot, memo)) is not None}
         for key in batch:
             if key not in due:
                 batch.ended(key)
@@ -150,7 +151,7 @@ class Placing:
         before = self.state.books.commitment(item.workload.uid)
         after = self.state.books.decide(engine.commitment(decision.under or item.ask, decision.shares))
         self._note_waiting(item.ask, decision)
-        self.moves.note(item.ask, item.record, decision)
+        self.moves.note(item.ask, decision)
         return Decided(item, decision, before, after)
 
     def snapshot(self) -> FleetSnapshot:
@@ -168,8 +169,9 @@ class Placing:
         quotas = tuple(account for _, account in sorted(self.state.quotas.items()))
         return FleetSnapshot(as_of=now, clusters=views, quotas=quotas, levels=self.state.levels)
 
-    def _due(self, key: WorkloadKey, snapshot: FleetSnapshot) -> Due | None:
-        """What has to be decided for a key; None when the decision in force still is the right one."""
+    def _due(self, key: WorkloadKey, snapshot: FleetSnapshot, memo: dict[Any, Any]) -> Due | None:
+        """What has to be decided for a key; None when the decision in force still is the right one. `memo`: what its
+        batch has computed of the snapshot already."""
         workload = self.state.workloads.get(key)
         self._forget_unheard(key, workload)
         if workload is None or workload.deleting or workload.ask is None:
@@ -188,16 +190,16 @@ class Placing:
         if (in_s := self.feedback.refresh(key)) is not None:
             self.queue.add_after(key, in_s)
         restored.believe_again(self.state, key, self.clock.monotonic())
-        policy = self.policy_of(workload)
-        if self.state.refuses_native(key.kind) and policy.origin == "default":
+        ask = self.asked(workload)
+        assert ask is not None
+        if self.state.refuses_native(key.kind) and ask.policy.origin == "default":
             return None  # nobody asked to have it federated: it is the host's own
         if key.namespace not in self.state.spaces:
             return None  # it is looked at when its namespace is heard of, and with it what may run there
-        ask = quota.charged(dataclasses.replace(workload.ask, policy=policy), snapshot.quotas)
         refused = self.state.refusal(workload)
         if not ask.shape.plain and self.state.want_shape(ask.shape):
             self.state.signals.ask_members()
-        found = inputs.inputs_hash(ask, snapshot)
+        found = inputs.inputs_hash(ask, snapshot, memo)
         record = self.state.record_of(workload)
         if self.state.evaluated.get(key) != found:
             same = record is not None and record.facts.inputs_hash == found
@@ -254,11 +256,9 @@ class Placing:
         capped = self.feedback.capped(key)
         return any(share.slots > capped.get(share.cluster, share.slots) for share in record.shares)
 
-    def policy_of(self, workload: Workload) -> Policy:
-        """The policy in force for one workload."""
-        rules = tuple(rule for _, rule in sorted(self.state.rules.items()))
-        project = workload.ask.project if workload.ask is not None else ""
-        return policying.in_force(workload.key, workload.labels, project, workload.placement, rules)
+    def asked(self, workload: Workload) -> Ask | None:
+        """The workload's ask under the policies in force; None when it cannot be read."""
+        return policying.asked(workload, self.state.rules, self.state.bindings())
 
     def _decide(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decision:
         if self.state.refuses_native(item.ask.key.kind):

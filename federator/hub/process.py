@@ -255,6 +255,9 @@ class HubProcess:
                     self.reporting.changed(member)
                     self.orphans.look(member)
                 self.reporting.count_all()
+                self.hosting.crowding.look()
+                crowding = self.hosting.crowding
+                group.create_task(crowding.queue.run(crowding.tell), name="crowding")
                 group.create_task(self.surveying.run(), name="surveying")
                 group.create_task(self.placing.run(), name="placing")
                 group.create_task(self.sealing.run(), name="sealing")
@@ -308,7 +311,7 @@ class HubProcess:
             self._close_line(name)
             if self.state.members.pop(name, None) is not None:
                 self._mark_duplicates()  # one that it kept from joining may now
-                self.hosting.place_all()
+                self.hosting.requeueing.everything()
                 for namespace, record in sorted(self.state.records):
                     self.state.signals.bury(namespace, record)
             return
@@ -420,7 +423,7 @@ class HubProcess:
         self.orphans.look(member)
         if self._apis.get(member.name) != member.apis:
             self._apis[member.name] = member.apis
-            self.hosting.place_all()
+            self.hosting.requeueing.everything()
         self.placing.wake(Change(News.CLUSTER, member.name))
         self.surveying.members.add(member.name)
 

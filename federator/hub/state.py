@@ -34,7 +34,7 @@ from federator.model.podsecurity import Enforced, Level
 from federator.placement import permitted
 from federator.placement.books import Books
 from federator.placement.permitted import Refused
-from federator.placement.policies import Rule
+from federator.placement.policies import Bindings, Policies
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 
 log = logging.getLogger(__name__)
@@ -176,8 +176,11 @@ class HubState:
     """Of workloads with an edit that is held back, as far as it is loaded (`hub.inforce`)."""
     former: dict[WorkloadKey, bytes] = field(default_factory=dict)
     """What `Workload.content` was before it changed last."""
-    rules: dict[tuple[str, str, str], Rule] = field(default_factory=dict)
-    """Policies by (kind, namespace, name)."""
+    rules: Policies = field(init=False)
+    """Every placement policy."""
+    _namespaces: dict[str, set[WorkloadKey]] = field(default_factory=dict)
+    """Workloads by namespace."""
+    _bindings: Bindings | None = None
     seals: Seals = field(default_factory=Seals)
     """By what our own decisions are known."""
     quotas: dict[str, QuotaAccount] = field(default_factory=dict)
@@ -212,6 +215,7 @@ class HubState:
 
     def __post_init__(self) -> None:
         options = self.options
+        self.rules = Policies(in_force_max=options.policies_per_namespace)
         self.deletions = DeletionBudget(floor=options.deletions_floor, permille=options.deletions_permille)
 
     @property
@@ -293,6 +297,7 @@ class HubState:
         that ourselves, or heard of it by a list or by the watch."""
         known = self.workloads.get(new.key)
         self.workloads[new.key] = new
+        self._namespaces.setdefault(new.key.namespace, set()).add(new.key)
         if known is not None and known.uid != new.uid:
             self._forget_progress(known.uid, new.key)
         if new.verbs.unit is Unit.SHARDS and self.books.progressed(new.uid, new.progress().done):
@@ -303,6 +308,10 @@ class HubState:
         then holds nothing still."""
         known = self.workloads.pop(key, None)
         if known is not None:
+            there = self._namespaces[key.namespace]
+            there.discard(key)
+            if not there:
+                del self._namespaces[key.namespace]
             self._forget_progress(known.uid, key)
 
     def _forget_progress(self, uid: str, key: WorkloadKey) -> None:
@@ -333,6 +342,20 @@ class HubState:
         """A workload of a namespace that runs somewhere and may not, as it is written now; None where there is none."""
         placed = (one for key, one in self.workloads.items() if key.namespace == space and self.record_of(one))
         return next((one.key for one in placed if self.refusal(one) is not None), None)
+
+    def workloads_in(self, namespace: str) -> list[WorkloadKey]:
+        """The workloads of a namespace, in order; of all for ""."""
+        return sorted(self._namespaces.get(namespace, ()) if namespace else self.workloads)
+
+    def bindings(self) -> Bindings:
+        """Which projects a namespace may speak for, by the quotas as they are."""
+        if self._bindings is None:
+            self._bindings = Bindings(self.quotas.values())
+        return self._bindings
+
+    def quotas_changed(self) -> None:
+        """`quotas` are not what they were."""
+        self._bindings = None
 
     def refuses_native(self, kind: str) -> bool:
         """Whether the host would run this kind itself, so that it must not be carried to members too."""

@@ -144,6 +144,34 @@ class MoveBudget:
         return max(running * self.percent // 100, self.floor, 1)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demand:
+    """What a Required ClusterPlacementPolicy asks of every workload that it selects, whatever policy that workload has.
+
+    `tolerations` are an upper bound: of taints that people set, only those that it tolerates too are tolerated.
+    """
+
+    name: str
+    generation: int = 0
+    owner: str = ""
+    names: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    spread: tuple[SpreadRule, ...] = ()
+    min_per_cluster: int = 0
+    max_per_cluster: int | None = None
+    max_clusters: int | None = None
+    moves: MoveBudget = MoveBudget()
+    """How fast it moves copies; a user's own budget does not slow it."""
+
+    @property
+    def title(self) -> str:
+        """As refusals name it: the rule and its owner."""
+        owner = f", owner {self.owner}" if self.owner else ""
+        return f"ClusterPlacementPolicy {self.name} (Required{owner})"
+
+
 @dataclass(frozen=True, slots=True)
 class Policy:
     """A placement policy as the core reads it. `origin` tells how it was found: policyRef, inline, match or default."""
@@ -166,6 +194,8 @@ class Policy:
     moves: MoveBudget = MoveBudget()
     problem: str = ""
     """Why the policy that the workload asks for cannot be used, as a sentence: it then places nothing new."""
+    required: tuple[Demand, ...] = ()
+    """The Required policies in force, by name. `division` and `spread` have their bounds in them already."""
 
 
 DEFAULT_POLICY = Policy()
@@ -194,6 +224,8 @@ class Ask:
     """Quota admits it entirely or not at all (jobs); services are admitted in part."""
     suspended: bool = False
     privileges: Privileges = NO_PRIVILEGES
+    project_bound: bool = True
+    """Whether its namespace may speak for its project: what is open to some projects only is not opened by a claim."""
 
 
 @dataclass(frozen=True, slots=True)

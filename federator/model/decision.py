@@ -103,6 +103,8 @@ class Decision:
     policy_uid: str = ""
     policy_generation: int = 0
     policy_origin: str = "default"
+    required: tuple[tuple[str, int], ...] = ()
+    """(name, generation) of the Required policies in force beside it."""
     quota_generations: Mapping[str, int] = field(default_factory=dict)
     unlimited_quota: bool = False
     """No FederatedQuota speaks for the project: nothing limits it, and a condition says so."""

@@ -2,6 +2,7 @@
 who mistyped a label. Only words, and only for policies that admit nobody."""
 
 import difflib
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
@@ -9,7 +10,7 @@ from federator.model import selectors
 from federator.model.ask import Policy
 from federator.model.fleet import ClusterView
 from federator.model.selectors import LabelSelector, Operator
-from federator.placement import filters
+from federator.placement import enforcing, filters
 
 LISTED: Final = 8
 """So many of the names or values that exist are told, the rest is counted."""
@@ -22,20 +23,26 @@ def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
     """Which field admits none of the clusters, or "" when no single field does."""
     if not clusters:
         return "the fleet has no clusters"
-    if policy.names and not any(one.name in policy.names for one in clusters):
-        field = filters.field_of(policy, "clusters.names")
-        return f"{field} names {_listed(policy.names)}, {_instead('', policy.names, [one.name for one in clusters])}"
-    if policy.selector is not None and not any(policy.selector.matches(one.labels) for one in clusters):
-        field = filters.field_of(policy, "clusters.selector")
-        return f"{field} asks for {_unmatched(policy.selector, clusters)}"
+    own = functools.partial(filters.field_of, policy)
+    choices = [(own, policy.names, policy.selector)]
+    choices += [(functools.partial(enforcing.of, demand=one), one.names, one.selector) for one in policy.required]
+    for field, names, selector in choices:
+        if names and not any(one.name in names for one in clusters):
+            instead = _instead("", names, [one.name for one in clusters])
+            return f"{field('clusters.names')} names {_listed(names)}, {instead}"
+        if selector is not None and not any(selector.matches(one.labels) for one in clusters):
+            return f"{field('clusters.selector')} asks for {_unmatched(selector, clusters)}"
     groups = policy.division.groups
     if groups and all(filters.group_of(policy, one) is None for one in clusters):
-        field = filters.field_of(policy, "division.groups")
         wanted = [_unmatched(group.selector, clusters) for group in groups if group.selector is not None]
         named = [name for group in groups for name in group.names]
         if named:
             wanted.append(f"{_listed(named)}, {_instead('', named, [one.name for one in clusters])}")
-        return f"the {len(groups)} groups of {field} ask for {'; '.join(wanted) or 'no cluster at all'}"
+        return (
+            f"the {len(groups)} groups of {own('division.groups')} ask for {'; '.join(wanted) or 'no cluster at all'}"
+        )
+    if policy.required:
+        return f"none is admitted by the policy and by {enforcing.titles(policy)} together"
     return ""
 
 

@@ -13,7 +13,7 @@ from federator.model import names
 from federator.model.ask import Ask, Policy, Strategy
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding
-from federator.placement import books, domains, filters, scorers
+from federator.placement import books, domains, enforcing, filters, scorers
 from federator.placement.division import DIVIDERS, Party
 from federator.placement.domains import UNLABELLED
 from federator.placement.filters import Refusal
@@ -61,6 +61,8 @@ class Candidate:
     """Why what it keeps against its policy stays there."""
     counted: bool = True
     """Whether it makes a domain of spread rules even when it gets nothing (`domains.counts`)."""
+    enforced: str = ""
+    """The Required policy that sets maxPerCluster, if one does."""
 
     @property
     def name(self) -> str:
@@ -88,8 +90,10 @@ class Candidate:
 
 
 def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
-    """Every cluster judged by the filters, by name; the same for all asks of one policy, project, tier and kind."""
-    key = ("places", ask.policy, ask.project, ask.tier, ask.key.kind)
+    """Every cluster judged by the filters, by name; the same for all asks of one policy, project, tier and kind. Who
+    claims a project without being bound to it is told of his namespace."""
+    unbound = "" if ask.project_bound else ask.key.namespace
+    key = ("places", ask.policy, ask.project, ask.tier, ask.key.kind, unbound)
     known: Mapping[str, Place] | None = ledger.memo.get(key)
     if known is None:
         known = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
@@ -144,6 +148,7 @@ def candidates(
     found: list[Candidate] = []
     mine = names.stable_order(ask.uid)
     weigh = DIVIDERS[ask.policy.division.strategy].weigh
+    most = enforcing.bounding(ask.policy, "maxPerCluster")
     for name, place in eligible.items():
         holding = held.get(name)
         copies = books.copies_of(holding) if holding else 0
@@ -160,7 +165,9 @@ def candidates(
         order = tie_break(place, mine, by_name=by_name)
         stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
         counted = _counted(ask.policy, place, copies, weight)
-        found.append(Candidate(place, copies, room, cap, limit, weight, order, pending, stays, counted=counted))
+        one = Candidate(place, copies, room, cap, limit, weight, order, pending, stays, counted=counted)
+        one.enforced = most.name if most is not None else ""
+        found.append(one)
     _add_scores(ask, found)
     return found
 

@@ -15,7 +15,7 @@ from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
-from federator.placement import books, candidates, filters, inputs, leaving, seating, spread, verdicts
+from federator.placement import books, candidates, enforcing, filters, inputs, leaving, seating, spread, verdicts
 from federator.placement import shards as assignment
 from federator.placement.books import Commitment
 from federator.placement.candidates import Candidate, Place
@@ -79,19 +79,20 @@ def decide(
     instead of by a stable hash. `leave` says how many running copies an edit may move now; without it all may.
     `per_cluster` is the last decision's: what strategy Duplicate gave each cluster.
     """
-    eligible = candidates.places(ask, snapshot, ledger)
-    hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
+    if (problem := contradiction(ask)) and _disobeys(ask, held, snapshot, finished):
+        again = functools.partial(decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave)
+        made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)
+        return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
+    hashed, eligible = inputs.inputs_hash(ask, snapshot, ledger.memo), candidates.places(ask, snapshot, ledger)
     over = shards.union(finished, _beyond(ask, held))
     mine = {holding.cluster: books.unfinished(holding, over) for holding in held}
     eligible = candidates.for_holders(ask, mine, eligible)
     found = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
-    if ask.unit is Unit.SHARDS:
-        _cap_by_shards(found, mine, unfinished)
+    _cap_by_shards(ask, found, mine, unfinished)
     admission = ledger.admission(ask, wanted * _times(ask, found), sum(map(books.copies_of, mine.values())))
     fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
-    problem = contradiction(ask)
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
@@ -104,7 +105,7 @@ def decide(
         outcome = _as_duplicated(ask, found, stays, admission)
     else:
         job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh, leave)
-        outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(grown, mine, unfinished))
+        outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(ask, grown, mine, unfinished))
     shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
     _charge(ask, shares, found, finished, ledger)
     told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
@@ -120,6 +121,48 @@ def _per_cluster(ask: Ask, before: int, *, kept: bool) -> int:
     if leaving.everywhere(ask):
         return max(ask.count, 0)
     return before if kept else 0
+
+
+def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finished: Ranges) -> bool:
+    """Whether copies run where a Required policy does not want them."""
+    if not ask.policy.required or ask.suspended:
+        return False
+    bare = enforcing.alone(ask, 0)
+    if contradiction(bare):
+        return False  # the Required policies contradict themselves
+    most = bare.policy.division.max_per_cluster
+    for one in held:
+        copies, view = books.copies_of(books.unfinished(one, finished)), snapshot.clusters.get(one.cluster)
+        if (
+            copies
+            and view is not None
+            and (enforcing.refuses(bare.policy, view) or (most is not None and copies > most))
+        ):
+            return True
+    return False
+
+
+def _bare(ask: Ask, held: Sequence[Holding], finished: Ranges) -> Ask:
+    running = sum(books.copies_of(books.unfinished(one, finished)) for one in held)
+    return enforcing.alone(ask, running)
+
+
+def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
+    """What runs, placed as the Required policies want it (`made`): they hold also for a workload whose own policy
+    cannot be followed. It gets nothing new."""
+    policy = ask.policy
+    missing = max(ask.count - made.wanted, 0) if ask.unit is Unit.REPLICAS else 0
+    return replace(
+        made,
+        wanted=made.wanted + missing,
+        shortfall=made.shortfall + missing,
+        reason=Reason.MISCONFIGURED,
+        message=f"{problem}; what runs moves to where {enforcing.titles(policy)} admits it: {made.message}",
+        inputs_hash=hashed,
+        policy_namespace=policy.namespace,
+        policy_uid=policy.uid,
+        policy_generation=policy.generation,
+    )
 
 
 def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tuple[str, ...]]:
@@ -146,8 +189,9 @@ def contradiction(ask: Ask) -> str:
     if ask.policy.problem:
         return ask.policy.problem
     if plan.max_per_cluster is not None and plan.min_per_cluster > plan.max_per_cluster:
-        least = named("division.minPerCluster")
-        return f"{least} is {plan.min_per_cluster}, greater than maxPerCluster {plan.max_per_cluster}"
+        demand = enforcing.bounding(ask.policy, "minPerCluster")
+        least = enforcing.of("division.minPerCluster", demand) if demand else named("division.minPerCluster")
+        return f"{least} is {plan.min_per_cluster}, greater than {enforcing.bound(ask.policy, 'maxPerCluster')}"
     if plan.min_per_cluster < 0 or (plan.max_per_cluster is not None and plan.max_per_cluster < 0):
         return f"{named('division')} has a negative minPerCluster or maxPerCluster"
     if any(one.weight < 0 for one in plan.weights):
@@ -161,8 +205,10 @@ def contradiction(ask: Ask) -> str:
     return ""
 
 
-def _cap_by_shards(found: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
+def _cap_by_shards(ask: Ask, found: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
     """No cluster needs more slots than it can have shards: its own, and those that nobody has."""
+    if ask.unit is not Unit.SHARDS:
+        return
     own = {one.name: held[one.name].count if one.name in held else 0 for one in found}
     loose = max(unfinished - sum(own.values()), 0)
     for one in found:
@@ -286,7 +332,7 @@ def _whole_clusters(
     moving = sum(one.held for one in going if leaving.edited(one))
     if job.leave is None or not moving:
         return outcome, taking, kept
-    allowed = job.leave(moving)
+    allowed = job.leave(moving, leaving.forced(job.ask, going, {}, moving))
     waiting = leaving.waiting([one for one in going if leaving.edited(one)], allowed.copies)
     if waiting:
         taking = _with(taking, waiting)
@@ -317,7 +363,7 @@ def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
     moving = leaving.moving(job.ask, taking, outcome.got)
     if job.leave is None or moving <= 0:
         return
-    allowed = job.leave(moving)
+    allowed = job.leave(moving, leaving.forced(job.ask, taking, outcome.got, moving))
     outcome.moved = min(max(allowed.copies, 0), moving)
     outcome.to_move, outcome.then = moving - outcome.moved, allowed.then
     if outcome.to_move:
@@ -477,6 +523,7 @@ def _decision(
         policy_uid=policy.uid,
         policy_generation=policy.generation,
         policy_origin=policy.origin,
+        required=tuple((one.name, one.generation) for one in policy.required),
         quota_generations=outcome.admission.generations,
         unlimited_quota=outcome.admission.unlimited,
         violations=outcome.violations,

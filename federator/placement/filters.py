@@ -14,6 +14,7 @@ from federator.model.ask import Ask, Policy
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, serves
 from federator.model.taints import Effect
+from federator.placement import enforcing
 
 Judge = Callable[[Ask, ClusterView], str | None]
 
@@ -35,6 +36,18 @@ class Refusal:
     message: str
     evicts: bool = False
     moves: bool = False
+    enforced: str = ""
+    """Name of the Required policy whose word it is; "" where it is not one's."""
+
+
+def refuses_required_exclusion(ask: Ask, cluster: ClusterView) -> str | None:
+    found = enforcing.excluding(ask.policy, cluster)
+    return None if found is None else found[1]
+
+
+def refuses_required_choice(ask: Ask, cluster: ClusterView) -> str | None:
+    found = enforcing.not_admitting(ask.policy, cluster)
+    return None if found is None else found[1]
 
 
 def refuses_unnamed(ask: Ask, cluster: ClusterView) -> str | None:
@@ -69,25 +82,29 @@ def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
-    """A person's NoExecute. Under a policy that cannot be read nobody knows what it tolerates."""
+    """A person's NoExecute. Under a policy that cannot be read nobody knows what it tolerates, only what it may."""
+    evicting = taints.evicting(cluster.taints)
     if ask.policy.problem:
-        return None
-    taint = taints.untolerated(taints.evicting(cluster.taints), ask.policy.tolerations)
+        evicting = tuple(taint for taint in evicting if enforcing.forbids(ask.policy, taint) is not None)
+    taint = enforcing.untolerated(ask.policy, evicting)
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
 def refuses_moving_taint(ask: Ask, cluster: ClusterView) -> str | None:
     """Any NoExecute, so also one that the federation set itself: that is nobody's word to take anything down."""
-    taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_EXECUTE,))
+    taint = enforcing.untolerated(ask.policy, cluster.taints, (Effect.NO_EXECUTE,))
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
 def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
-    taint = taints.untolerated(cluster.taints, ask.policy.tolerations, (Effect.NO_SCHEDULE,))
+    taint = enforcing.untolerated(ask.policy, cluster.taints, (Effect.NO_SCHEDULE,))
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
 def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
+    demand = enforcing.forbids(policy, taint)
+    if demand is not None and (policy.problem or any(one.tolerates(taint) for one in policy.tolerations)):
+        return f"has taint {taint}, which {enforcing.of('tolerations', demand)} does not let it tolerate"
     return f"has taint {taint}, which {field_of(policy, 'tolerations')} does not tolerate"
 
 
@@ -109,8 +126,11 @@ def refuses_tier(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_project(ask: Ask, cluster: ClusterView) -> str | None:
-    if cluster.projects is None or ask.project in cluster.projects:
+    if cluster.projects is None:
         return None
+    if ask.project in cluster.projects:
+        claims = f"is open to project {ask.project} (spec.projects), and no FederatedQuota binds"
+        return None if ask.project_bound else f"{claims} namespace {ask.key.namespace} to it"
     return f"is open to {len(cluster.projects)} projects, and {ask.project} is not among them"
 
 
@@ -135,7 +155,9 @@ def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
 
 FILTERS: Final[Mapping[str, Filter]] = {
     "exclude": Filter(Reason.NOT_SELECTED, refuses_excluded, evicts=True),
+    "required-exclude": Filter(Reason.NOT_ALLOWED, refuses_required_exclusion, evicts=True),
     "evicting-taint": Filter(Reason.TAINTED, refuses_evicting_taint, evicts=True),
+    "required": Filter(Reason.NOT_ALLOWED, refuses_required_choice, moves=True),
     "name": Filter(Reason.NOT_SELECTED, refuses_unnamed, moves=True),
     "selector": Filter(Reason.NOT_SELECTED, refuses_unselected, moves=True),
     "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, moves=True),
@@ -151,16 +173,23 @@ FILTERS: Final[Mapping[str, Filter]] = {
     "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
 }
 """In order of precedence: the first that refuses is the one reported. Those that evict come first, then those that
-move."""
+move, Required policies before the workload's own: a Lazy one holds nothing back that they move."""
 
 
 def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
     """The first rule that refuses this cluster, or None."""
-    for rule in FILTERS.values():
+    for name, rule in FILTERS.items():
         message = rule.judge(ask, cluster)
         if message is not None:
-            return Refusal(rule.reason, f"cluster {cluster.name}{_joined(message)}", rule.evicts, rule.moves)
+            said = f"cluster {cluster.name}{_joined(message)}"
+            return Refusal(rule.reason, said, rule.evicts, rule.moves, _enforced(name, ask.policy, cluster))
     return None
+
+
+def _enforced(name: str, policy: Policy, cluster: ClusterView) -> str:
+    found = {"required": enforcing.not_admitting, "required-exclude": enforcing.excluding}.get(name)
+    demand = None if found is None else found(policy, cluster)
+    return demand[0].name if demand is not None else ""
 
 
 def of_holder(ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated: Collection[str]) -> Refusal | None:
@@ -169,7 +198,7 @@ def of_holder(ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated
     if refused is None or not refused.evicts or refused.reason is not Reason.TAINTED:
         return refused
     news = [taint for taint in taints.evicting(cluster.taints) if str(taint) not in tolerated]
-    if taints.untolerated(news, ask.policy.tolerations) is not None:
+    if enforcing.untolerated(ask.policy, news) is not None:
         return refused
     return replace(refused, evicts=False, moves=True)
 

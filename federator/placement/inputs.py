@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from federator.model import names, selectors
-from federator.model.ask import Ask, Group, Policy, Weight
+from federator.model.ask import Ask, Demand, Group, Policy, Weight
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.selectors import LabelSelector
 from federator.placement import filters
@@ -58,7 +58,10 @@ def ask_text(ask: Ask, *, as_written: bool = False) -> str:
         ask.whole,
         ask.suspended,
     )
-    return repr((wants, _policy(ask.policy if as_written else normal(ask.policy))))
+    policy = ask.policy if as_written else normal(ask.policy)
+    required = tuple(_demand(one) for one in policy.required)
+    # Of a workload without any the text is as it was before there were Required policies.
+    return repr((wants, _policy(policy), required) if required else (wants, _policy(policy)))
 
 
 def normal(policy: Policy) -> Policy:
@@ -113,6 +116,17 @@ def _policy(policy: Policy) -> tuple[Any, ...]:
         division.max_clusters,
         policy.require_all,
         policy.problem,
+    )
+
+
+def _demand(demand: Demand) -> tuple[Any, ...]:
+    """What a Required policy asks for beyond the bounds, which are in the division already."""
+    return (
+        demand.name,
+        tuple(sorted(demand.names)),
+        tuple(sorted(demand.exclude)),
+        _selector(demand.selector),
+        tuple(sorted(map(repr, demand.tolerations))),
     )
 
 

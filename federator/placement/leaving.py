@@ -30,8 +30,9 @@ class Allowance:
     then: str = ""
 
 
-Leave = Callable[[int], Allowance]
-"""So many copies are to move because of an edit -> how many of them may, now. Asked at most once in a decision."""
+Leave = Callable[[int, Mapping[str, int]], Allowance]
+"""So many copies are to move because of an edit, and so many of them by the word of each Required policy -> how many of
+them may, now. Asked at most once in a decision."""
 
 
 def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], *, by_name: bool) -> list[Candidate]:
@@ -60,11 +61,11 @@ def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]
 def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int, most: int) -> dict[str, int]:
     """cluster -> copies that stay there beyond what the division gave it (`got`), `lacking` at most in all.
 
-    `most` bounds what one cluster may hold: all copies, or for a workload that is everywhere its whole count. Clusters
-    of earlier groups keep theirs first.
+    `most` bounds what one cluster may hold: all copies, or for a workload that is everywhere its whole count. Where a
+    Required policy does not admit them they stay last; clusters of earlier groups keep theirs first.
     """
     kept: dict[str, int] = {}
-    for one in sorted(losers, key=lambda one: (one.place.level, one.order, one.name)):
+    for one in sorted(losers, key=lambda one: (bool(by_force(one)), one.place.level, one.order, one.name)):
         stays = min(min(one.held, most) - got.get(one.name, 0), lacking)
         if stays > 0:
             kept[one.name] = stays
@@ -75,7 +76,7 @@ def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int,
 def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
     """As few of the clusters as hold `lacking` copies: the largest first, so that few stay where they may not."""
     taken: list[Candidate] = []
-    for one in sorted(waiting, key=lambda one: (-one.held, one.order, one.name)):
+    for one in sorted(waiting, key=lambda one: (bool(by_force(one)), -one.held, one.order, one.name)):
         if lacking <= 0:
             break
         taken.append(one)
@@ -95,10 +96,10 @@ def moving(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int]) -> int
 
 
 def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
-    """The clusters that must wait with their shards, when `allowed` slots may move now: the smallest go first, and the
-    first one goes whole whenever any may."""
+    """The clusters that must wait with their shards, when `allowed` slots may move now: those that a Required policy
+    does not admit go first, then the smallest, and the first one goes whole whenever any may."""
     stay: list[Candidate] = []
-    for one in sorted(going, key=lambda one: (one.held, one.order, one.name)):
+    for one in sorted(going, key=lambda one: (not by_force(one), one.held, one.order, one.name)):
         if allowed <= 0:
             one.waits = TURN
             stay.append(one)
@@ -117,6 +118,24 @@ def back_to_runners(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int
     if not everywhere(ask):
         division.shrink(parties, sum(stay.values()))
     return {party.name: seats for party in parties if (seats := party.seats + stay.get(party.name, 0)) > 0}
+
+
+def by_force(one: Candidate) -> str:
+    """The Required policy by whose word copies leave the cluster; "" where that is not so."""
+    if one.place.refusal is not None:
+        return one.place.refusal.enforced
+    return one.enforced if one.limit is Reason.AT_MAXIMUM else ""
+
+
+def forced(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], moving: int) -> dict[str, int]:
+    """Of `moving` copies, how many move by the word of each Required policy, by its name."""
+    found: dict[str, int] = {}
+    for one in taking:
+        if edited(one) and (name := by_force(one)):
+            lost = min(max(min(one.held, ask.count) - got.get(one.name, 0), 0), moving)
+            moving -= lost
+            found[name] = found.get(name, 0) + lost
+    return {name: copies for name, copies in found.items() if copies}
 
 
 def edited(one: Candidate) -> bool:

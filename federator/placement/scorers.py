@@ -8,10 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from federator.model import taints
 from federator.model.ask import Ask
 from federator.model.fleet import ClusterView
-from federator.model.taints import Effect
+from federator.placement import enforcing
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +44,7 @@ def untainted(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
 
 def avoided(ask: Ask, cluster: ClusterView) -> int:
     """How many taints ask to keep away if possible."""
-    return taints.count_untolerated(cluster.taints, ask.policy.tolerations, Effect.PREFER_NO_SCHEDULE)
+    return enforcing.avoided(ask.policy, cluster)
 
 
 def roominess(ask: Ask, clusters: Sequence[Facts]) -> list[int]:

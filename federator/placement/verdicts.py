@@ -10,7 +10,7 @@ from typing import Final
 from federator.model import quantity
 from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
 from federator.model.decision import Reason, Verdict
-from federator.placement import admitting, filters
+from federator.placement import admitting, enforcing, filters
 from federator.placement.candidates import Candidate, Place
 from federator.placement.quota import Admission
 
@@ -97,11 +97,11 @@ def _spared(ask: Ask, one: Candidate, left_out: Reason | None, outcome: Outcome)
             "has not yet answered how many copies of this pod fit (node selector or affinity)",
         )
     if left_out is Reason.BELOW_MINIMUM:
-        least = ask.policy.division.min_per_cluster
-        return left_out, f"could take {one.cap} {things}; minPerCluster is {least} and could not be met there"
+        least = enforcing.bound(ask.policy, "minPerCluster")
+        return left_out, f"could take {one.cap} {things}; {least} could not be met there"
     if left_out is Reason.AT_MAXIMUM:
-        most = ask.policy.division.max_clusters
-        return left_out, f"could take {one.cap} {things}, but maxClusters {most} is reached by better clusters"
+        most = enforcing.bound(ask.policy, "maxClusters")
+        return left_out, f"could take {one.cap} {things}, but {most} is reached by better clusters"
     if one.cap <= 0:
         return one.limit, _full(ask, one)
     if one.weight <= 0:
@@ -116,19 +116,19 @@ def _spared(ask: Ask, one: Candidate, left_out: Reason | None, outcome: Outcome)
 
 def _beyond(ask: Ask, one: Candidate) -> str:
     if one.limit is Reason.AT_MAXIMUM:
-        return f"maxPerCluster {ask.policy.division.max_per_cluster}, because they {one.waits}"
+        return f"{enforcing.bound(ask.policy, 'maxPerCluster')}, because they {one.waits}"
     return f"the {one.cap} that are possible there, because they {one.waits}"
 
 
 def _kept_out(ask: Ask, left_out: Reason) -> str:
     if left_out is Reason.AT_MAXIMUM:
-        return f"maxClusters {ask.policy.division.max_clusters} is reached by other clusters"
+        return f"{enforcing.bound(ask.policy, 'maxClusters')} is reached by other clusters"
     return "the other clusters are enough"
 
 
 def _limited(policy: Policy, one: Candidate) -> str:
     if one.limit is Reason.AT_MAXIMUM:
-        return f" (maxPerCluster {policy.division.max_per_cluster})"
+        return f" ({enforcing.bound(policy, 'maxPerCluster')})"
     if one.limit is Reason.UNSCHEDULABLE:
         return f" ({CAPPED})"
     if one.limit is Reason.SPREAD_UNSATISFIABLE:
@@ -145,7 +145,7 @@ def _full(ask: Ask, one: Candidate) -> str:
         )
         return f"lacks label {keys}, over which a DoNotSchedule rule spreads"
     if one.limit is Reason.AT_MAXIMUM:
-        return f"may take none: maxPerCluster is {ask.policy.division.max_per_cluster}"
+        return f"may take none: {enforcing.bound(ask.policy, 'maxPerCluster')}"
     if one.limit is Reason.UNSCHEDULABLE:
         return "could not schedule a single copy lately and takes none for now"
     return f"has no node with room for one copy ({request(ask)})"
@@ -260,8 +260,8 @@ def _binding(
         rules = ", ".join(_rule(ask.policy, at, found) for at, rule in enumerate(ask.policy.spread) if rule.hard)
         return Reason.SPREAD_UNSATISFIABLE, f"the DoNotSchedule spread over {rules} allows no more; {fits}"
     for reason, why in (
-        (Reason.BELOW_MINIMUM, f"minPerCluster {ask.policy.division.min_per_cluster} keeps clusters out; {fits}"),
-        (Reason.AT_MAXIMUM, f"maxClusters {ask.policy.division.max_clusters} is reached; {fits}"),
+        (Reason.BELOW_MINIMUM, f"{enforcing.bound(ask.policy, 'minPerCluster')} keeps clusters out; {fits}"),
+        (Reason.AT_MAXIMUM, f"{enforcing.bound(ask.policy, 'maxClusters')} is reached; {fits}"),
     ):
         if reason in left_out.values():
             return reason, why
@@ -271,7 +271,7 @@ def _binding(
             Reason.SPREAD_UNSATISFIABLE,
             f"{unlabelled} of them lack the label of a DoNotSchedule spread rule; {fits}",
         ),
-        (Reason.AT_MAXIMUM, f"maxPerCluster {ask.policy.division.max_per_cluster} is reached; {fits}"),
+        (Reason.AT_MAXIMUM, f"{enforcing.bound(ask.policy, 'maxPerCluster')} is reached; {fits}"),
         (Reason.UNSCHEDULABLE, f"clusters that could not schedule more lately are capped; {fits}"),
     ):
         if any(one.limit is reason for one in found):

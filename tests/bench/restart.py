@@ -6,7 +6,6 @@ floor lists the same objects with the same requests, the members' by the fleet's
 """
 
 import asyncio
-import dataclasses
 import gc
 import json
 import random
@@ -141,8 +140,8 @@ class Copier:
         made = host.store.create(host.registry.get(*DEPLOYMENTS), {**self.workload, "metadata": metadata}).obj
         uid = made["metadata"]["uid"]
         summary = workloads.summarise("Deployment", made, None)
-        assert summary.ask is not None, summary.problem
-        ask = dataclasses.replace(summary.ask, policy=self.placing.policy_of(summary))
+        ask = self.placing.asked(summary)
+        assert ask is not None, summary.problem
         spec = {
             **self.decision["spec"],
             "workload": {**self.decision["spec"]["workload"], "name": name, "uid": uid},

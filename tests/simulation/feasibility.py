@@ -9,7 +9,7 @@ hosts whose histories parted, so that a version does not say which state of an o
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from federator.api import capacityfields, kinds, raw
@@ -27,7 +27,7 @@ from federator.model.fleet import Holding
 from federator.model.quantity import vector
 from federator.model.shards import Ranges
 from federator.model.taints import Effect
-from federator.placement.policies import Rule
+from federator.placement.policies import Policies, Subject
 from tests.simulation import bounds, departures, hearing, machines
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.world import World
@@ -178,11 +178,12 @@ class Feasibility:
         found = [(kind, one) for kind in POLICIES for _, one in sorted(self._heard(hub, kind).items())]
         if obj is None or any(one is None for _, one in found):
             return None
-        rules: Sequence[Rule] = [policying.rule_of(kind, one) for kind, one in found if one is not None]
+        rules = Policies(policying.rule_of(kind, one) for kind, one in found if one is not None)
         placement = kinds.verbs_of(key.kind).placement(obj) or {}
         labels = obj["metadata"].get("labels") or {}
         project = workload.ask.project if workload.ask is not None else ""
-        return policying.in_force(key, labels, project, placement, rules)
+        bound = hub.state.bindings().of(key.namespace)
+        return policying.in_force(Subject(key.kind, key.namespace, labels, project, bound), placement, rules)
 
     def _last_read(self, hub: HubProcess, name: str, heard: Obj | None) -> Obj | None:
         """A MemberCluster as the hub has it: the answer to a write of its own may have shown a later state than its

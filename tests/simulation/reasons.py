@@ -52,6 +52,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster SlicesKnown": frozenset({"UnknownSlices"}),
     "MemberCluster Removing": frozenset({"Emptying", "NowhereToGo", "Suspended", "UnknownSlices", "NotHeard"})
     | {"LettingGo", "Paused"},
+    "PlacementPolicy InForce": frozenset({"TooManyPolicies"}),
     "deletion": frozenset({"DeletionBlocked", "DeletionBudget"}),
     "Event": frozenset(
         {
@@ -110,6 +111,7 @@ ELSEWHERE: Mapping[str, str] = {
     "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",
     "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
     "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
+    "PlacementPolicy InForce: TooManyPolicies": "No namespace of these worlds has two hundred policies.",
     "deletion: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
     "Event: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",
     "Event: ForeignDecision": "Admission on the host keeps decisions from everybody but the hub.",

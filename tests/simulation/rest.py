@@ -23,6 +23,7 @@ from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
 from federator.model.quantity import vector
 from federator.placement import quota
+from federator.placement.policies import Bindings, Policies, Subject
 from tests.simulation import feasibility, foreign
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World
@@ -174,9 +175,11 @@ def room_is_used(world: World) -> Iterator[str]:
 def _policy(world: World, facts: DecisionFacts, obj: Obj) -> Policy:
     """The policy in force for a workload."""
     host, verbs = world.federation.host, kinds.verbs_of(facts.key.kind)
-    rules = [policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind)]
+    rules = Policies(policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind))
+    bound = Bindings([federatedquota.to_account(obj) for obj in all_of(host, "FederatedQuota")]).of(facts.key.namespace)
     labels, placement = obj["metadata"].get("labels") or {}, verbs.placement(obj) or {}
-    return policying.in_force(facts.key, labels, facts.terms.project, placement, rules)
+    who = Subject(facts.key.kind, facts.key.namespace, labels, facts.terms.project, bound)
+    return policying.in_force(who, placement, rules)
 
 
 def _fits(member: EmbeddedCluster, shape: PodShape) -> bool:

@@ -4,15 +4,21 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from federator.hub.process import HubProcess
-from federator.model.ask import Policy
+from federator.hub.workloads import Workload
+from federator.model.ask import Ask, Policy
 from tests.simulation import bounds
 from tests.simulation.running import Plant
 
 
 def _under(change: Callable[[Policy], Policy]) -> Plant:
     def tamper(hub: HubProcess) -> None:
-        original = hub.placing.policy_of
-        hub.placing.policy_of = lambda workload: change(original(workload))  # type: ignore[method-assign]
+        original = hub.placing.asked
+
+        def asked(workload: Workload) -> Ask | None:
+            ask = original(workload)
+            return None if ask is None else replace(ask, policy=change(ask.policy))
+
+        hub.placing.asked = asked  # type: ignore[method-assign]
 
     return Plant(tamper=tamper)
 

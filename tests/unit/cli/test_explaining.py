@@ -49,6 +49,21 @@ def test_the_first_line_is_the_verdict() -> None:
     )
 
 
+def test_required_policies_are_named_with_their_owner() -> None:
+    rule = {
+        "apiVersion": "federation.pinterest.com/v1alpha1",
+        "kind": "ClusterPlacementPolicy",
+        "metadata": {"name": "only-b", "generation": 2},
+        "spec": {"enforcement": "Required", "owner": {"team": "platform"}, "clusters": {"names": ["b"]}},
+    }
+    found = facts(psvc(), member("a"), rule)
+
+    title = "ClusterPlacementPolicy only-b (Required, owner platform)"
+    assert found["policy"]["required"] == [{"name": "only-b", "generation": 2, "title": title}]
+    assert f"  and {title}, which holds whatever the workload says" in explaining.text(found).splitlines()
+    assert title in row(found, "a")["message"]
+
+
 def test_a_workload_that_the_hub_has_not_seen_says_so() -> None:
     assert explaining.first_line(facts(psvc(), member("a"))).endswith("Placed=Unknown (NotYetSeen)")
 

@@ -13,9 +13,9 @@ from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
 from federator.model.resources import Resources
 from federator.model.taints import Taint, Toleration
-from federator.placement import candidates, inputs, ordering, policies, waking
+from federator.placement import candidates, inputs, ordering, waking
 from federator.placement.books import Books
-from federator.placement.policies import Rule
+from federator.placement.policies import Policies, Rule, Subject
 from federator.placement.waking import Change, News
 from tests.unit.placement import worlds
 from tests.unit.placement.fleets import POD, cluster, commitment, counts, decide, fleet, held, service
@@ -126,7 +126,7 @@ def rule(name: str, *, namespace: str = "feed", **more: object) -> Rule:
 
 
 def chosen(*rules: Rule, ref: str = "") -> tuple[str, str]:
-    policy = policies.choose("PinterestService", "feed", {"app": "web"}, "feed", ref, rules)
+    policy = Policies(rules).choose(Subject("PinterestService", "feed", {"app": "web"}, "feed"), ref)
     return policy.name, policy.origin
 
 
@@ -155,8 +155,8 @@ def test_a_named_policy_is_taken_whatever_it_matches_and_the_nearer_one_first() 
     near = rule("p", kinds=frozenset({"Deployment"}))
     far = rule("p", namespace="", cluster_wide=True)
     assert chosen(far, near, ref="p") == ("p", "policyRef")
-    assert policies.choose("X", "feed", {}, "", "p", (far, near)).namespace == "feed"
-    assert policies.choose("X", "ads", {}, "", "p", (far, near)).namespace == ""
+    assert Policies((far, near)).choose(Subject("X", "feed", {}, ""), "p").namespace == "feed"
+    assert Policies((far, near)).choose(Subject("X", "ads", {}, ""), "p").namespace == ""
 
 
 def test_an_unknown_policy_is_an_error_at_its_field() -> None:
