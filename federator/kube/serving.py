@@ -1,7 +1,8 @@
 """`/metrics`, `/healthz` and `/readyz` on a port of their own: no framework, a few bounded lines of HTTP.
 
-Every wait and every byte is bounded: a slow or endless request costs a few kilobytes for a few seconds. Holds nothing
-secret; listens where it is told to.
+Every wait and every byte is bounded: a slow or endless request costs a few kilobytes for a few seconds. Who comes last
+is served, at the cost of who has been there longest: idle connections keep no probe waiting, or the kubelet would end
+a process that is well. Holds nothing secret; listens where it is told to.
 """
 
 import asyncio
@@ -17,6 +18,9 @@ HEAD_S = 5.0
 """A request must be here within this time, in seconds."""
 HEAD_BYTES = 8 * 1024
 CONNECTIONS_MAX = 64
+"""Connections that are open at once; one more ends the oldest."""
+BACKLOG = 1024
+"""Connections that the kernel keeps until they are taken: with fewer, a crowd costs a probe a second to ask again."""
 
 Checks = Callable[[], Mapping[str, str]]
 """What is wrong, by name of the check; "" where all is well."""
@@ -33,11 +37,12 @@ class StatusServer:
             "/readyz": lambda: _verdict(ready()),
         }
         self._server: asyncio.Server | None = None
-        self._connections = 0
+        self._open: dict[asyncio.StreamWriter, None] = {}
+        """Oldest first."""
 
     async def start(self, host: str, port: int) -> int:
         """Listens; returns the port (useful where 0 was asked for)."""
-        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES)
+        self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES, backlog=BACKLOG)
         return int(self._server.sockets[0].getsockname()[1])
 
     async def close(self) -> None:
@@ -47,13 +52,14 @@ class StatusServer:
             self._server = None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+        self._open[writer] = None
+        if len(self._open) > CONNECTIONS_MAX:
+            oldest = next(iter(self._open))
+            del self._open[oldest]
+            oldest.transport.abort()
         try:
             async with asyncio.timeout(HEAD_S * 2):
-                if self._connections > CONNECTIONS_MAX:
-                    status, kind, body = "503 Service Unavailable", "text/plain", b"too many connections\n"
-                else:
-                    status, kind, body = await self._answer(reader)
+                status, kind, body = await self._answer(reader)
                 writer.write(
                     f"HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
                     f"X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n".encode()
@@ -63,7 +69,7 @@ class StatusServer:
         except (OSError, TimeoutError):
             log.debug("a status connection ended early")
         finally:
-            self._connections -= 1
+            self._open.pop(writer, None)
             writer.close()
             with contextlib.suppress(OSError, TimeoutError):
                 async with asyncio.timeout(1.0):

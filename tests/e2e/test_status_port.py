@@ -57,3 +57,23 @@ async def test_rude_requests_get_a_short_answer(
         assert (await ask(port, request_bytes)).startswith(b"HTTP/1.1 " + status)
     finally:
         await server.close()
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /metr"], ids=["idle", "half a request"])
+async def test_two_hundred_idle_connections_keep_no_probe_waiting(sent: bytes) -> None:
+    server = StatusServer(metrics=Metrics(), ready=dict)
+    port = await server.start("127.0.0.1", 0)
+    crowd = []
+    try:
+        for _ in range(200):
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(sent)
+            crowd.append(writer)
+        for page in (b"/healthz", b"/readyz"):
+            async with asyncio.timeout(1.0):
+                assert (await ask(port, b"GET " + page + b" HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
+        assert len(server._open) <= serving.CONNECTIONS_MAX
+    finally:
+        for writer in crowd:
+            writer.transport.abort()
+        await server.close()
