@@ -25,7 +25,7 @@ AS_TENANT, AS_OPERATOR = "--as=tenant", "--as=operator"
 AS_HUB = f"--as={deployed.user(HUB)}"
 DECISION = "placementdecision/psvc-shop-1"
 COLLECTED_S = 30.0
-FOREVER = 2**63 - 1
+FAR = 2**61
 
 
 def decision(name: str, **metadata: Any) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def test_neither_tenant_nor_administrator_makes_changes_or_deletes_a_decision(ho
     refused(host.create(decision("psvc-shop-2"), *flags), "Only the hub makes and deletes placement decisions")
     refused(host.tries("delete", DECISION, *flags), "Only the hub makes and deletes placement decisions")
     refused(host.tries("delete", "placementdecisions", "--all", *flags), "Only the hub makes and deletes")
-    for spec in ({"seq": FOREVER}, {"shares": [{"cluster": "a", "seq": 6, "replicas": 500}]}):
+    for spec in ({"seq": FAR}, {"shares": [{"cluster": "a", "seq": 6, "replicas": 500}]}):
         refused(host.patch(DECISION, {"spec": spec}, *flags), "Only the hub changes a placement decision")
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "0"}
     for meta in ({"ownerReferences": [owner]}, {"finalizers": ["example.com/mine"]}, {"labels": {"team": "shop"}}):

@@ -459,14 +459,17 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         "8 tombstones last",
         together(instead(Burying, "_empty", _lets_go_at_once), instead(Emptiness, "unproven", _asks_nobody)),
     ),
-    "a removed cluster is not emptied": ("8 clusters leave clean", instead(Removing, "_empty", _leaves_full)),
+    "a removed cluster is not emptied": (
+        "8 clusters leave clean",
+        in_worlds_of(instead(Removing, "_empty", _leaves_full), "left-and-back"),
+    ),
     "decisions go on naming a lost cluster": (
         "8 clusters leave clean",
-        instead(Removing, "_let_go", _kept_in_decisions),
+        in_worlds_of(instead(Removing, "_let_go", _kept_in_decisions), "lost-and-back"),
     ),
     "what a lost cluster held is taken for running": (
         "8 clusters leave clean",
-        instead(Departed, "look", _not_cleaned),
+        in_worlds_of(instead(Departed, "look", _not_cleaned), "lost-and-back"),
     ),
     "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
     "a status forgets a member that is not heard": (

@@ -71,7 +71,7 @@ async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[N
             await asyncio.sleep(rng.uniform(*EDIT_S))
             for found in (await client.list(kind.api_version, kind.plural, namespace=TENANT)).items:
                 many = rng.choice((0, 1, 400))
-                share = {"cluster": rng.choice(list(world.members)), "seq": 2**62, "replicas": many}
+                share = {"cluster": rng.choice(list(world.members)), "seq": found["spec"]["seq"] + 1, "replicas": many}
                 spec = {"shares": [share], "placed": many, "wanted": many, "charge": None, "shortfall": 0}
                 spec |= rng.choice(({}, {"seq": seqs.MAX}))
                 forged = kind.ref(TENANT, found["metadata"]["name"])
