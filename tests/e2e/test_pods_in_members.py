@@ -175,8 +175,10 @@ def test_the_hub_gives_its_namespaces_a_level_but_opens_none(member: Guarded) ->
         change = json.dumps({"metadata": {"labels": {podsecurity.ENFORCE: level}}})
         ran = member.shell.run("patch", "ns/ours", "--type=merge", "-p", change, "--dry-run=server", act)
         assert ran.code == code, ran.err
+    change = json.dumps({"metadata": {"labels": {podsecurity.ENFORCE: "restricted"}}})
     foreign = member.shell.run("patch", f"ns/{SPACE}", "--type=merge", "-p", change, "--dry-run=server", act)
     refused(foreign, "changes and deletes only what carries its label")
+    change = json.dumps({"metadata": {"labels": {podsecurity.ENFORCE: "privileged"}}})
     names_it = [{"op": "replace", "path": "/spec/variables/0/expression", "value": '["ours"]'}]
     member.shell("patch", "validatingadmissionpolicy/federator-levels", "--type=json", "-p", json.dumps(names_it))
     federations.until(

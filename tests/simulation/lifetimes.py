@@ -26,7 +26,7 @@ def write() -> list[Action]:
 
 def _births() -> Iterator[Action]:
     limits = {"OnDemand": {"max": {"cpu": "500m", "memory": "64Gi"}}}
-    quota = {"projects": ["ads"], "namespaces": ["ads"], "tiers": limits}
+    quota = {"projects": ["ads"], "namespaces": ["ads"], "tiers": limits, "unknownProjects": "Allow"}
     yield _do("create", "FederatedQuota", "", "ads", quota, after=1.0)
     yield _do("create", SERVICE, "ads", "bounded", {"replicas": 2, **_template(1)})
     yield _do("create", SERVICE, "feed", "scaled", {"replicas": 2, **_template(1)})

@@ -157,9 +157,9 @@ def _name(item: Due) -> str:
 
 
 def _written_again(original: Method) -> Method:
-    async def write(self: Placing, item: Due, decision: Decision) -> Mapping[str, Any]:
+    async def write(self: Placing, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
         try:
-            found: Mapping[str, Any] = await original(self, item, decision)
+            found: Mapping[str, Any] = await original(self, item, decision, revision)
         except UNKNOWN:
             name = f"{_name(item)}-2"
             ref = kinds.KINDS["PlacementDecision"].ref(item.workload.key.namespace, name)
@@ -170,9 +170,9 @@ def _written_again(original: Method) -> Method:
 
 
 def _believed(original: Method) -> Method:
-    async def write(self: Placing, item: Due, decision: Decision) -> Mapping[str, Any]:
+    async def write(self: Placing, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
         try:
-            found: Mapping[str, Any] = await original(self, item, decision)
+            found: Mapping[str, Any] = await original(self, item, decision, revision)
         except errors.ApiError:
             body = _body(item, decision, _name(item))
             version = "1" if item.record is None else item.record.facts.resource_version
@@ -420,7 +420,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
             instead(burying, "confirm_absence", _unconfirmed),
         ),
     ),
-    "an old leader goes on writing": ("12 one leader", instead(Elector, "_renew_until", _never_looks)),
+    "an old leader goes on writing": ("12 leads as granted", instead(Elector, "_renew_until", _never_looks)),
     "a lost reply is counted twice": ("1 decided as asked", instead(Placing, "_write", _written_again)),
     "a decision counts although it was not written": ("4 intent first", instead(Placing, "_write", _believed)),
     "a cordon keeps nobody away": ("2 feasibility", instead(filters, "refusal", overlooks(Reason.CORDONED))),

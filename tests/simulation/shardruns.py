@@ -12,6 +12,7 @@ from federator.api.decisionfacts import decision_facts
 from federator.expand import jobsets
 from federator.model import shards
 from federator.model.ask import Unit
+from federator.model.decision import Reason
 from federator.model.shards import Ranges
 from tests.simulation.invariants import Obj, Step, finished, is_decision
 
@@ -59,6 +60,8 @@ class ShardRuns:
         changed = step.old is None or step.old["spec"] != step.obj["spec"]
         if job_set is None or not changed or not step.writer or not any(share.slots for share in facts.shares):
             return
+        if facts.terms.reason is Reason.MISCONFIGURED:
+            return  # nobody is given anything anew by a policy that cannot be read, and `exclude` acts all the same
         self.judged[GIVEN] += 1
         told = [one for (of, _), ranges in self._told.items() if of == uid for one in ranges]
         given = [one for share in facts.shares for one in share.ranges]

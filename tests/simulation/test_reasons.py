@@ -40,6 +40,8 @@ NO_REASONS = (
             "ReplicaSet",
             "DaemonSet",
             "SelfSubjectAccessReview",
+            "SubjectAccessReview",
+            "ValidatingAdmissionPolicyBinding",
         ),
         *("NotIn", "DoesNotExist", "SuccessCriteriaMet", "ReplicaFailure"),
         *("InvalidImageName", "ErrImagePull", "ImagePullBackOff", "ErrImageNeverPull", "ImageInspectError"),

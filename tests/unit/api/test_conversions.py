@@ -193,6 +193,9 @@ def test_a_policy_is_read_whole() -> None:
         "projects": {"p"},
         "priority": 10,
         "cluster_wide": False,
+        "namespaces": frozenset(),
+        "created_s": 0.0,
+        "demand": None,
     }
 
 

@@ -18,7 +18,11 @@ from federator.kube.store import Store
 from federator.kube.supervisor import Supervisor
 from tests.unit.kube.scripted import FOREVER, Script, line, listing, on_virtual_time, status, stream, thing
 
-OF_THE_HUB = {"federator_member_clock_skew_seconds", "federator_query_requests_total"}
+OF_THE_HUB = {
+    "federator_hardening_warnings",
+    "federator_member_clock_skew_seconds",
+    "federator_query_requests_total",
+}
 """Reported by a floor above: see the hub's tests."""
 
 
