@@ -76,8 +76,12 @@ class SliceWriter:
         share = record.share_of(member.name) or Share(
             member.name, seen.observation.desired, 0, record.mark(member.name)
         )
-        seen = slices.summarise(workload.key.kind, member.name, live)
-        self._compare(member, workload, obj, live, share, seen=seen)
+        found = slices.summarise(workload.key.kind, member.name, live)
+        self._compare(member, workload, obj, live, share, seen=found)
+        if found.resource_version != seen.resource_version:
+            # The verdict is about a state that the watch has not shown yet, and may not show for long: filed, or every
+            # turn until then would read it again.
+            member.note(found)
 
     async def restore_profile(self, member: Member, workload: Workload, seen: SliceSeen) -> None:
         """Of a slice that misses something: puts back the copy of the RuntimeProfile it pins, if it is that. A version
