@@ -163,7 +163,10 @@ def _written_again(original: Method) -> Method:
         except UNKNOWN:
             name = f"{_name(item)}-2"
             ref = kinds.KINDS["PlacementDecision"].ref(item.workload.key.namespace, name)
-            return await self.host.client.create(ref, _body(item, decision, name))
+            body = _body(item, decision, name)
+            # It is the hub's own: without the seal it would be removed as somebody else's.
+            body["spec"]["seal"] = self.state.seals.of(ref.namespace, name, body["spec"])
+            return await self.host.client.create(ref, body)
         return found
 
     return write
