@@ -82,3 +82,23 @@ def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_o
         assert sum(folded) * 3 < len(folded)
 
     play(scenario)
+
+
+def test_a_slice_that_was_read_ahead_of_its_watch_is_not_read_again() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        world.cut.add(("hub", "b"))
+        await world.patch(PSVC, "feed", "web", {"metadata": {"labels": {"seen": "first"}}}, at="b")
+        await asyncio.sleep(0.5)  # the watch has shown that, and what it makes of the slice could not be read
+        world.mute.add(("hub", "b"))
+        await world.patch(PSVC, "feed", "web", {"metadata": {"labels": {"seen": "later"}}}, at="b")
+        world.cut.clear()
+        world.reads.clear()
+        await asyncio.sleep(10)
+        path = "/apis/pinterest.com/v1beta1/namespaces/feed/pinterestservices/web"
+        assert world.reads["hub", "b", path] == 1
+        world.mute.clear()
+        await world.settle()
+
+    play(scenario)

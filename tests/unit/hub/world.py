@@ -1,6 +1,7 @@
 """A small federation on virtual time, with a user's hands and a ledger of every write. Used by the scenarios beside
 it."""
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -49,6 +50,8 @@ class Tap:
         if (self.process, self.cluster) in self.world.short_watches and ("watch", "true") in request.query:
             self.world.watches[self.process, self.cluster] += 1
             return Canned(200, b"")
+        if request.method == "GET":
+            self.world.reads[self.process, self.cluster, request.path] += 1
         if request.method in WRITES and "/leases" not in request.path:
             named = (self.process, self.cluster, request.method, resource_of(request.path))
             self.world.writes[named] += 1
@@ -60,10 +63,30 @@ class Tap:
             if lost in self.world.lose_reply:
                 self.world.lose_reply.discard(lost)
                 raise errors.Unreachable(f"the reply to {' '.join(lost)} was lost")
+        if ("watch", "true") in request.query:
+            return Halting(self.world, (self.process, self.cluster), response)
         return response
 
     async def close(self) -> None:
         await self.inner.close()
+
+
+class Halting:
+    """A watch that is open and tells nothing while (process, cluster) is among the world's `mute`; what happened
+    meanwhile comes afterwards."""
+
+    def __init__(self, world: "World", between: tuple[str, str], inner: Response) -> None:
+        self.status = inner.status
+        self.headers = inner.headers
+        self.close = inner.close
+        self.read = inner.read
+        self._world, self._between, self._inner = world, between, inner
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        async for chunk in self._inner.chunks():
+            while self._between in self._world.mute:  # noqa: ASYNC110 - virtual time: waiting costs nothing
+                await asyncio.sleep(0.1)
+            yield chunk
 
 
 class Canned:
@@ -101,7 +124,11 @@ class World:
 
     def __init__(self, fleet: FleetSpec, options: HubOptions, seed: int) -> None:
         self.writes: Counter[tuple[str, str, str, str]] = Counter()
+        self.reads: Counter[tuple[str, str, str]] = Counter()
+        """GETs by (process, cluster, path)."""
         self.cut: set[tuple[str, str]] = set()
+        self.mute: set[tuple[str, str]] = set()
+        """(process, cluster) whose open watches tell nothing."""
         self.taps: list[Tap] = []
         self.strange: set[tuple[str, str]] = set()
         """(process, cluster) where something answers that is no API server."""
