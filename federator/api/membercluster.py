@@ -222,9 +222,9 @@ def to_view(obj: Obj, as_of: float) -> ClusterView:
 
 
 def _contradiction(obj: Obj) -> str:
-    """What its hub holds against it, as the condition says it; "" for nothing."""
+    """What its hub holds against it, in the condition's one word; "" for nothing."""
     found = raw.condition(obj, UNTRUSTWORTHY)
-    return raw.text(found, "message").partition(". ")[0] if found.get("status") == "True" else ""
+    return raw.word(found, "reason") or UNTRUSTWORTHY if found.get("status") == "True" else ""
 
 
 def usable_permille(text: str) -> int:

@@ -82,8 +82,9 @@ class Trust:
 
     @property
     def why(self) -> str:
-        """For verdicts: what it is called untrustworthy for, as a sentence; "" while it is trusted."""
-        return self.found.message.rstrip(".") if self.found is not None else ""
+        """For verdicts: what it is called untrustworthy for, in a word; "" while it is trusted. The evidence names
+        workloads, and verdicts are read by the owners of others: it is on the MemberCluster only."""
+        return self.found.reason if self.found is not None else ""
 
     def condition(self) -> Condition | None:
         """Untrustworthy, while it is."""

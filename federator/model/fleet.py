@@ -78,7 +78,7 @@ class ClusterView:
     """A sentence for the verdict when not ready."""
     removing: bool = False
     untrustworthy: str = ""
-    """What it said that cannot be, as a sentence without an end: it takes nothing new; "" while it is trusted."""
+    """Why it is not trusted, in a word without evidence, and so takes nothing new; "" while it is trusted."""
     apis: frozenset[str] = frozenset()
     """Kinds it serves in a compatible schema, as `Kind.group` (`Deployment.apps`)."""
     tiers: frozenset[Tier] = frozenset(Tier)

@@ -142,7 +142,7 @@ def refuses_unhealthy(ask: Ask, cluster: ClusterView) -> str | None:
 
 def refuses_untrustworthy(ask: Ask, cluster: ClusterView) -> str | None:
     """What runs there stays: its copies may well be real."""
-    return f"is untrustworthy and takes nothing new: {cluster.untrustworthy}" if cluster.untrustworthy else None
+    return f"is untrustworthy ({cluster.untrustworthy}) and takes nothing new" if cluster.untrustworthy else None
 
 
 def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:

@@ -2,6 +2,9 @@
 
 Borrowing and trees come with the quota issue; here every account stands alone and guaranteed equals max. Pure functions
 of accounts and usage; the ledger supplies usage without the asking workload's own.
+
+Sentences go to the owner of the workload, who shares accounts with others: they tell what was asked for, the limit and
+what is admitted, never what others hold. That is on the FederatedQuota's status, for operators.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -153,14 +156,13 @@ def _by_priority(ask: Ask, account: QuotaAccount, held: int) -> Admission | None
 def _by_concurrency(account: QuotaAccount, wanted: int, held: int, placed: Placed) -> Admission | None:
     if account.max_concurrent is None or held > 0 or wanted <= 0:
         return None
-    running = sum(placed(project) for project in sorted(account.projects))
-    if running < account.max_concurrent:
+    if sum(placed(project) for project in account.projects) < account.max_concurrent:
         return None
     return Admission(
         0,
         Reason.QUOTA_EXCEEDED,
         f"FederatedQuota {account.name} allows {account.max_concurrent} workloads at a time "
-        f"(spec.maxConcurrentWorkloads), {running} are placed",
+        f"(spec.maxConcurrentWorkloads), and that many are placed",
     )
 
 
@@ -180,12 +182,15 @@ def _by_resources(ask: Ask, account: QuotaAccount, wanted: int, held: int, usage
         if fit >= wanted or (tightest is not None and fit >= tightest.copies):
             continue
         never = need * wanted > limit
-        amounts = [quantity.render_amount(name, amount) for amount in (limit, used[name], need * wanted, need)]
+        allowed, each, needed = (quantity.render_amount(name, amount) for amount in (limit, need, need * wanted))
+        left = "" if never else ", and too little of it is left"
+        # Of whole workloads the owner does not see how many would fit: that is a figure about others.
+        fits = "" if ask.whole else f", {fit} fit"
         tightest = Admission(
             fit,
             Reason.EXCEEDS_MAX_QUOTA if never else Reason.QUOTA_EXCEEDED,
-            f"FederatedQuota {account.name} allows {amounts[0]} {name} (spec.tiers.{ask.tier}.{field_name}.{name}), "
-            f"others hold {amounts[1]}; {wanted} copies of {amounts[3]} need {amounts[2]}, {fit} fit",
+            f"FederatedQuota {account.name} allows {allowed} {name} (spec.tiers.{ask.tier}.{field_name}.{name}){left}: "
+            f"{wanted} copies of {each} need {needed}{fits}",
         )
     if tightest is None:
         return None
@@ -236,13 +241,13 @@ def _over(edit: Edit, account: QuotaAccount, usage: Usage) -> str:
             continue
         used = sum(usage(project, ask.tier)[name] for project in account.projects)
         if used + need > limit:
-            asks, each, allows, others = (
-                quantity.render_amount(name, amount) for amount in (need, ask.shape.requests[name], limit, used)
+            asks, each, allows = (
+                quantity.render_amount(name, amount) for amount in (need, ask.shape.requests[name], limit)
             )
+            left = "" if need > limit else ", of which too little is left"
             return (
                 f"{asks} {name} of project {ask.project} in tier {ask.tier} ({edit.kept} running copies of {each}), and"
-                f" FederatedQuota {account.name} allows {allows} (spec.tiers.{ask.tier}.{field_name}.{name}), of which"
-                f" others hold {others}"
+                f" FederatedQuota {account.name} allows {allows} (spec.tiers.{ask.tier}.{field_name}.{name}){left}"
             )
     return ""
 

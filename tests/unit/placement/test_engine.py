@@ -67,7 +67,7 @@ def test_a_smaller_count_takes_back_from_the_heaviest() -> None:
         ({"cordoned": True}, Reason.CORDONED),
         ({"taints": (Taint("gpu", "only", "NoSchedule"),)}, Reason.TAINTED),
         ({"ready": False, "unready_reason": "no answer for 50 s"}, Reason.CLUSTER_UNHEALTHY),
-        ({"untrustworthy": "it completes shards of others"}, Reason.CLUSTER_UNTRUSTWORTHY),
+        ({"untrustworthy": "ShardsNotGiven"}, Reason.CLUSTER_UNTRUSTWORTHY),
         ({"stale": True, "capacity_age_s": 400.0}, Reason.CLUSTER_STALE),
         ({"capacity": None}, Reason.CLUSTER_STALE),
         ({"apis": frozenset({"Deployment.apps"})}, Reason.API_NOT_AVAILABLE),

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from federator.api import federatedquota
+from federator.api import federatedquota, membercluster
 from federator.model import quantity
 from federator.model.ask import PodShape, Tier
 from federator.model.decision import Reason
@@ -43,7 +43,7 @@ def test_what_others_hold_is_taken_off_and_own_use_is_not() -> None:
     decision = decide(service(9), snapshot, held(a=5), ledger=ledger)
     assert sum(counts(decision).values()) == 6
     assert decision.reason is Reason.QUOTA_EXCEEDED
-    assert "others hold 4" in decision.message
+    assert "too little of it is left: 9 copies of 1 need 9, 6 fit" in decision.message
 
 
 def test_jobs_are_admitted_whole_or_not_at_all() -> None:
@@ -116,6 +116,44 @@ def test_a_refusal_does_not_tell_who_else_may() -> None:
     decision = decide(service(2, namespace="elsewhere"), fleet(cluster("a", 50), quotas=[bound]))
     assert "namespace elsewhere" in decision.message
     assert "secret-launch" not in decision.message
+
+
+@pytest.mark.parametrize("others", [(6, 7), (9, 10), (1, 2)])
+@pytest.mark.parametrize("how", ["service", "jobs", "concurrent", "edit"])
+def test_what_others_hold_shows_in_a_refusal_by_what_is_admitted_only(others: tuple[int, int], how: str) -> None:
+    """The same sentence whatever they hold, as long as the workload gets as much."""
+    bound = account(max_concurrent=1, tiers={}) if how == "concurrent" else account()
+    snapshot = fleet(cluster("a", 50), cluster("b", 50), quotas=[bound])
+    told = set()
+    for held_by_others in others:
+        other = commitment(service(held_by_others, name="other"), held(b=held_by_others))
+        mine = service(1, name="mine")
+        ledger = books_with(other, commitment(mine, held(a=1))).open(snapshot)
+        if how == "edit":
+            wide = replace(mine, shape=PodShape(Resources({"cpu": 9500})))
+            refused = ledger.edit(quota.Edit(wide, mine, 1, 1))
+            assert refused is not None
+            told.add((0, refused.reason, refused.message))
+        else:
+            asked = {"service": service(9), "jobs": jobs(50, 10), "concurrent": service(2)}[how]
+            found = ledger.admission(asked, asked.slots, 0)
+            assert found.message
+            # What a service gets is the one thing that it is told, and sees anyway.
+            shown = found.message.replace(f", {found.copies} fit", "") if how == "service" else found.message
+            told.add((0 if how == "service" else found.copies, found.reason, shown))
+    assert len(told) == 1
+
+
+def test_evidence_against_a_cluster_names_no_workload_of_others() -> None:
+    """It is in the condition of the MemberCluster, which tenants cannot read."""
+    condition = {"type": "Untrustworthy", "status": "True", "reason": "ShardsNotGiven"}
+    condition["message"] = "PinterestJobSet/secret-launch/train: it tells of 40 shards. It takes nothing new; ..."
+    obj = {"metadata": {"name": "a"}, "status": {"conditions": [condition]}}
+    said = membercluster.to_view(obj, 0.0).untrustworthy
+    assert said == "ShardsNotGiven"
+    decision = decide(service(2), fleet(cluster("a", 50, untrustworthy=said)))
+    assert "cluster a is untrustworthy (ShardsNotGiven) and takes nothing new" in decision.message
+    assert "secret-launch" not in str(decision)
 
 
 def test_without_any_quota_every_project_is_unlimited_and_says_so() -> None:
