@@ -4,13 +4,18 @@ Judged at every write of a hub that shrinks or deletes a slice: of the ready cop
 controllers count them, those that are left after it are as many as the decision gives, less the maxUnavailable of the
 host's object, or as many as there were. `federator.placement` is never asked, nor what the hub
 remembers. A hub acts by what it has heard: what a member lost by itself within `LATELY_S` is forgiven.
+
+What a cluster held when an operator gave it up as lost is nobody's from then on: it was replaced elsewhere, and goes
+first when the cluster joins again. It is not counted, and taking it away is not judged.
 """
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
-from federator.api import kinds
-from federator.api.decisionfacts import decision_facts
+from federator.api import kinds, membercluster, raw
+from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api.membercluster import Removal
+from federator.api.verbs import SliceMark
 from federator.model import names
 from tests.simulation.invariants import Obj, Step, all_of
 
@@ -33,12 +38,17 @@ class Availability:
         """uid of a workload -> (when it was replaced, how many copies it gave) of the decision before."""
         self._lost_s: dict[str, float] = {}
         """uid of a workload -> when a member had fewer ready copies of it than before, through no write of ours."""
+        self._given_up: dict[tuple[str, str], int] = {}
+        """(cluster, uid of a workload) -> the highest seq that was let go there when the cluster was given up."""
 
     def breaches(self, step: Step) -> list[str]:
         """What one write breaks."""
         if step.kind == "PlacementDecision" and step.old is not None:
             facts = decision_facts(step.old)
             self._before[facts.workload_uid] = self._now(), facts.placed
+            for cluster in _lost(step):
+                if step.new is None or decision_facts(step.new).share_of(cluster) is None:
+                    self._given_up[cluster, facts.workload_uid] = facts.seq
         if step.kind not in SERVICES or step.cluster == "host":
             return []
         self._noted(step)
@@ -62,7 +72,7 @@ class Availability:
         going = step.new is None or "deletionTimestamp" in step.new["metadata"]
         before, after = verbs.count(step.old), 0 if going or step.new is None else verbs.count(step.new)
         uid = mark.workload_uid
-        if after >= before:
+        if after >= before or self._is_left_over(step, step.cluster, mark):
             return []
         live = next((obj for obj in all_of(step.clusters["host"], step.kind) if obj["metadata"]["uid"] == uid), None)
         if live is None or "deletionTimestamp" in live["metadata"] or live["spec"].get("suspend"):
@@ -70,7 +80,7 @@ class Availability:
         if self._now() - self._lost_s.get(uid, -math.inf) < LATELY_S:
             return []
         self.judged += 1
-        there = {cluster: _ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
+        there = {cluster: self._ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
         had = there.get(step.cluster, 0)
         left = sum(there.values()) - max(0, had - after)
         replaced_s, gave = self._before.get(uid, (-math.inf, 0))
@@ -84,21 +94,49 @@ class Availability:
             return [f"{NAME}: {step.name}: {step.writer} goes from {before} to {after}: {what}"]
         return []
 
+    def _ready(self, step: Step, cluster: str, uid: str) -> int:
+        """Ready copies of a workload in a member."""
+        if any(self._is_left_over(step, cluster, mark) for mark in _marks(step, cluster, uid)):
+            return 0
+        found = (
+            obj
+            for obj in all_of(step.clusters[cluster], "Deployment")
+            if (obj["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid
+        )
+        return sum(map(ready_of, found))
+
+    def _is_left_over(self, step: Step, cluster: str, mark: SliceMark) -> bool:
+        """Whether this slice is of the time before the cluster was given up, and of no decision in force: a host that
+        was restored may know no better."""
+        if mark.seq > self._given_up.get((cluster, mark.workload_uid), -1):
+            return False
+        in_force = (share for facts in _decisions(step, mark.workload_uid) for share in facts.shares)
+        return not any((share.cluster, share.seq) == (cluster, mark.seq) for share in in_force)
+
+
+def _lost(step: Step) -> Iterator[str]:
+    """Clusters that an operator removes as lost, and that are not heard."""
+    for obj in step.all_of("MemberCluster"):
+        heard = raw.condition(obj, "Ready").get("status") == "True"
+        if "deletionTimestamp" in obj["metadata"] and membercluster.removal(obj) is Removal.LOST and not heard:
+            yield obj["metadata"]["name"]
+
+
+def _marks(step: Step, cluster: str, uid: str) -> Iterator[SliceMark]:
+    for kind in SERVICES:
+        for obj in all_of(step.clusters[cluster], kind):
+            mark = kinds.verbs_of(kind).read_mark(obj)
+            if mark is not None and mark.workload_uid == uid:
+                yield mark
+
+
+def _decisions(step: Step, uid: str) -> Iterator[DecisionFacts]:
+    return (facts for facts in map(decision_facts, step.all_of("PlacementDecision")) if facts.workload_uid == uid)
+
 
 def _given(step: Step, uid: str) -> int:
     """Copies that the decision in force gives."""
-    found = (facts for facts in map(decision_facts, step.all_of("PlacementDecision")) if facts.workload_uid == uid)
-    return max((facts.placed for facts in found), default=0)
-
-
-def _ready(step: Step, cluster: str, uid: str) -> int:
-    """Ready copies of a workload in a member."""
-    found = (
-        obj
-        for obj in all_of(step.clusters[cluster], "Deployment")
-        if (obj["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid
-    )
-    return sum(map(ready_of, found))
+    return max((facts.placed for facts in _decisions(step, uid)), default=0)
 
 
 def ready_of(deployment: Obj) -> int:

@@ -20,6 +20,11 @@ REQUESTS_PER_MINUTE = 60
 _HOST_LISTS = frozenset({"placementdecisions", "memberclusters", *(kind.plural for kind in kinds.WORKLOADS.values())})
 
 
+_SLICES = frozenset({"pinterestservices", "pinterestjobsets"})
+_OWNERS_OF = {"jobs": frozenset({"pinterestjobsets"}), "deployments": frozenset({"pinterestservices"})}
+"""What a native of these kinds is expanded from; of the others, either. The other kind of slice may not be served."""
+
+
 def resource_of(path: str) -> tuple[str, bool]:
     """(plural, names one object) of a path of the API."""
     parts = path.strip("/").split("/")
@@ -38,7 +43,10 @@ class Watcher(Protocol):
 
 
 class NoDeleteOnDoubt:
-    """14: nothing is deleted before this life has listed what the judgement depends on; 5: and only by uid."""
+    """14: nothing is deleted before this life has listed what the judgement depends on; 5: and only by uid.
+
+    What a member process takes away depends on the slice that it was made for, and on what is there.
+    """
 
     name = "14 no delete on doubt"
 
@@ -61,7 +69,7 @@ class NoDeleteOnDoubt:
     def _missing(self, sent: Sent, plural: str) -> frozenset[str]:
         listed = self._listed[sent.life.name, sent.cluster]
         if not is_hub(sent.process):
-            return frozenset({"pinterestservices", "pinterestjobsets", "deployments", plural}) - listed
+            return (_OWNERS_OF.get(plural, _SLICES) | {"deployments", plural}) - listed
         on_host = _HOST_LISTS - self._listed[sent.life.name, "host"]
         return on_host | (set() if sent.cluster == "host" else {plural} - listed)
 

@@ -23,7 +23,7 @@ from tests.simulation.booked import Booked
 from tests.simulation.bulkhead import Bulkhead
 from tests.simulation.charges import Charges
 from tests.simulation.doubts import Doubts
-from tests.simulation.feasibility import Feasibility
+from tests.simulation.feasibility import POLICIES, Feasibility
 from tests.simulation.invariants import Obj
 from tests.simulation.once import Once
 from tests.simulation.removals import Removals
@@ -148,7 +148,7 @@ class Judges:
             self.elected = max(self.elected, count)
         if name == "host" and event.type is DELETED and event.current.obj["kind"] == "PinterestJobSet":
             self.finished[event.current.obj["metadata"]["uid"]] = invariants.finished(event.current.obj)
-        if event.current.obj["kind"] == "PlacementPolicy":
+        if event.current.obj["kind"] in POLICIES:
             meta = event.current.obj["metadata"]
             self.divisions[meta["uid"], meta["generation"]] = raw.mapping(event.current.obj, "spec", "division")
         step = invariants.Step(

@@ -74,3 +74,22 @@ def test_a_hub_that_writes_to_a_member_without_asking_or_in_spite_of_the_answer_
         await asyncio.sleep(0)
 
     virtualtime.run(main())
+
+
+def test_a_deletion_by_a_life_that_has_not_listed_what_it_depends_on_is_told() -> None:
+    async def main() -> None:
+        rule, life = conduct.NoDeleteOnDoubt(), Life("member-a#2")
+        body = b'{"preconditions": {"uid": "u"}}'
+        for plural in ("pinterestjobsets", "deployments", "jobs"):
+            rule(Sent(1.0, "member-a", life, "a", Request("GET", f"/apis/any/v1/{plural}"), 200))
+        job = Request("DELETE", "/apis/batch/v1/namespaces/feed/jobs/index-0-3", body=body)
+        rule(Sent(2.0, "member-a", life, "a", job, 200))
+        assert not rule.found, "services may not be served there: no Job is made for one"
+        rule(Sent(3.0, "member-a", life, "a", replace(DELETION, body=body), 200))
+        rule(Sent(3.0, "member-a", Life("member-a#3"), "a", job, 200))
+        unlisted, anew = rule.found
+        assert unlisted.endswith("before pinterestservices had been listed")
+        assert anew.endswith("before deployments, jobs, pinterestjobsets had been listed")
+        await asyncio.sleep(0)
+
+    virtualtime.run(main())
