@@ -24,7 +24,7 @@ from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.seals import KEY_BYTES
 from federator.hub.state import HubState
-from federator.kube import connect, kubeconfigs, logs, memory
+from federator.kube import connect, kubeconfigs, logs, memory, shortage
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.kube.elector import Elector
@@ -57,6 +57,7 @@ class Access:
 async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = False) -> None:
     """The hub until SIGTERM. Raises `elector.LeaseLost` when another may lead; its next life stands again."""
     configure_logs(settings)
+    log.info("up to %d file descriptors may be open", shortage.raise_limit())
     memory.collect_rarely()
     memory.return_large_blocks()
     metrics = Metrics()
@@ -102,7 +103,12 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
                 log.info("the query port is off: without leader election there is no Lease to find it by")
             work = process.run()
         # A standby is ready too: it is what takes over.
-        await _serve(settings, metrics, work, lambda: {"host": "" if process.warm else "not read yet"})
+        await _serve(settings, metrics, work, lambda: readiness(process))
+
+
+def readiness(process: HubProcess) -> Mapping[str, str]:
+    """What `/readyz` says of a hub."""
+    return {"host": "" if process.warm else "not read yet", "descriptors": process.shortage.trouble}
 
 
 async def inspected(host: Client, state: HubState, metrics: Metrics) -> None:

@@ -27,6 +27,8 @@ from federator.model.ask import Tier
 from federator.model.fleet import Capacity, ClusterView
 
 KIND: Final = "MemberCluster"
+NOT_ASKED: Final = "NotAsked"
+"""Reason of Ready: the hub lacks file descriptors to ask it; nothing is known against it."""
 NOT_REPORTING: Final = "NotReporting"
 """Reason of a cluster that answers, and of whose work nothing is told."""
 

@@ -1,4 +1,5 @@
-"""What a person must know before reading any table: that the federation is paused, or that no hub leads.
+"""What a person must know before reading any table: that the federation is paused, that no hub leads, or that the one
+which does lacks something of its own.
 
 Printed on stderr, so that what is on stdout stays as it is for scripts. Read from the hubs' Lease and the pause object,
 which everybody whom the host knows may `get`; who may not, or where one is missing, sees no banner and no error. Times
@@ -7,6 +8,7 @@ are compared with the host's own clock (the Date header of an answer), never wit
 
 import asyncio
 import email.utils
+import json
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +24,8 @@ WITHIN_S: Final = 3.0
 """A host that takes longer to say so is answered without a banner."""
 SLACK_S: Final = 2.0
 """A Date header is cut to the second, and an answer takes its time."""
+WHY_MAX: Final = 512
+"""Characters of an annotation that are shown."""
 Obj = Mapping[str, Any]
 
 
@@ -33,7 +37,7 @@ async def lines(client: "Client") -> list[str]:
     lease = ObjectRef("coordination.k8s.io/v1", "leases", SYSTEM_NAMESPACE, LEASE, "Lease")
     pause = ObjectRef("v1", "configmaps", SYSTEM_NAMESPACE, pauses.PAUSE_OBJECT, "ConfigMap")
     found_lease, found_pause, now_s = await asyncio.gather(_read(client, lease), _read(client, pause), _host_s(client))
-    return [text for text in (paused(found_pause), leaderless(found_lease, now_s)) if text]
+    return [text for text in (paused(found_pause), leaderless(found_lease, now_s) or short(found_lease)) if text]
 
 
 def paused(obj: Obj | None) -> str:
@@ -59,6 +63,22 @@ def leaderless(lease: Obj | None, now_s: float | None) -> str:
         return ""
     since = renewed.partition(".")[0].removesuffix("Z") + "Z"
     return f"No hub leads since {since} ({known}): what follows is what was known then."
+
+
+def short(lease: Obj | None) -> str:
+    """The sentence about a hub that leads and cannot ask all members, for want of something of its own."""
+    from federator.model import names, plaintext
+
+    noted = raw.text_map(raw.mapping(lease or {}, "metadata"), "annotations").get(names.SHORTAGE_ANNOTATION, "")
+    try:
+        facts = json.loads(noted) if noted else {}
+    except ValueError:
+        return ""
+    why = plaintext.clipped(raw.text(facts, "why"), WHY_MAX)
+    if not why or raw.text(facts, "holder") != raw.text(lease or {}, "spec", "holderIdentity"):
+        return ""  # the word of a hub that does not lead any more
+    since = plaintext.clipped(raw.text(facts, "since"), WHY_MAX)
+    return f"The hub cannot ask every cluster since {since}, which says nothing about them ({why})."
 
 
 async def _read(client: "Client", ref: "ObjectRef") -> Obj | None:

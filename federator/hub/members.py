@@ -62,6 +62,9 @@ class Member:
     """Identity of the host that we work for."""
     link: links.LinkState = field(default_factory=links.LinkState)
     link_reason: str = "NotProbed"
+    unasked: str = ""
+    """Why its present state is not known, although nothing is known against it: this process could not ask, for want
+    of something of its own, for longer than silence is borne. "" otherwise."""
     uid: str = ""
     version: str = ""
     apis: frozenset[str] = frozenset()
@@ -133,7 +136,12 @@ class Member:
     @property
     def heard(self) -> bool:
         """The stores may be taken for its present state. Slices of a double, or of another host, are never its own."""
-        return self.link.trusted and self.synced and not self.duplicate_of and not self.other_host
+        return self.told and self.synced and not self.duplicate_of and not self.other_host
+
+    @property
+    def told(self) -> bool:
+        """Whether what was last seen of it may be taken as the present state."""
+        return self.link.trusted and not self.unasked
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
@@ -403,7 +411,7 @@ class Member:
         declared = membercluster.to_view(self.obj, now_s)
         ready, why = self.readiness()
         age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
-        if self.link.trusted and self.process.speaks:
+        if self.told and self.process.speaks:
             age = 0.0  # it would have told of a change
         elif self.link.trusted and self.process.heard_s is not None:
             age = min(age, clock.monotonic() - self.process.heard_s)
@@ -424,6 +432,8 @@ class Member:
             return False, f"it is the same cluster as {self.duplicate_of}"
         if self.link.trusted and self.other_host:
             return False, claims.sentence(self.name, self.other_host, self.host_uid)
+        if self.unasked:
+            return False, self.unasked
         if not self.link.trusted:
             return False, f"it is {self.link.link.value}: {self.link.why}"
         if not self.synced:
@@ -437,7 +447,7 @@ class Member:
     def known_or_unknown(self) -> bool:
         """Whether we know its present state, or know that we do not: only then may anything be decided at start-up."""
         strange = bool(self.duplicate_of or self.other_host)
-        return self.heard or (self.probes > 0 and (not self.link.trusted or strange))
+        return self.heard or bool(self.unasked) or (self.probes > 0 and (not self.link.trusted or strange))
 
     @property
     def lost(self) -> bool:
@@ -446,6 +456,8 @@ class Member:
     @property
     def unready_reason(self) -> str:
         """In one word why it takes no new work, while it takes none."""
+        if self.unasked and not self.duplicate_of:
+            return membercluster.NOT_ASKED
         if self.lost:
             return self.link_reason
         return claims.REASON if self.other_host and not self.duplicate_of else membercluster.NOT_REPORTING

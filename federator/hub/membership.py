@@ -27,7 +27,7 @@ from federator.model.steps import ObjectRef
 
 Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
 """From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or ValueError with a
-sentence."""
+sentence; `errors.OwnShortage` is never held against the member."""
 
 log = logging.getLogger(__name__)
 
@@ -98,6 +98,8 @@ class Line:
         """Whether its member process was heard then."""
         self._was_ready = False
         """As it was told last: by a probe that was answered, or with the first lists."""
+        self._short_since_s: float | None = None
+        """Since when there has been no descriptor for one of its lists or watches; None while all are there."""
         self._named = ""
         """What the MemberCluster said of credentials when the present connection was made."""
         self._secret: object = None
@@ -117,6 +119,10 @@ class Line:
             except HostSilent as trouble:
                 log.info("member %s cannot be asked: %s", member.name, trouble)
                 member.link = links.excused(member.link, str(trouble), self.clock.monotonic())
+                await self._pause()
+                continue
+            except errors.OwnShortage as ours:
+                self._excuse(str(ours))
                 await self._pause()
                 continue
             except (errors.ApiError, ValueError) as trouble:
@@ -162,6 +168,8 @@ class Line:
             raise ValueError(
                 f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist"
             ) from None
+        except errors.OwnShortage:
+            raise
         except errors.ApiError as trouble:
             try:
                 await self.host.ready(timeout_s=self.options.probe_timeout_s)
@@ -277,6 +285,8 @@ class Line:
             if answered and self._known(now):
                 log.info("member %s answers, but not everything: %s", member.name, trouble)
                 self._hear()
+            elif isinstance(trouble, errors.OwnShortage):
+                self._excuse(str(trouble))
             else:
                 self._judge(Sign.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
         else:
@@ -326,11 +336,44 @@ class Line:
         if self.member.vitals.clock.note(skew_s):
             self.changed(self.member)
 
+    def _excuse(self, why: str) -> None:
+        """It could not be asked for want of something of our own: that says nothing of it. After the time for which
+        silence is borne its present state is not known any more, and it is told so."""
+        member, now_s = self.member, self.clock.monotonic()
+        before = member.link
+        member.link = links.excused(before, why if before.link is Link.NEW else before.why, now_s)
+        heard_s = before.heard_at_s if before.heard_at_s is not None else before.since_s
+        if not member.unasked and now_s - heard_s >= self.options.unready_after_s:
+            log.info("member %s is not known any more: %s", member.name, why)
+            member.unasked = f"it has not been asked for {now_s - heard_s:.0f} s, which is no fault of its own: {why}"
+            self.changed(member)
+
+    def _unwatched(self, now_s: float) -> str:
+        """Why what a member holds is not known although it answers: for longer than silence is borne there was no
+        descriptor for a list or watch. "" while that is not so."""
+        member = self.member
+        troubles = [one.trouble for one in member.reflectors.values() if isinstance(one.trouble, errors.OwnShortage)]
+        if not troubles:
+            self._short_since_s = None
+            return ""
+        if self._short_since_s is None:
+            self._short_since_s = now_s
+        lasted_s = now_s - self._short_since_s
+        if lasted_s < self.options.unready_after_s:
+            return ""
+        return (
+            member.unasked
+            or f"what it holds has not been read for {lasted_s:.0f} s, which is no fault of its own: {troubles[0]}"
+        )
+
     def _judge(self, sign: Sign, why: str, reason: str = "") -> None:
         member = self.member
         before = member.link
         member.probes += 1
-        member.link = links.after(before, sign, why, self.clock.monotonic(), self.options.unready_after_s)
+        now_s = self.clock.monotonic()
+        unasked = self._unwatched(now_s) if sign is Sign.HEARD else ""
+        excused, member.unasked = bool(member.unasked) is not bool(unasked), unasked
+        member.link = links.after(before, sign, why, now_s, self.options.unready_after_s)
         if links.explains(member.link.link, sign):
             member.link_reason = reason or {Sign.REJECTS: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
         news = sign is not Sign.SILENT and member.vitals.note_auth(why if sign is Sign.REJECTS else "")
@@ -340,7 +383,7 @@ class Line:
                 for reflector in member.reflectors.values():
                     reflector.hurry()
             self.changed(member)
-        elif news or (sign is Sign.HEARD and not member.reported):
+        elif news or excused or (sign is Sign.HEARD and not member.reported):
             self.changed(member)
 
     async def _pause(self) -> None:

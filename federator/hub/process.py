@@ -6,6 +6,7 @@ cancellation, or because the lease was lost; every task has this process as its 
 """
 
 import asyncio
+import json
 import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
@@ -50,8 +51,10 @@ from federator.kube.elector import Elector, LeaseLost
 from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.metrics import Metrics
+from federator.kube.shortage import Shortage
 from federator.kube.store import Bound
 from federator.kube.transport import Transport
+from federator.model import names
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
 from federator.placement.waking import Change, News
@@ -93,10 +96,10 @@ class HubProcess:
         self.state = HubState(options, metrics, seals=Seals(new_key or (lambda: rng.randbytes(KEY_BYTES))))
         if elector is not None:
             self.state.gate = lambda: elector.leading
-            elector.notes = lambda: {**self.state.tombs.notes(), **self.announced}
+            elector.notes = lambda: {**self.state.tombs.notes(), **self.announced, **self._notes(elector.identity)}
             self.state.hand_on = elector.note
         # The one gate: whatever writes to host or members does so through transports behind it.
-        client = self.host = guard.guarded(client, self._may_write)
+        client = self.host = guard.guarded(client, self._may_write, self._meet_shortage)
         self.documents = Documents(client, options.document_cache)
         lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
         applier = Applier(client, lane, clock=clock, component="hub")
@@ -135,6 +138,8 @@ class HubProcess:
         """What controllers tell one another through this process."""
         self._used_up = asyncio.Event()
         """The numbers of this term come to their end."""
+        self.shortage = Shortage(self.clock, self.state.metrics)
+        """Whether this process lacks something of its own, and members are not asked for that."""
         self.reporting.claimed, self.reporting.turned = self._link_changed, self.events.turned
         self.state.signals.on_doubt.append(self._link_changed)
         self.state.signals.on_used_up.append(self._used_up.set)
@@ -166,6 +171,7 @@ class HubProcess:
                 if self.state.metrics is not None:
                     group.create_task(self.state.metrics.watch_loop(), name="loop lag")
                 self.host_uid = await self._host_identity()
+                group.create_task(self._outlive_shortages(), name="shortages")
                 group.create_task(self.hosting.run(), name="hosting")
                 group.create_task(self._warm_up(), name="warming up")
                 if self.elector is None:
@@ -201,7 +207,26 @@ class HubProcess:
 
     async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
         """A transport to a member, behind the gate."""
-        return guard.GuardedTransport(await self._members_connect(obj, secret), self._may_write)
+        try:
+            transport = await self._members_connect(obj, secret)
+        except errors.OwnShortage as trouble:
+            self._meet_shortage(str(trouble))
+            raise
+        return guard.GuardedTransport(transport, self._may_write, self._meet_shortage)
+
+    def _meet_shortage(self, why: str) -> None:
+        if self.shortage.meet(why):
+            log.warning("short of something of its own, nobody is judged by that: %s", why)
+
+    async def _outlive_shortages(self) -> None:
+        while True:
+            log.warning("has all it needs again, after: %s", await self.shortage.over())
+
+    def _notes(self, holder: str) -> dict[str, str]:
+        """What every command says before its tables, by the Lease."""
+        short = self.shortage
+        facts = {"holder": holder, "since": short.since, "why": short.trouble}
+        return {names.SHORTAGE_ANNOTATION: json.dumps(facts) if short.trouble else ""} if short.ever else {}
 
     async def _host_identity(self) -> str:
         """The uid of the host's kube-system, asked for until it is told: no member is judged before."""

@@ -241,7 +241,8 @@ class Reporting:
     def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """Whether it takes new work, and what it is."""
         ready, why = member.readiness()
-        state = conditions.TRUE if ready else conditions.UNKNOWN if member.link.link is Link.LOST else conditions.FALSE
+        unknown = member.link.link is Link.LOST or member.unready_reason == membercluster.NOT_ASKED
+        state = conditions.TRUE if ready else conditions.UNKNOWN if unknown else conditions.FALSE
         reason = "Ready" if ready else member.unready_reason
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
         doubt = member.trust.condition()
@@ -275,7 +276,7 @@ class Reporting:
 
     def _last_heard(self, member: Member, live: Mapping[str, Any]) -> str | None:
         """When a member that is not heard any more, or its member process, was heard last; None while both are."""
-        if member.link.trusted:
+        if member.told:
             return member.process.silent_since or None
         if isinstance(known := live.get("lastHeard"), str) or member.link.heard_at_s is None:
             return known

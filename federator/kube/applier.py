@@ -98,7 +98,7 @@ def _conditioned(step: Patch) -> Mapping[str, Any]:
 
 def was_sent(outcome: Outcome) -> bool:
     """Whether a request left this process at all."""
-    return not isinstance(outcome.error, LaneClosed)
+    return not isinstance(outcome.error, LaneClosed | errors.OwnShortage)
 
 
 def target(step: Step) -> ObjectRef:

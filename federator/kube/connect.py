@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from federator.kube import plainlogins, tls
+from federator.kube import plainlogins, shortage, tls
 from federator.kube.addresses import member_guard
 from federator.kube.http import Endpoint, HttpTransport, StaticToken
 from federator.kube.kubeconfigs import MemberAccess
@@ -69,13 +69,17 @@ async def in_cluster() -> HttpTransport:
 
 
 def for_member(access: MemberAccess, *, allow_loopback: bool = False, denied: Sequence[str] = ()) -> HttpTransport:
-    """The API server of a member. `denied` names networks that no member lives in. Raises ValueError for bad PEM."""
+    """The API server of a member. `denied` names networks that no member lives in. Raises ValueError for bad PEM,
+    `errors.OwnShortage`."""
+    with shortage.told(access.server):
+        context = tls.client_context(ca_pem=access.ca_pem, cert_pem=access.cert_pem, key_pem=access.key_pem)
     endpoint = Endpoint(
         access.server,
-        tls=tls.client_context(ca_pem=access.ca_pem, cert_pem=access.cert_pem, key_pem=access.key_pem),
+        tls=context,
         credentials=StaticToken(access.token),
         tls_server_name=access.tls_server_name,
         guard=member_guard(allow_loopback=allow_loopback, denied=denied),
+        spares=True,
     )
     return HttpTransport(endpoint)
 

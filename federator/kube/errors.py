@@ -40,6 +40,13 @@ class Unreachable(ApiError):
     transient = True
 
 
+class OwnShortage(ApiError):
+    """Nothing was sent: this process lacks a file descriptor, or the kernel a buffer, for another connection. It says
+    nothing about the server (FAULTS.md F67)."""
+
+    transient = True
+
+
 class NotLeading(ApiError):
     """We may not write now, because another may lead. Nothing was sent."""
 

@@ -134,6 +134,9 @@ class Exchange:
             response = await self.transport.request(request)
             code = str(response.status)
             return response
+        except errors.OwnShortage:
+            code = "own_shortage"
+            raise
         finally:
             self._metrics.request(self._cluster, call.verb, call.resource, code, loop.time() - begun)
 

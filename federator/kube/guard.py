@@ -16,15 +16,21 @@ READS = frozenset({"GET", "HEAD"})
 class GuardedTransport:
     """`inner`, with writes let through only while `may_write()` says so at the moment of sending."""
 
-    def __init__(self, inner: Transport, may_write: Callable[[], bool]) -> None:
+    def __init__(self, inner: Transport, may_write: Callable[[], bool], short: Callable[[str], object] = str) -> None:
         self._inner = inner
         self._may_write = may_write
+        self._short = short
+        """Told why a request could not be sent for want of something of our own."""
 
     async def request(self, request: Request) -> Response:
         """Passed on. Raises `errors.NotLeading` for a write that may not be made: nothing was sent."""
         if request.method not in READS and not self._may_write():
             raise errors.NotLeading(f"{request.method} {request.path}: not sent, another hub may lead.")
-        return await self._inner.request(request)
+        try:
+            return await self._inner.request(request)
+        except errors.OwnShortage as shortage:
+            self._short(str(shortage))
+            raise
 
     async def refresh_credentials(self) -> bool:
         """Passed on."""
@@ -34,6 +40,6 @@ class GuardedTransport:
         await self._inner.close()
 
 
-def guarded(client: Client, may_write: Callable[[], bool]) -> Client:
+def guarded(client: Client, may_write: Callable[[], bool], short: Callable[[str], object] = str) -> Client:
     """The same client behind the gate."""
-    return client.on(GuardedTransport(client.transport, may_write))
+    return client.on(GuardedTransport(client.transport, may_write, short))

@@ -17,7 +17,7 @@ import aiohttp
 from yarl import URL
 
 from federator import __version__
-from federator.kube import cancelling, errors
+from federator.kube import cancelling, errors, shortage
 from federator.kube.addresses import Guard
 from federator.kube.transport import Request
 
@@ -74,6 +74,8 @@ class Endpoint:
     lanes: int = 32
     """Unary requests that may run at once; more wait."""
     watches: int = 256
+    spares: bool = False
+    """Whether its connections leave the last descriptors of this process alone (`shortage.reserve`)."""
     user_agent: str = f"federator/{__version__}"
 
 
@@ -89,7 +91,8 @@ class HttpTransport:
         self._closed = False
 
     async def request(self, request: Request) -> "HttpResponse":
-        """Sends the request; raises `errors.Unreachable`, or `errors.Malformed` for an encoded body."""
+        """Sends the request; raises `errors.Unreachable`, `errors.OwnShortage` where there is no descriptor for a
+        connection, or `errors.Malformed` for an encoded body."""
         headers = dict(request.headers)
         authorization = await self._authorization()
         if authorization:
@@ -100,7 +103,7 @@ class HttpTransport:
             sock_connect=CONNECT_S,
             sock_read=request.read_timeout_s,
         )
-        with speaking_our_errors(self._base):
+        with speaking_our_errors(self._base, self._spared()):
             response = await self._session(request).request(
                 request.method,
                 URL(self._base + target(request), encoded=True),
@@ -151,6 +154,8 @@ class HttpTransport:
         return self._unary
 
     def _new_session(self, limit: int) -> aiohttp.ClientSession:
+        if shortage.is_short(self._spared()):
+            raise shortage.of(self._base)
         if self._resolver is None:
             # Not by the loop's threads: uvloop has two lookups at once for all members, and the names of a lost zone
             # would keep those of all others waiting.
@@ -186,7 +191,17 @@ class HttpTransport:
         family, kind, protocol, _, address = info
         if self.endpoint.guard is not None and (reason := self.endpoint.guard(str(address[0]))):
             raise OSError(reason)
-        return socket.socket(family, kind, protocol)
+        made = socket.socket(family, kind, protocol)
+        try:
+            shortage.refuse_if_beyond(made.fileno(), self._spared())
+        except OSError:
+            made.close()
+            raise
+        return made
+
+    def _spared(self) -> int:
+        """How many descriptors its connections leave alone."""
+        return shortage.reserve() if self.endpoint.spares else 0
 
 
 class HttpResponse:
@@ -252,8 +267,9 @@ def target(request: Request) -> str:
 
 
 @contextlib.contextmanager
-def speaking_our_errors(who: str) -> Iterator[None]:
-    """Turns the ways in which a connection fails into `errors.Unreachable`, the original kept as the cause."""
+def speaking_our_errors(who: str, spared: int = 0) -> Iterator[None]:
+    """Turns the ways in which a connection fails into `errors.Unreachable`, the original kept as the cause; those that
+    are this process's own into `errors.OwnShortage`. `spared`: descriptors that the connection leaves alone."""
     try:
         yield
     except asyncio.CancelledError as exc:
@@ -265,10 +281,15 @@ def speaking_our_errors(who: str) -> Iterator[None]:
     except aiohttp.ClientConnectorCertificateError as exc:
         raise errors.Unreachable(f"{who}: its certificate is not one that was agreed on.") from exc
     except aiohttp.ClientConnectorError as exc:
+        # A name that cannot be looked up, or several addresses that failed, do not tell why.
+        if shortage.is_ours(exc.os_error) or (exc.os_error.errno is None and shortage.is_short(spared)):
+            raise shortage.of(who) from exc
         raise errors.Unreachable(f"{who}: cannot be connected to ({_why(exc)}).") from exc
     except aiohttp.ClientResponseError as exc:
         raise errors.Malformed(f"{who}: the answer is no HTTP that can be read.") from exc
     except (aiohttp.ClientError, OSError, ValueError) as exc:
+        if shortage.is_ours(exc):
+            raise shortage.of(who) from exc
         raise errors.Unreachable(f"{who}: the connection broke ({type(exc).__name__}).") from exc
 
 

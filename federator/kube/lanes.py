@@ -165,8 +165,8 @@ class Lane:
             self.limit = min(float(self.ceiling), self.limit + 1.0 / self.limit)
 
     def _failed(self, exc: errors.ApiError) -> None:
-        if isinstance(exc, LaneClosed):
-            return
+        if isinstance(exc, LaneClosed | errors.OwnShortage):
+            return  # nothing was sent: no word on how the cluster does
         if isinstance(exc, errors.Throttled):
             self._shrink()
             if exc.retry_after_s:

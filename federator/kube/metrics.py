@@ -28,7 +28,7 @@ TABLE: tuple[Row, ...] = (
     Row(
         "federator_requests_total",
         Counter,
-        "Requests to API servers by answer; code 'unreachable' where none came.",
+        "Requests to API servers by answer; code 'unreachable' where none came, 'own_shortage' where none was sent.",
         ("cluster", "verb", "resource", "code"),
     ),
     Row("federator_request_seconds", Histogram, "Time until the head of an answer.", ("cluster", "verb")),
@@ -66,6 +66,7 @@ TABLE: tuple[Row, ...] = (
         ("question", "code"),
     ),
     Row("federator_decisions_refused_total", Counter, "Decisions found on the host that no hub of this fleet wrote."),
+    Row("federator_own_shortage", Gauge, "1 while this process lacks file descriptors for connections to members."),
     Row("federator_deletions_waiting", Gauge, "Deletions that the budget of slices deleted in a minute holds back."),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),
     Row("workqueue_adds_total", Counter, "Keys that were queued (collapsed signals count once).", ("name",)),
@@ -152,6 +153,10 @@ class Metrics:
     def leading(self, leads: bool) -> None:
         """This process began to lead, or stopped."""
         self.child("federator_leading").set(int(leads))
+
+    def short(self, is_short: bool) -> None:
+        """This process ran out of file descriptors, or has enough again."""
+        self.child("federator_own_shortage").set(int(is_short))
 
     def lease_try(self, result: str) -> None:
         """A try to take or renew the lease has ended; `result` is one of a few words."""

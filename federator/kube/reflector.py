@@ -394,6 +394,8 @@ class Reflector(Generic[T]):
 
     def _note(self, what: str, error: errors.ApiError, *, failing: bool = True) -> None:
         self.trouble = error
+        if isinstance(error, errors.OwnShortage):
+            failing = False  # nobody was asked
         if failing and (not isinstance(error, errors.Unreachable) or self._waits.failures >= INSTANT_ENDS_MAX):
             self.watch_failing = True
         self._count(what, error)

@@ -196,7 +196,7 @@ class Expander:
                 self.verdicts.answered(work, outcome.obj, now_s)
             elif outcome.ok and not work.want:
                 self.verdicts.forget(work.key)
-            if isinstance(outcome.error, errors.Unreachable | errors.Throttled):
+            if isinstance(outcome.error, errors.Unreachable | errors.Throttled | errors.OwnShortage):
                 break
         self._note_drift(key, plan, [work.key for work, outcome in outcomes if outcome.ok])
         return outcomes

@@ -42,6 +42,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "slice DriftRestored": frozenset({"PutBack"}),
     "MemberCluster Ready": frozenset(
         {"Ready", "NotProbed", "Unreachable", "AuthFailed", "IdentityChanged", "HostIdentityChanged", "NotReporting"}
+        | {"NotAsked"}
     ),
     "MemberCluster Untrustworthy": frozenset(
         {"ShardsNotGiven", "TooManyCopies", "SeqNotIssued", "BeyondBounds", "Unreadable"}
@@ -63,6 +64,7 @@ OWN: Mapping[str, frozenset[str]] = {
             "NotReady",
             "Unreachable",
             "NotReporting",
+            "NotAsked",
             "AuthFailed",
             "IdentityChanged",
             "HostIdentityChanged",
@@ -110,6 +112,8 @@ ELSEWHERE: Mapping[str, str] = {
     "slice Stalled: ProgressDeadlineExceeded": "A run is over before the ten minutes that a deadline gives.",
     "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",
     "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
+    "MemberCluster Ready: NotAsked": "No fault of the table takes descriptors from a hub.",
+    "Event: NotAsked": "No fault of the table takes descriptors from a hub.",
     "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
     "PlacementPolicy InForce: TooManyPolicies": "No namespace of these worlds has two hundred policies.",
     "deletion: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",

@@ -141,6 +141,8 @@ def why(trouble: Exception, timeout_s: float) -> str:
             return "does not serve it"
         case errors.Throttled():
             return "is overloaded and asked to be left alone"
+        case errors.OwnShortage():
+            return "was not asked: the hub is short of file descriptors"
         case errors.Unreachable():
             return "cannot be reached"
         case _:

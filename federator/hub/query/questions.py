@@ -127,6 +127,8 @@ def _away(member: Member, now_s: float) -> str:
     """Why a member is not asked; "" when it is."""
     if member.duplicate_of:
         return f"is the same cluster as {member.duplicate_of}"
+    if member.unasked:
+        return "was not asked: the hub is short of file descriptors"
     if not member.link.trusted or member.client is None:
         return f"is {member.link.link.value} ({member.link_reason}) since {now_s - member.link.since_s:.0f} s"
     return "belongs to another host" if member.other_host else ""

@@ -13,6 +13,7 @@ from federator.api import kinds
 from federator.embedded import virtualtime
 from federator.embedded.federation import Federation
 from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
+from federator.embedded.inprocess import InProcessTransport
 from federator.hub.options import HubOptions
 from federator.kube import errors
 from federator.kube.client import Client
@@ -39,6 +40,9 @@ class Tap:
     async def request(self, request: Request) -> Response:
         if (self.process, self.cluster) in self.world.cut:
             raise errors.Unreachable(f"{self.cluster} is cut off from {self.process}")
+        listing = bool(request.query) and (self.process, self.cluster) in self.world.short_of_lists
+        if listing or (self.process, self.cluster) in self.world.short:
+            raise errors.OwnShortage(f"{self.cluster}: not asked, {self.process} has no descriptor left")
         if (self.process, self.cluster) in self.world.strange:
             return Canned(200, b"<html>Please sign in</html>")
         for (process, cluster, ending), (status, body) in self.world.canned.items():
@@ -66,6 +70,12 @@ class Tap:
         if ("watch", "true") in request.query:
             return Halting(self.world, (self.process, self.cluster), response)
         return response
+
+    async def end_streams(self) -> None:
+        """Watches that are open end, as when their connections break."""
+        assert isinstance(self.inner, InProcessTransport)
+        for response in list(self.inner._open.values()):
+            await response.close()
 
     async def close(self) -> None:
         await self.inner.close()
@@ -122,7 +132,7 @@ def resource_of(path: str) -> str:
 class World:
     """One federation; everything a scenario does or looks at."""
 
-    def __init__(self, fleet: FleetSpec, options: HubOptions, seed: int) -> None:
+    def __init__(self, fleet: FleetSpec, options: HubOptions, seed: int, *, election: bool = False) -> None:
         self.writes: Counter[tuple[str, str, str, str]] = Counter()
         self.reads: Counter[tuple[str, str, str]] = Counter()
         """GETs by (process, cluster, path)."""
@@ -130,6 +140,10 @@ class World:
         self.mute: set[tuple[str, str]] = set()
         """(process, cluster) whose open watches tell nothing."""
         self.taps: list[Tap] = []
+        self.short: set[tuple[str, str]] = set()
+        """(process, cluster) where the process lacks a file descriptor for another request."""
+        self.short_of_lists: set[tuple[str, str]] = set()
+        """The same, where it has a connection for probes and none for lists and watches."""
         self.strange: set[tuple[str, str]] = set()
         """(process, cluster) where something answers that is no API server."""
         self.canned: dict[tuple[str, str, str], tuple[int, bytes]] = {}
@@ -150,6 +164,7 @@ class World:
             clock=Clock(EPOCH_S),
             rng=random.Random(seed),
             hub_options=options,
+            election=election,
             wrap=lambda process, cluster, inner: Tap(self, process, cluster, inner),
         )
         self.host = Client(self.federation.host.transport(), "host", field_manager="kubectl")
@@ -268,11 +283,12 @@ def play(
     fleet: FleetSpec | None = None,
     options: HubOptions | None = None,
     seed: int = 1,
+    election: bool = False,
 ) -> None:
     """Runs a scenario on a started federation, in virtual time, and takes everything down."""
 
     async def main() -> None:
-        world = World(fleet or small_fleet(), options or HubOptions(), seed)
+        world = World(fleet or small_fleet(), options or HubOptions(), seed, election=election)
         try:
             await world.federation.start()
             await scenario(world)

@@ -1,0 +1,113 @@
+"""A hub process that really runs out of file descriptors: it says so, judges nobody by it, and recovers by itself."""
+
+import re
+import resource
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.controlplane import build
+from tests.e2e import federations
+from tests.e2e.federations import FEDERATOR, Shell, until
+
+pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("own shortage")]
+
+MEMBERS = 16
+TIGHT = 80
+"""Descriptors: enough for a hub and some of its members."""
+SETTINGS = {
+    "hub": {"probe_interval_s": 1.0, "probe_timeout_s": 2.0, "unready_after_s": 5.0},
+    "query": {"enabled": False},
+}
+
+
+@dataclass(slots=True)
+class Tight:
+    """A hub with few descriptors, its host as kubectl and `federator` see it, and where its probes are."""
+
+    host: Shell
+    federator: Shell
+    hub: "subprocess.Popen[bytes]"
+    log: Path
+
+    def readyz(self) -> str:
+        """Body of /readyz, whatever its status."""
+        found = re.search(r"serving .* on ([0-9.]+:[0-9]+)", self.log.read_text())
+        assert found is not None
+        try:
+            with urllib.request.urlopen(f"http://{found[1]}/readyz", timeout=5) as answer:
+                return str(answer.read().decode())
+        except urllib.error.HTTPError as refused:
+            return refused.read().decode()
+
+    def reasons(self) -> Counter[str]:
+        """Reasons of Ready of all members."""
+        found: Counter[str] = Counter()
+        for obj in self.host.items("mc"):
+            conditions = (obj.get("status") or {}).get("conditions") or ()
+            found.update(one["reason"] for one in conditions if one["type"] == "Ready")
+        return found
+
+
+@pytest.fixture
+def tight(tmp_path: Path) -> Iterator[Tight]:
+    if build.kubectl() is None:
+        pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
+    directory = tmp_path / "sandbox"
+    with federations.family(tmp_path) as programs:
+        command = [*FEDERATOR, "sandbox", "--clusters", str(MEMBERS), "--dir", str(directory), "--api-only"]
+        programs.start("sandbox", command)
+        programs.wait_until((directory / "ready").exists, "The sandbox", federations.START_S)
+        servers = programs.children[0].process
+        settings, log = tmp_path / "settings.yaml", tmp_path / "hub.log"
+        settings.write_text(yaml.safe_dump(SETTINGS))
+        host = directory / "host.kubeconfig"
+        # Nobody answers the hub before its limit is low: it raises its own at the start as far as it may.
+        servers.send_signal(signal.SIGSTOP)
+        with log.open("wb") as written:
+            hub = subprocess.Popen(
+                [*FEDERATOR, "hub", "--allow-loopback", "--kubeconfig", str(host), "--config", str(settings)],
+                cwd=tmp_path,
+                stdin=subprocess.DEVNULL,
+                stdout=written,
+                stderr=written,
+            )
+        try:
+            try:
+                until(lambda: "serving /metrics" in log.read_text(), log.read_text)
+                _, most = resource.prlimit(hub.pid, resource.RLIMIT_NOFILE)
+                resource.prlimit(hub.pid, resource.RLIMIT_NOFILE, (TIGHT, most))
+            finally:
+                servers.send_signal(signal.SIGCONT)
+            yield Tight(federations.kubectl(tmp_path, host), Shell(FEDERATOR, tmp_path, host), hub, log)
+        finally:
+            hub.terminate()
+            hub.wait(30)
+
+
+def test_a_hub_short_of_descriptors_says_so_calls_nobody_unreachable_and_recovers(tight: Tight) -> None:
+    until(lambda: tight.reasons()["NotAsked"] > 0, lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}")
+    until(lambda: tight.reasons().total() == MEMBERS, lambda: f"{tight.reasons()}")
+    found = tight.reasons()
+    assert found["Unreachable"] == 0, found
+    assert found["NotAsked"] < MEMBERS, "some could be asked"
+    assert f"short of file descriptors (limit {TIGHT})" in tight.readyz()
+    assert "docs/operating/descriptors.md" in tight.log.read_text()
+    assert tight.hub.poll() is None
+    said = tight.federator.run("get", "clusters").err
+    assert "which says nothing about them" in said, said
+    assert "No hub leads" not in said, "the Lease is renewed all the time"
+
+    _, most = resource.prlimit(tight.hub.pid, resource.RLIMIT_NOFILE)
+    resource.prlimit(tight.hub.pid, resource.RLIMIT_NOFILE, (most, most))
+    until(lambda: tight.reasons()["NotAsked"] == 0, lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}")
+    assert tight.reasons()["Unreachable"] == 0
+    assert tight.hub.poll() is None

@@ -1,0 +1,148 @@
+"""A hub that lacks file descriptors of its own judges nobody by that: members are not asked, and not silent (F67)."""
+
+import asyncio
+import json
+from typing import Any
+
+from federator.api import raw
+from federator.app import readiness as page
+from federator.cli import banner
+from federator.hub.link import Link
+from federator.kube.shortage import LASTS_S
+from federator.model.steps import ObjectRef
+from tests.unit.hub.test_probing import readiness, restart
+from tests.unit.hub.world import World, play, service
+
+PSVC = "PinterestService"
+LEASE = ObjectRef("coordination.k8s.io/v1", "leases", "federator-system", "federator-hub", "Lease")
+
+
+async def lack(world: World, *members: str) -> None:
+    """No request to these members can be sent any more, and what was open is closed."""
+    world.short |= {("hub", name) for name in members}
+    for tap in [tap for tap in world.taps if (tap.process, tap.cluster) in world.short]:
+        await tap.end_streams()
+
+
+async def folded(world: World) -> dict[str, Any]:
+    found = await world.get(PSVC, "feed", "web")
+    assert found is not None
+    return {entry["cluster"]: entry for entry in found["status"]["clusterStatuses"]}
+
+
+def test_a_hub_short_of_descriptors_calls_nobody_unreachable_and_moves_nothing() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        shares = await world.shares("feed", "web")
+        hub = world.federation.hub
+        await lack(world, "b", "c")
+        await asyncio.sleep(30)
+        assert (await readiness(world, "b"))[:2] == ("True", "Ready"), "a blip flips nothing"
+        await asyncio.sleep(300)
+
+        for name in ("b", "c"):
+            assert (await readiness(world, name))[:2] == ("Unknown", "NotAsked")
+            assert hub.state.members[name].link.link is Link.LIVE
+            assert not hub.state.members[name].vitals.watch_trouble
+        assert (await readiness(world, "a"))[:2] == ("True", "Ready")
+        assert await world.shares("feed", "web") == shares
+        found = await folded(world)
+        assert (found["a"].get("known", True), found["b"]["known"]) == (True, False), "nobody guesses what is unheard"
+        assert "no descriptor left" in page(hub)["descriptors"]
+
+        world.short.clear()
+        await world.settle()
+        await asyncio.sleep(LASTS_S)
+        assert (await readiness(world, "b"))[:2] == ("True", "Ready")
+        assert await world.shares("feed", "web") == shares
+        assert page(hub)["descriptors"] == ""
+
+    play(scenario)
+
+
+def test_what_grows_meanwhile_grows_where_the_hub_can_ask() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        shares = await world.shares("feed", "web")
+        await lack(world, "b")
+        await asyncio.sleep(120)
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 15}})
+        await asyncio.sleep(60)
+        grown = await world.shares("feed", "web")
+        assert grown["b"] == shares["b"]
+        assert sum(grown.values()) == 15
+
+    play(scenario)
+
+
+def test_a_hub_that_starts_short_of_descriptors_leads_with_those_that_it_can_ask() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        shares = await world.shares("feed", "web")
+        await lack(world, "c")
+        await restart(world)
+        await asyncio.sleep(120)
+        assert world.federation.hub.state.ready
+        assert (await readiness(world, "c"))[:2] == ("Unknown", "NotAsked")
+        assert await world.shares("feed", "web") == shares
+        world.short.clear()
+        await world.settle()
+        assert (await readiness(world, "c"))[:2] == ("True", "Ready")
+
+    play(scenario)
+
+
+def test_a_member_that_answers_and_cannot_be_watched_for_want_of_descriptors_is_not_blamed() -> None:
+    """It has a connection for probes, kept open, and none for its lists."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        shares = await world.shares("feed", "web")
+        world.short_of_lists.add(("hub", "b"))
+        await restart(world)
+        await asyncio.sleep(120)
+        assert world.federation.hub.state.ready
+        assert (await readiness(world, "b"))[:2] == ("Unknown", "NotAsked")
+        since = (await readiness(world, "b"))[2]
+        await asyncio.sleep(120)
+        assert (await readiness(world, "b"))[2] == since, "it is told once"
+        assert await world.shares("feed", "web") == shares
+        world.short_of_lists.clear()
+        await world.settle()
+        await asyncio.sleep(45)
+        assert (await readiness(world, "b"))[:2] == ("True", "Ready")
+
+    play(scenario)
+
+
+def test_the_lease_says_so_and_so_does_every_command() -> None:
+    def lease(holder: str, facts: object) -> dict[str, Any]:
+        noted = {"federation.pinterest.com/own-shortage": facts if isinstance(facts, str) else json.dumps(facts)}
+        return {"metadata": {"annotations": noted}, "spec": {"holderIdentity": holder}}
+
+    facts = {"holder": "hub-0", "since": "2026-11-24T12:00:00Z", "why": "m1: not asked, short (limit 256)"}
+    assert banner.short(lease("hub-0", facts)) == (
+        "The hub cannot ask every cluster since 2026-11-24T12:00:00Z, which says nothing about them"
+        " (m1: not asked, short (limit 256))."
+    )
+    assert banner.short(lease("hub-1", facts)) == "", "the word of an earlier leader"
+    assert banner.short(lease("hub-0", "")) == banner.short(lease("hub-0", "{")) == banner.short(None) == ""
+    assert banner.short(lease("hub-0", ["a", "list"])) == ""
+
+
+def test_a_leader_writes_it_into_the_lease_and_takes_it_back() -> None:
+    async def scenario(world: World) -> None:
+        await world.settle()
+        await lack(world, "a")
+        await asyncio.sleep(30)
+        assert "descriptor" in banner.short(await world.host.get(LEASE))
+        world.short.clear()
+        await asyncio.sleep(LASTS_S * 2)
+        found = await world.host.get(LEASE)
+        assert raw.text_map(found["metadata"], "annotations")["federation.pinterest.com/own-shortage"] == ""
+
+    play(scenario, election=True)
