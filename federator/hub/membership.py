@@ -282,7 +282,10 @@ class Line:
         except (errors.Unauthenticated, errors.Denied) as refusal:
             self._judge(Sign.REJECTS, f"the member does not accept our credentials: {refusal}")
         except (errors.ApiError, TimeoutError) as trouble:
-            if answered and self._known(now):
+            # An "ok" beside a page of HTML in place of kube-system is a portal's and no API server's (F34): only an
+            # API server that is in trouble keeps its name for a while.
+            stranger = isinstance(trouble, errors.Malformed) and self._identified_s != now
+            if answered and not stranger and self._known(now):
                 log.info("member %s answers, but not everything: %s", member.name, trouble)
                 self._hear()
             elif isinstance(trouble, errors.OwnShortage):

@@ -10,7 +10,7 @@ from typing import Any
 from federator.model import podsecurity
 from tests.e2e import workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
-from tests.e2e.federations import Fleet, until
+from tests.e2e.federations import POLICIES_MAX, Fleet, until
 
 SPACE = ("-n", "feed")
 LONG = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/run-seconds": "600"}
@@ -47,6 +47,7 @@ def tell(deployed: Deployed) -> None:
     _drift_is_repaired(fleet)
     _what_a_service_gives_up_goes(fleet)
     _a_namespace_has_another_level(fleet)
+    _more_policies_than_a_namespace_may_have(fleet)
     _a_plain_deployment(fleet)
     _a_jobset_that_completes(fleet)
     _shards_are_withdrawn(deployed)
@@ -152,6 +153,27 @@ def _a_namespace_has_another_level(fleet: Fleet) -> None:
         return all(found in space for space in spaces for found in ('"baseline"', '"v1.35"'))
 
     until(reached, lambda: "the level of a namespace has not reached the members")
+
+
+def _more_policies_than_a_namespace_may_have(fleet: Fleet) -> None:
+    """Those beyond the bound are told that they are not in force."""
+    names = [f"crowd-{number:02}" for number in range(POLICIES_MAX + 1)]
+    policies = [
+        {
+            "apiVersion": "federation.pinterest.com/v1alpha1",
+            "kind": "PlacementPolicy",
+            "metadata": {"name": name, "namespace": "feed"},
+            "spec": {"workloads": {"projects": ["nobody"]}},
+        }
+        for name in names
+    ]
+    fleet.host("apply", "-f", fleet.manifest(*policies))
+
+    def told() -> bool:
+        return "TooManyPolicies" in fleet.host("get", "placementpolicies", *SPACE, "-o", "json")
+
+    until(told, lambda: "no policy is told that it is not in force")
+    fleet.host("delete", "placementpolicies", *SPACE, *names)
 
 
 def _a_plain_deployment(fleet: Fleet) -> None:

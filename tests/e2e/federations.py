@@ -24,8 +24,10 @@ from tests.controlplane.processes import Family
 FEDERATOR = (sys.executable, "-m", "federator")
 COMMAND_S = 90.0
 START_S = 60.0
+POLICIES_MAX = 5
+"""PlacementPolicies of a namespace that are in force."""
 SETTINGS = {
-    "hub": {"probe_interval_s": 1.0, "capacity_copy_interval_s": 1.0},
+    "hub": {"probe_interval_s": 1.0, "capacity_copy_interval_s": 1.0, "policies_per_namespace": POLICIES_MAX},
     "member": {"heartbeat_s": 2.0, "capacity_write_s": 1.0, "capacity_small_write_s": 1.0},
 }
 """A fleet of tests is watched by impatient people."""

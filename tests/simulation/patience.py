@@ -22,6 +22,8 @@ from tests.simulation.reach import Reach
 
 PATIENCE_S = 30.0
 """The product waits forty seconds from the last good probe; probes are ten seconds apart."""
+PROBE_S = 10.0
+"""A probe has ended so long after it began."""
 LATE_S = 120.0
 """A write that nobody answered arrives so much later at most."""
 PROBE = "/readyz"
@@ -66,6 +68,13 @@ class Patience:
             return
         self.heard_s[life, cluster] = now_s
         self._probes_s.setdefault((life, cluster), []).append(now_s)
+
+    def doubted(self, life: str, cluster: str, now_s: float) -> None:
+        """What answered the last good probe is no API server: asked who it is, it says what none says (F34)."""
+        probes_s = self._probes_s.get((life, cluster))
+        if probes_s and probes_s[-1] >= now_s - PROBE_S:
+            probes_s.pop()
+            self.heard_s[life, cluster] = probes_s[-1] if probes_s else self.born_s.get(life, 0.0)
 
     def learnt(self, life: str, cluster: str, now_s: float) -> None:
         """A life read what a member serves."""
@@ -155,13 +164,18 @@ class Hearing:
             self._patience.answered(self._life, member, sent_s)
             return response
         response = await self._answer(request)
+        if request.path == IDENTITY and 200 < response.status < HTTPStatus.TOO_MANY_REQUESTS:
+            self._patience.doubted(self._life, self._cluster, self._clock.monotonic())
         if request.path not in (PROBE, IDENTITY, VERSION) or response.status != 200:
             return response
         body = await response.read(_BODY_MAX)
         await response.close()
         now_s = self._clock.monotonic()
-        if request.path == IDENTITY and _tells(body, "metadata", "uid"):
-            self._patience.met(self._life, self._cluster, now_s)
+        if request.path == IDENTITY:
+            if _tells(body, "metadata", "uid"):
+                self._patience.met(self._life, self._cluster, now_s)
+            else:
+                self._patience.doubted(self._life, self._cluster, now_s)
         elif request.path == VERSION and _tells(body, "gitVersion"):
             self._patience.learnt(self._life, self._cluster, now_s)
         elif request.path == PROBE and body.strip() == b"ok":
