@@ -42,9 +42,10 @@ class Cluster:
     def kubeconfig(self, user: str = ADMIN) -> Path:
         """A kubeconfig file for `user`, readable by its owner only."""
         path = self.directory / f"{self.name}-{user.replace(':', '-')}.kubeconfig"
-        if not path.exists():
-            path.touch(mode=0o600)
-            path.write_text(yaml.safe_dump(self.kubeconfig_dict(user)))
+        text = yaml.safe_dump(self.kubeconfig_dict(user))
+        path.touch(mode=0o600)
+        if path.read_text() != text:  # also where a cluster of this name that ended has left its own
+            path.write_text(text)
         return path
 
     def kubeconfig_dict(self, user: str = ADMIN) -> dict[str, Any]:

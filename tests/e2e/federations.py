@@ -252,9 +252,10 @@ def sandbox(home: Path, *, clusters: int = 3, separate: bool = False) -> Iterato
 @contextlib.contextmanager
 def on_real_servers(home: Path, plane: ControlPlane) -> Iterator[Fleet]:
     """A dedicated host and two members of real servers, joined by `federator cluster add`."""
-    host = plane.cluster("fed-host")
+    host = plane.cluster(f"{home.name}-host")  # names of its own: what a cluster held stays in etcd
     members = {
-        name: plane.cluster(f"fed-{name}", controllers=True, scheduler=True) for name in ("us-east-1a", "us-west-2a")
+        name: plane.cluster(f"{home.name}-{name}", controllers=True, scheduler=True)
+        for name in ("us-east-1a", "us-west-2a")
     }
     with contextlib.ExitStack() as stack:
         for cluster in (host, *members.values()):
