@@ -77,14 +77,14 @@ class _Source:
             return f"{inject.TEMPLATE}.{path}"
         if found := _PART.fullmatch(path):
             field, index, rest = found[1], int(found[2]), found[3]
-            return self._of_part(field, raw.objects(self._pod, "spec", field)[index], rest)
+            return self._of_part(field, raw.items(self._pod, "spec", field)[index], rest)
         key = path.removeprefix("metadata.annotations[").removesuffix("]")
         if key != path and key not in raw.mapping(self._template, "metadata", "annotations"):
             return f"{self._title} spec.podAnnotations[{key}]"
         return f"{inject.TEMPLATE}.{path}"
 
-    def _of_part(self, field: str, part: Mapping[str, object], rest: str) -> str:
-        name = part.get("name")
+    def _of_part(self, field: str, part: object, rest: str) -> str:
+        name = part.get("name") if isinstance(part, Mapping) else None
         for index, own in enumerate(raw.items(self._template, "spec", field)):
             if isinstance(own, Mapping) and own.get("name") == name:
                 return f"{inject.TEMPLATE}.spec.{field}[{index}]{rest}"

@@ -106,8 +106,9 @@ class InForce:
         if name:
             try:
                 obj = await self._client.get(_ref(key, name))
-                data = raw.mapping(obj, "data")
-                found = (raw.integer(data, "generation"), raw.mapping(data, "spec"))
+                found = _read(name, obj)
+                if found is None:
+                    log.warning("%s: the revision in force, %s, is not as the hub wrote it", key, name)
             except errors.NotFound:
                 log.warning("%s: the revision in force, %s, is gone", key, name)
         if found is None:
@@ -134,9 +135,15 @@ class InForce:
             proven = newest is not None and newest.live == digest
             if proven or (charged is not None and charged.generation == generation):
                 return generation, _kept(raw.mapping(before, "spec"))
-        for one in sorted(seen, key=_origin, reverse=True):
+        if charged is not None and charged.generation:
+            # A member may claim any generation: only what was admitted counts.
+            seen = [one for one in seen if _origin(one) == charged.generation]
+        if len({one.live for one in seen}) > 1:
+            log.warning("%s: members disagree about generation %d", workload.key, _origin(seen[0]))
+            return None
+        for one in sorted(seen, key=lambda one: one.cluster):
             member = self._state.holder(one.cluster)
-            if member is None or member.client is None or not member.heard:
+            if member is None or member.client is None or not member.heard or member.trust.why:
                 continue
             key = workload.key
             live = await member.client.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
@@ -145,7 +152,7 @@ class InForce:
 
     def _body(self, workload: Workload, record: Record, spec: Spec) -> tuple[str, dict[str, Any]]:
         generation, kept = spec
-        name = f"{record.name[:200]}-{workloads.digest([generation, kept]).hex()[:10]}"
+        name = f"{record.name[:200]}-{_digest(generation, kept)}"
         kind = kinds.KINDS["PlacementDecision"]
         owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": record.name, "uid": record.uid}
         metadata = {
@@ -156,6 +163,18 @@ class InForce:
         }
         head = {"apiVersion": revisions.API_VERSION, "kind": revisions.KIND, "metadata": metadata}
         return name, {**head, "revision": max(generation, 1), "data": {"generation": generation, "spec": dict(kept)}}
+
+
+def _digest(generation: int, kept: Mapping[str, Any]) -> str:
+    return workloads.digest([generation, kept]).hex()
+
+
+def _read(name: str, obj: Mapping[str, Any]) -> Spec | None:
+    """What a revision holds; None where that is not what its name was made from. The name stands in the decision, which
+    is sealed; the revision lies in the tenant's namespace, where people may delete it and write another."""
+    data = raw.mapping(obj, "data")
+    generation, spec = raw.integer(data, "generation"), raw.mapping(data, "spec")
+    return (generation, spec) if name.endswith(f"-{_digest(generation, spec)}") else None
 
 
 def _origin(seen: SliceSeen) -> int:

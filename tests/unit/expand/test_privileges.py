@@ -167,3 +167,13 @@ def test_the_class_of_the_tier_needs_no_leave_and_that_of_another_does() -> None
     assert (
         of(service(pod(priorityClassName="federator-reserved"), tier="OnDemand")).priority_class == "federator-reserved"
     )
+
+
+@pytest.mark.parametrize("field", ["volumes", "containers", "initContainers", "ephemeralContainers"])
+@pytest.mark.parametrize("profile", [None, PROFILE], ids=["without a profile", "with a profile"])
+@pytest.mark.parametrize("stray", [None, 5, "text", [], {}])
+def test_what_stands_beside_a_violation_hides_it_from_nobody(field: str, profile: dict[str, Any], stray: Any) -> None:
+    hostile = {"name": "host", "hostPath": {"path": "/"}, "securityContext": {"privileged": True}}
+    found = of(service(pod(**{field: [stray, hostile]})), profile)
+    assert f"spec.{field}[1]" in found.baseline or profile is not None
+    assert found.baseline

@@ -188,6 +188,38 @@ def test_what_is_in_force_outlives_the_hub_and_is_what_new_slices_are_made_from(
     play(scenario)
 
 
+@pytest.mark.parametrize("how", ["deleted", "forged"])
+def test_what_is_in_force_is_not_what_a_tenant_makes_of_it(how: str) -> None:
+    """The revision lies in his namespace: whoever deletes it, or writes another of its name, changes nothing."""
+
+    async def scenario(world: World) -> None:
+        await asked(world)
+        before = await cpu_in_members(world)
+        await world.patch(KIND, "feed", "web", template("20"))
+        await asyncio.sleep(10)
+        await world.federation.kill("hub")
+        listing = await world.host.list("apps/v1", "controllerrevisions", "feed")
+        (kept,) = [one for one in listing.items if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"]
+        ref = ObjectRef("apps/v1", "controllerrevisions", "feed", kept["metadata"]["name"], "ControllerRevision")
+        await world.host.delete(ref, uid=kept["metadata"]["uid"])
+        if how == "forged":
+            metadata = {name: kept["metadata"][name] for name in ("name", "namespace", "labels", "ownerReferences")}
+            spec = {**kept["data"]["spec"], **template("20")["spec"]}
+            await world.host.create(ref, {**kept, "metadata": metadata, "data": {**kept["data"], "spec": spec}})
+        await asyncio.sleep(60)
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        await world.patch(KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": [min(before)]}}}})
+        await asyncio.sleep(60)
+        await world.settle()
+        moved = await cpu_in_members(world)
+        assert min(before) not in moved
+        assert sum(copies for copies, _ in moved.values()) == 4
+        assert {cpu for _, cpu in moved.values()} == {"500m"}
+
+    play(scenario)
+
+
 def test_an_edit_of_the_image_goes_on_while_nothing_more_is_asked_for() -> None:
     async def scenario(world: World) -> None:
         await asked(world, cpu="2")
