@@ -4,6 +4,8 @@ Shared by ClusterCapacity (in a member), MemberCluster.status.capacity (the copy
 (the shape that a decision is charged with).
 """
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Annotated, Any
@@ -31,7 +33,7 @@ from federator.model import seq as seqs
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
-from federator.model.resources import PODS, Resources
+from federator.model.resources import CPU, PODS, Resources
 from federator.model.taints import Taint
 
 MAX_ROWS = 256
@@ -40,7 +42,14 @@ MAX_RESOURCES = 32
 MAX_TAINTS = 32
 MAX_LOOK = 128
 MAX_SHAPE_ID = 32
-"""The bounds of the schemas below."""
+MAX_RESOURCE_NAME = 317
+"""The bounds of the schemas below, and of names of resources: a prefix of 253 characters, a slash, 63 more."""
+MAX_ROWS_TEXT = 512 * 1024
+"""Characters of all rows together, about. An API server takes objects of 1.5 MiB, and rows are copied to the host."""
+MAX_NODE_CPU = 1_000_000_000
+"""A node of a million cpus does not exist: in thousandths of a cpu."""
+MAX_NODE_AMOUNT = 1 << 53
+"""The same of bytes and of everything else: eight pebibytes."""
 ShapeId = Annotated[str, Field(min_length=1, max_length=MAX_SHAPE_ID)]
 
 
@@ -120,11 +129,10 @@ def to_capacity(status: Obj) -> Capacity:
     """From `ClusterCapacity.status` or `MemberCluster.status.capacity`, never more than the schema of the latter holds:
     it is copied there. Negative figures count as zero, unreadable rows as none, and more room than there is as none.
     """
-    rows = [_to_row(row) for row in raw.objects(status, "nodes")[:MAX_ROWS] if raw.integer(row, "count") > 0]
     copies = raw.mapping(status, "copies")
     answered = sorted(shape for shape in copies if len(shape) <= MAX_SHAPE_ID and _is_number(copies[shape]))
     return Capacity(
-        rows=tuple(rows),
+        rows=tuple(_rows(status)),
         copies={shape: raw.figure(copies, shape) for shape in answered[:MAX_ROWS]},
         includes_seq=seqs.clamped(raw.integer(status, "includesSeq")),
         exact=status.get("exact") is not False,
@@ -202,9 +210,65 @@ def taints_of(value: object) -> tuple[Taint, ...]:
     return tuple(found)
 
 
+def excess(status: Obj) -> str:
+    """What such figures say beyond all that a cluster can have, as a part of a sentence; "" for nothing. Of that only a
+    part is read (`to_capacity`)."""
+    for what in ("nodes", "copies"):
+        found = raw.at(status, what)
+        if isinstance(found, list | dict) and len(found) > MAX_ROWS:
+            return f"{what} has {len(found)} entries, and at most {MAX_ROWS} are read"
+    size = 0
+    for row in raw.objects(status, "nodes"):
+        if (count := raw.integer(row, "count")) > MAX_NODES:
+            return f"a row of nodes counts more than {MAX_NODES} of them"
+        offered = raw.mapping(row, "allocatable")
+        if len(offered) > MAX_RESOURCES:
+            return f"a node offers {len(offered)} resources, and at most {MAX_RESOURCES} are read"
+        if beyond := [name for name, amount in offered.items() if count and not _is_amount(name, amount)]:
+            return f"a node offers an amount of {beyond[0][:MAX_LOOK]} that no node has"
+        size += _size(row)
+    return f"nodes is larger than the {MAX_ROWS_TEXT} bytes that are read" if size > MAX_ROWS_TEXT else ""
+
+
+def _is_amount(name: str, amount: object) -> bool:
+    """Whether a node can have so much; what cannot be read is nothing that it can have."""
+    try:
+        found = quantity.vector({name: amount})[name]  # type: ignore[dict-item]
+    except FieldError:
+        return False
+    return len(name) <= MAX_RESOURCE_NAME and found <= (MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT)
+
+
+def _rows(status: Obj) -> Iterator[NodeRow]:
+    size = 0
+    for row in raw.objects(status, "nodes")[:MAX_ROWS]:
+        size += _size(row)
+        if size > MAX_ROWS_TEXT:
+            return
+        if raw.integer(row, "count") > 0:
+            yield _to_row(row)
+
+
+def _size(row: Obj) -> int:
+    """Characters of a row as it is written, about: what is cut when it is read counts as far as it is kept."""
+    names = sum(min(len(name), MAX_RESOURCE_NAME) + 24 for part in _PARTS for name in raw.mapping(row, part))
+    looks = sum(min(len(raw.text(row, look)), MAX_LOOK) for look in ("model", "family"))
+    taints_size = sum(len(raw.text(taint, "key")) + 128 for taint in raw.objects(row, "taints")[:MAX_TAINTS])
+    return names + looks + taints_size + 64
+
+
+_PARTS = ("allocatable", "free")
+
+
 def _to_row(row: Obj) -> NodeRow:
-    offered = dict(list(raw.mapping(row, "allocatable").items())[:MAX_RESOURCES])
-    allocatable = vector(offered)
+    named = (
+        (name, amount) for name, amount in raw.mapping(row, "allocatable").items() if len(name) <= MAX_RESOURCE_NAME
+    )
+    offered = dict(itertools.islice(named, MAX_RESOURCES))
+    found = vector(offered)
+    allocatable = Resources(
+        {name: min(found[name], MAX_NODE_CPU if name == CPU else MAX_NODE_AMOUNT) for name in found}
+    )
     free = vector({name: amount for name, amount in raw.mapping(row, "free").items() if name in allocatable})
     return NodeRow(
         count=min(raw.integer(row, "count"), MAX_NODES),

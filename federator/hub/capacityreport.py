@@ -3,11 +3,15 @@
 `of` is the projection of the member's reflector, and reads the answers to our own writes.
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import clustercapacity, raw
+import msgspec
+
+from federator.api import capacityfields, clustercapacity, raw
+from federator.api.capacityfields import MAX_ROWS, MAX_SHAPE_ID
 from federator.hub import claims
 from federator.model.fleet import Capacity
 
@@ -21,8 +25,10 @@ class CapacityReport:
     capacity: Capacity
     shapes: tuple[str, ...]
     """Ids of the shapes it has been asked about."""
-    status: Mapping[str, Any]
-    """All of it but what the member remembers for itself."""
+    told: bytes
+    """Digest of its status, but for what the member remembers for itself; b"" for nothing."""
+    excess: str
+    """What it says beyond all that a cluster can have, as a part of a sentence; "" for nothing."""
     host: str
     """The host that its slices belong to, as it is recorded there; "" where none is."""
 
@@ -35,11 +41,17 @@ def only(obj: Mapping[str, Any], fleet: str) -> CapacityReport | None:
 def of(obj: Mapping[str, Any], fleet: str) -> CapacityReport:
     """Reads a ClusterCapacity, for a hub of this fleet."""
     meta, status = obj["metadata"], raw.mapping(obj, "status")
+    asked = raw.objects(obj, "spec", "shapes")
     return CapacityReport(
-        uid=meta.get("uid", ""),
-        resource_version=meta.get("resourceVersion", ""),
+        uid=raw.text(meta, "uid"),
+        resource_version=raw.text(meta, "resourceVersion"),
         capacity=clustercapacity.to_capacity(status),
-        shapes=tuple(raw.text(shape, "id") for shape in raw.objects(obj, "spec", "shapes")),
-        status={name: value for name, value in status.items() if name != "highest"},
+        shapes=tuple(raw.text(shape, "id")[:MAX_SHAPE_ID] for shape in asked[: MAX_ROWS + 1]),
+        told=_digest({name: value for name, value in status.items() if name != "highest"}),
+        excess=capacityfields.excess(status),
         host=claims.recorded(obj, fleet),
     )
+
+
+def _digest(status: Mapping[str, Any]) -> bytes:
+    return hashlib.blake2b(msgspec.json.encode(status, order="sorted"), digest_size=12).digest() if status else b""

@@ -49,6 +49,8 @@ MEMBER_USER: Final = "system:serviceaccount:federator-system:federator-member"
 ADMISSION: Final = "admissionregistration.k8s.io/v1"
 PROBE: Final = "federator-hardening-probe"
 """Name of the namespace that a dry run asks for. It is never made."""
+SPACES_MAX: Final = 20_000
+"""Namespaces of one cluster that are looked at."""
 
 
 class Result(StrEnum):
@@ -140,14 +142,15 @@ async def lasting_token(asked: Asked) -> Finding:
 async def namespace_levels(asked: Asked) -> Finding:
     """Every namespace of the fleet says which pods it takes."""
     subject = "Pod Security level of namespaces"
-    listing = await asked.client.list("v1", "namespaces", label_selector=FLEET_LABEL)
-    bare = sorted(
-        raw.text(obj, "metadata", "name")
-        for obj in listing.items
-        if "pod-security.kubernetes.io/enforce" not in raw.text_map(obj["metadata"], "labels")
-    )
+
+    def level_of(obj: dict[str, Any]) -> tuple[str, bool]:
+        labels = raw.text_map(obj["metadata"], "labels")
+        return raw.text(obj, "metadata", "name"), "pod-security.kubernetes.io/enforce" in labels
+
+    found = await asked.client.collect("v1", "namespaces", level_of, most=SPACES_MAX, label_selector=FLEET_LABEL)
+    bare = sorted(name for name, says in found if not says)
     if not bare:
-        return Finding(subject, Result.OK, f"{len(listing.items)} of the fleet, each says its level")
+        return Finding(subject, Result.OK, f"{len(found)} of the fleet, each says its level")
     more = f" and {len(bare) - 3} more" if len(bare) > 3 else ""
     return Finding(subject, Result.WARNING, f"none in {', '.join(bare[:3])}{more}")
 

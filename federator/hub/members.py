@@ -26,6 +26,7 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.clock import Clock
+from federator.kube.exchange import SMALL_LIMIT
 from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
@@ -36,6 +37,8 @@ from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.status.given import BEYOND_BOUNDS, Contradiction
 
+REPORTS_MAX = 64
+"""Objects of the kind ClusterCapacity in one member: there is one, and whatever else somebody makes is not kept."""
 EXPANDED_KINDS = ("PinterestService.pinterest.com", "PinterestJobSet.pinterest.com")
 
 
@@ -80,7 +83,9 @@ class Member:
     """Objects there that carry a slice mark; the rest under our label are their natives."""
     own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
     """Slices as the answers to our writes showed them, until the watch has caught up."""
-    reports: Store[CapacityReport] = field(default_factory=lambda: Store[CapacityReport]("capacity"))
+    reports: Store[CapacityReport] = field(
+        default_factory=lambda: Store[CapacityReport]("capacity", bound=Bound(objects=REPORTS_MAX, bytes=0))
+    )
     reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
     """By plural; those of the present connection, or of the last one."""
     report: CapacityReport | None = None
@@ -253,6 +258,9 @@ class Member:
             self.trust.note(("kept", kind), _beyond(self.name, kind, store), now_s)
             for kind, store in self.stores.items()
         ]
+        excess = self.report.excess if self.report is not None else ""
+        found = Contradiction(BEYOND_BOUNDS, f"its ClusterCapacity says what cannot be: {excess}") if excess else None
+        verdicts.append(self.trust.note(("kept", "ClusterCapacity"), found, now_s))
         return any(verdicts)
 
     def meet_other(self, uid: str) -> None:
@@ -300,7 +308,7 @@ class Member:
         ref = ObjectRef("coordination.k8s.io/v1", "leases", namespace, LEASE, "Lease")
         lease: Mapping[str, Any] | None = None
         with contextlib.suppress(errors.NotFound):
-            lease = await client.get(ref, timeout_s=5.0)
+            lease = await client.get(ref, timeout_s=5.0, body_limit=SMALL_LIMIT)
         self.process.recorded(membercluster.process_silent_since(self.obj))
         self.process.look(lease, clock.monotonic(), clock.now(), grace_s)
 
@@ -399,7 +407,7 @@ class Member:
         self.on_slice(self, seen.key)
 
     def _capacity_changed(self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock) -> None:
-        if old is not None and new is not None and old.status != new.status:
+        if old is not None and new is not None and old.told != new.told:
             # Only the member process writes that: it lives, whatever the last probe saw of its lease.
             self.process.report(clock.monotonic())
         self.report = new

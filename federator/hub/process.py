@@ -123,8 +123,8 @@ class HubProcess:
         self._apis: dict[str, frozenset[str]] = {}
         self._hosts: dict[str, str] = {}
         """By member: the host that it says it belongs to."""
-        self._reports: dict[str, Mapping[str, Any]] = {}
-        """By member: what it last said of its room."""
+        self._reports: dict[str, bytes] = {}
+        """By member: a digest of what it last said of its room."""
         self._group: asyncio.TaskGroup | None = None
         self._writers: asyncio.TaskGroup | None = None
         """Owner of what writes, while this hub leads."""
@@ -506,8 +506,10 @@ class HubProcess:
             self._link_changed(member)
         if member.report is not None:
             self.state.heard_seq(member, member.report.capacity.includes_seq, self.clock.monotonic())
-            if self._reports.get(member.name) != member.report.status:  # else only what it was asked has changed
-                self._reports[member.name] = member.report.status
+            if member.note_bounds(self.clock.monotonic()):
+                self._link_changed(member)
+            if self._reports.get(member.name) != member.report.told:  # else only what it was asked has changed
+                self._reports[member.name] = member.report.told
                 self.state.books.reported(member.name, member.report.capacity.includes_seq)
         self.reporting.changed(member)
         self.reporting.questions.add(member.name)

@@ -15,6 +15,8 @@ from federator.model import names
 
 LEASE = "federator-member"
 """The lease of every member process, in the system namespace of its cluster."""
+RENEWED_MAX = 64
+"""Characters of its renewTime that are remembered: it is compared and never read as a time."""
 
 
 @dataclass(slots=True)
@@ -44,7 +46,7 @@ class ProcessWatch:
     def look(self, lease: Mapping[str, Any] | None, now_s: float, wall_s: float, grace_s: float) -> None:
         """Takes the lease as it is now; None where there is none."""
         before_s, self._looked_s = self._looked_s, now_s
-        renewed = raw.text(lease or {}, "spec", "renewTime")
+        renewed = raw.text(lease or {}, "spec", "renewTime")[:RENEWED_MAX]
         first = before_s is None and not self.silent_since
         moved = bool(renewed) and renewed != self._renewed and (before_s is not None or first)
         alive, self._reported = moved or self._reported, False

@@ -7,9 +7,11 @@ only decisions let go of the cluster; with `Lost` the same, for one that is not 
 as stale (`departed`).
 """
 
+import functools
 import logging
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from federator.api import kinds, membercluster, raw
 from federator.api.membercluster import Removal
@@ -40,6 +42,8 @@ STANDS_STILL_S = 10.0
 """What decisions have given a cluster for so long is not about to leave it."""
 SHOWN = 3
 """Workloads that are named of those that remain."""
+COUNTED = 1000
+"""Slices of one kind that are counted where there should be none."""
 
 
 class Removing:
@@ -199,7 +203,8 @@ class Removing:
         return self._is_left_alone(record) or (stays and self.state.is_current(workload, record))
 
     async def _still_there(self, member: Member) -> list[WorkloadKey]:
-        """Slices of ours by lists that are read now, from the cluster that joined. Raises ApiErrors."""
+        """Slices of ours by lists that are read now, from the cluster that joined: the first of each kind, if there
+        are any. Raises ApiErrors."""
         if member.client is None or member.link.link is not Link.LIVE:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         left: list[WorkloadKey] = []
@@ -207,10 +212,10 @@ class Removing:
             if not serves(member.apis, kind.kind):
                 continue
             chosen = f"{FLEET_LABEL}={member.fleet}"
-            for obj in (await member.client.list(kind.api_version, kind.plural, label_selector=chosen)).items:
-                seen = slices.summarise(kind.kind, member.name, obj)
-                if seen.ours(member.fleet):
-                    left.append(seen.key)
+            ours = functools.partial(_ours, kind.kind, member)
+            left += await member.client.collect(
+                kind.api_version, kind.plural, ours, most=COUNTED, label_selector=chosen
+            )
         if (uid := await member.client.kube_system_uid()) != member.uid:
             raise errors.Conflict(f"{member.name} answers as {uid}, and was {member.uid} at the last probe")
         return left
@@ -310,6 +315,12 @@ class Removing:
 
 
 _OURS = (CLUSTER_FINALIZER,)
+
+
+def _ours(kind: str, member: Member, obj: Mapping[str, Any]) -> WorkloadKey | None:
+    """The key of a slice of ours; None for any other object."""
+    seen = slices.summarise(kind, member.name, obj)
+    return seen.key if seen.ours(member.fleet) else None
 
 
 def _shown(keys: Sequence[WorkloadKey]) -> str:

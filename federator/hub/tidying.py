@@ -9,7 +9,7 @@ host's; one that was there before us is never changed.
 
 import logging
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import clustercapacity, kinds, raw
@@ -48,6 +48,9 @@ BY_THE_CLUSTER = frozenset({("configmaps", "kube-root-ca.crt"), ("serviceaccount
 RECHECK_S = 5.0
 KEPT_RECHECK_S = 300.0
 """A namespace that has something of others in it is looked at again after so long."""
+LEVELS = "pod-security.kubernetes.io/"
+MARKED_MAX = 20_000
+"""Objects of one kind with our mark that are looked at in one member at a time: a cluster has 10,000 namespaces."""
 
 
 class Tidying:
@@ -195,11 +198,12 @@ class Tidying:
         member.note_capacity(await member.client.patch(ref, body))
 
     async def _marked(self, member: Member, api_version: str, plural: str) -> list[dict[str, Any]]:
+        """What of a kind bears our mark there, as far as this module looks at it. Raises ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         chosen = f"{names.FLEET_LABEL}={member.fleet}"
         try:
-            return list((await member.client.list(api_version, plural, label_selector=chosen)).items)
+            return list(await member.client.collect(api_version, plural, _slim, most=MARKED_MAX, label_selector=chosen))
         except errors.NotServed:
             return []
 
@@ -207,15 +211,18 @@ class Tidying:
         """What is in a namespace that is not ours, as `pods web`; "" for nothing. Raises ApiErrors."""
         if member.client is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
+
+        def others(obj: dict[str, Any]) -> str | None:
+            return raw.text(obj, "metadata", "name") if self._is_others(member, plural, obj) else None
+
         looked = [*CONTENTS, SECRETS] if await self._may_list_secrets(member, space) else CONTENTS
         for api_version, plural in looked:
             try:
-                found = (await member.client.list(api_version, plural, space)).items
+                found = await member.client.collect(api_version, plural, others, most=1, namespace=space)
             except errors.NotServed:
                 continue
-            for obj in found:
-                if self._is_others(member, plural, obj):
-                    return f"{plural} {raw.text(obj, 'metadata', 'name')}"
+            if found:
+                return f"{plural} {found[0]}"
         if (uid := await member.client.kube_system_uid()) != member.uid:
             raise errors.Conflict(f"{member.name} answers as {uid}, and was {member.uid} at the last probe")
         return ""
@@ -243,3 +250,11 @@ class Tidying:
         outcome = await member.applier.apply(Delete(ref, meta["uid"], resource_version=meta["resourceVersion"]))
         if outcome.error is not None:
             raise outcome.error
+
+
+def _slim(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """What is looked at of an object with our mark: a member may hold many, and large ones."""
+    meta = obj["metadata"]
+    found = {name: meta[name] for name in ("name", "uid", "resourceVersion", "deletionTimestamp") if name in meta}
+    levels = {name: text for name, text in raw.text_map(meta, "labels").items() if name.startswith(LEVELS)}
+    return {"kind": obj.get("kind", ""), "metadata": {**found, "labels": levels}}

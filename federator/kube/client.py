@@ -5,18 +5,30 @@ again within a budget. It never repeats a write: after `errors.Unreachable` a wr
 being level-triggered, read and compute anew.
 """
 
+import contextlib
 import random
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from federator.kube import decode, discovery, errors, paths
-from federator.kube.exchange import BODY_LIMIT, Call, Exchange, Query, RequestMeter
+from federator.kube.exchange import (
+    BODY_LIMIT,
+    OBJECT_LIMIT,
+    SMALL_LIMIT,
+    WORD_LIMIT,
+    Call,
+    Exchange,
+    Query,
+    RequestMeter,
+)
 from federator.kube.transport import Transport
 from federator.kube.watchstream import WatchStream
 from federator.model.steps import ObjectRef
+
+T = TypeVar("T")
 
 PAGE_SIZE = 500
 """Objects asked for per page of a list."""
@@ -93,9 +105,17 @@ class Client:
 
     # -- reads ---------------------------------------------------------------------------------------------------
 
-    async def get(self, ref: ObjectRef, *, subresource: str = "", timeout_s: float | None = None) -> dict[str, Any]:
-        """The object. Raises `errors.NotFound` and the other ApiErrors."""
-        call = self._read("get", ref.plural, paths.single(ref, subresource), (), timeout_s)
+    async def get(
+        self,
+        ref: ObjectRef,
+        *,
+        subresource: str = "",
+        timeout_s: float | None = None,
+        body_limit: int = OBJECT_LIMIT,
+    ) -> dict[str, Any]:
+        """The object. Raises `errors.NotFound` and the other ApiErrors; `errors.Malformed` beyond `body_limit`."""
+        path = paths.single(ref, subresource)
+        call = self._read("get", ref.plural, path, timeout_s=timeout_s, body_limit=body_limit)
         return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call))
 
     async def list(
@@ -109,26 +129,55 @@ class Client:
         limit: int = PAGE_SIZE,
     ) -> Listing:
         """Everything there is, read consistently in pages; begun anew when a continue token expires (F18)."""
+        chosen = {"label_selector": label_selector, "field_selector": field_selector}
+        items, version = await self._read_list(api_version, plural, namespace, chosen, lambda obj: obj, limit=limit)
+        return Listing(items, version)
+
+    async def collect(
+        self,
+        api_version: str,
+        plural: str,
+        keep: Callable[[dict[str, Any]], T | None],
+        *,
+        most: int,
+        namespace: str = "",
+        label_selector: str = "",
+    ) -> tuple[T, ...]:
+        """What `keep` makes of each object of a consistent list, None left out; at most the first `most` of them, and
+        then no more is read. No more than one page of objects is ever in memory."""
+        chosen = {"label_selector": label_selector}
+        return (await self._read_list(api_version, plural, namespace, chosen, keep, most=most))[0]
+
+    async def _read_list(
+        self,
+        api_version: str,
+        plural: str,
+        namespace: str,
+        chosen: Mapping[str, str],
+        keep: Callable[[dict[str, Any]], T | None],
+        *,
+        most: int = OBJECTS_MAX,
+        limit: int = PAGE_SIZE,
+    ) -> tuple[tuple[T, ...], str]:
+        """What is kept of a list, and its version."""
         for last in (False, False, True):
-            items: list[dict[str, Any]] = []
+            found: list[T] = []
             version = ""
+            # The last try asks for everything in one answer: nothing can expire in between.
+            pages = self.pages(api_version, plural, namespace, limit=0 if last else limit, **chosen)
             try:
-                # The last try asks for everything in one answer: nothing can expire in between.
-                async for page in self.pages(
-                    api_version,
-                    plural,
-                    namespace,
-                    label_selector=label_selector,
-                    field_selector=field_selector,
-                    limit=0 if last else limit,
-                ):
-                    items.extend(decode.items(page, api_version))
-                    version = page.metadata.resourceVersion
+                async with contextlib.aclosing(pages):
+                    async for page in pages:
+                        kept = (keep(obj) for obj in decode.items(page, api_version))
+                        found.extend(one for one in kept if one is not None)
+                        version = page.metadata.resourceVersion
+                        if len(found) >= most:
+                            break
             except errors.Expired:
                 if last:
                     raise
                 continue
-            return Listing(tuple(items), version)
+            return tuple(found[:most]), version
         raise AssertionError("unreachable")
 
     async def pages(
@@ -164,7 +213,7 @@ class Client:
 
     async def version(self) -> dict[str, Any]:
         """What `/version` says: `gitVersion`, `major`, `minor`, ..."""
-        call = self._read("get", "version", "/version")
+        call = self._read("get", "version", "/version", body_limit=WORD_LIMIT)
         return decode.obj(await self._exchange.send(call), self._exchange.what(call))
 
     async def ready(self, *, timeout_s: float = 5.0) -> str:
@@ -172,7 +221,7 @@ class Client:
 
         Raises an ApiError when the server is not ready, does not answer within `timeout_s`, or something else does.
         """
-        call = Call("get", "readyz", "GET", "/readyz", timeout_s=timeout_s)
+        call = Call("get", "readyz", "GET", "/readyz", timeout_s=timeout_s, body_limit=WORD_LIMIT)
         body, headers = await self._exchange.send_with_headers(call)
         if body.strip() != b"ok":
             raise errors.Malformed(f"{self._exchange.what(call)}: the answer is not the ok of an API server.")
@@ -180,7 +229,8 @@ class Client:
 
     async def kube_system_uid(self) -> str:
         """The uid of the namespace kube-system, which is how a cluster is told from another (invariant 17)."""
-        found = await self.get(ObjectRef("v1", "namespaces", "", "kube-system", "Namespace"))
+        ref = ObjectRef("v1", "namespaces", "", "kube-system", "Namespace")
+        found = await self.get(ref, body_limit=SMALL_LIMIT)
         uid = found["metadata"].get("uid", "")
         if not isinstance(uid, str) or not 0 < len(uid) <= UID_MAX:
             raise errors.Malformed(f"{self.cluster}: the namespace kube-system has no uid.")
@@ -353,9 +403,18 @@ class Client:
             options += (("fieldValidation", "Strict"),)
         return options
 
-    def _read(self, verb: str, resource: str, path: str, query: Query = (), timeout_s: float | None = None) -> Call:
+    def _read(
+        self,
+        verb: str,
+        resource: str,
+        path: str,
+        query: Query = (),
+        *,
+        timeout_s: float | None = None,
+        body_limit: int = BODY_LIMIT,
+    ) -> Call:
         given = self.timeout_s if timeout_s is None else timeout_s
-        return Call(verb, resource, "GET", path, query, timeout_s=given, safe=True)
+        return Call(verb, resource, "GET", path, query, timeout_s=given, safe=True, body_limit=body_limit)
 
     async def _write(
         self,
@@ -378,5 +437,6 @@ class Client:
             msgspec.json.encode(body),
             {"content-type": content_type},
             self.timeout_s,
+            body_limit=OBJECT_LIMIT,
         )
         return decode.single(await self._exchange.send(call), ref.name, self._exchange.what(call), stored=stored)

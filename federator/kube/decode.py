@@ -19,6 +19,10 @@ RETRY_AFTER_MAX_S = 600.0
 BROKEN = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises for bytes that are no JSON, or nested beyond all sense."""
 
+NAME_MAX = 253
+"""Characters of a name, a uid or a resourceVersion: no API server has longer ones, and they are remembered."""
+TOKEN_MAX = 8192
+"""Characters of a list's version or continue token: the one is remembered, the other sent back in a URL."""
 _GC_PAUSE_BYTES = 256 * 1024
 
 
@@ -213,7 +217,12 @@ def single(body: bytes, name: str, what: str, *, stored: bool = True) -> dict[st
         raise errors.Malformed(f"{what}: the answer is no object that an API server holds.")
     if name and metadata.get("name", name) != name:
         raise errors.Malformed(f"{what}: the answer is about another object.")
+    if any(len(value) > NAME_MAX for field in _REMEMBERED if isinstance(value := metadata.get(field), str)):
+        raise errors.Malformed(f"{what}: an identity of the answer has more than {NAME_MAX} characters.")
     return found
+
+
+_REMEMBERED = ("name", "namespace", "uid", "resourceVersion")
 
 
 def _is_text(value: object) -> bool:
@@ -228,20 +237,20 @@ def page(body: bytes, what: str) -> Page:
     except BROKEN as exc:
         raise errors.Malformed(f"{what}: the answer is no list ({exc}).") from exc
     if not value.kind.endswith("List"):
-        raise errors.Malformed(f"{what}: the answer is a {value.kind or 'nameless kind'} and no list.")
+        raise errors.Malformed(f"{what}: the answer is a {value.kind[:40] or 'nameless kind'} and no list.")
+    if max(len(value.metadata.resourceVersion), len(value.metadata.continue_)) > TOKEN_MAX:
+        raise errors.Malformed(f"{what}: its version or its continue token has more than {TOKEN_MAX} characters.")
     return value
 
 
-def items(page: Page, api_version: str) -> list[dict[str, Any]]:
-    """The page's objects, with the type that servers leave out of list items of builtin kinds."""
+def items(page: Page, api_version: str) -> Iterator[dict[str, Any]]:
+    """The page's objects one after the other, with the type that servers leave out of items of builtin kinds."""
     kind = page.kind.removesuffix("List")
-    made = []
     for raw in page.items or ():
         item = obj(bytes(raw), "list")
         item.setdefault("apiVersion", api_version)
         item.setdefault("kind", kind)
-        made.append(item)
-    return made
+        yield item
 
 
 def changed_items(

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from federator.kube import decode, errors
+from federator.kube.exchange import OBJECT_LIMIT
 
 if TYPE_CHECKING:
     from federator.kube.client import Client
@@ -29,8 +30,11 @@ class Resource:
 async def discover(client: "Client") -> tuple[Resource, ...]:
     """All resources of `/api` and `/apis`, sorted by API version and plural."""
     found: set[Resource] = set()
+    accepted = {"accept": _AGGREGATED}
     for root in ("/api", "/apis"):
-        document = decode.obj(await client.raw("GET", root, headers={"accept": _AGGREGATED}), f"discovery of {root}")
+        document = decode.obj(
+            await client.raw("GET", root, headers=accepted, body_limit=OBJECT_LIMIT), f"discovery of {root}"
+        )
         if document.get("kind") == "APIGroupDiscoveryList":
             found.update(_aggregated(document))
             continue
@@ -38,7 +42,7 @@ async def discover(client: "Client") -> tuple[Resource, ...]:
             raise errors.Malformed(f"discovery of {root}: the answer names no resources.")
         for api_version, path in _older(document):
             try:
-                body = await client.raw("GET", path)
+                body = await client.raw("GET", path, body_limit=OBJECT_LIMIT)
             except (errors.NotFound, errors.ServerTrouble, errors.Throttled):
                 continue  # an aggregated API whose server is away must not hide all the others
             found.update(_resources(api_version, decode.obj(body, f"discovery of {path}")))

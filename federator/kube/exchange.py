@@ -14,7 +14,12 @@ from federator.kube.transport import RefreshesCredentials, Request, Response, Tr
 
 BODY_LIMIT = 32 * 1024 * 1024
 """Largest answer that is read, in bytes (security checklist, "Own client")."""
-ERROR_BODY_LIMIT = 1024 * 1024
+OBJECT_LIMIT = 8 * 1024 * 1024
+"""The same of one object: etcd takes 1.5 MiB, and hardly anybody sets it to more than a few times that."""
+SMALL_LIMIT = 1024 * 1024
+"""The same of what every cluster has and keeps small, and of a refusal: a lease, a namespace."""
+WORD_LIMIT = 64 * 1024
+"""The same of what is a word or two: whether it is ready, which version it is."""
 READ_TRIES = 4
 """A read is sent at most this often."""
 LONGEST_WAIT_S = 5.0
@@ -142,7 +147,7 @@ class Exchange:
 
     async def _problem(self, call: Call, response: Response) -> errors.ApiError:
         try:
-            body = await response.read(ERROR_BODY_LIMIT)
+            body = await response.read(SMALL_LIMIT)
         except errors.Malformed:
             body = b""
         finally:

@@ -94,8 +94,7 @@ def _given(project: Callable[[Any], T | None] | None) -> Callable[[Any], T | Non
 
 
 def _identity(meta: decode.Meta) -> Identity:
-    version = meta.resourceVersion
-    return Identity(_key(meta.namespace, meta.name), Version(version_number(version), meta.uid), version)
+    return _identified(meta.namespace, meta.name, meta.uid, meta.resourceVersion)
 
 
 def _identity_of(obj: dict[str, Any]) -> Identity:
@@ -106,25 +105,25 @@ def _identity_of(obj: dict[str, Any]) -> Identity:
     uid, version = meta.get("uid", ""), meta.get("resourceVersion", "")
     if not (isinstance(name, str) and isinstance(namespace, str) and isinstance(uid, str) and isinstance(version, str)):
         raise errors.Malformed("This is no object of Kubernetes: its metadata holds something else than texts.")
-    return Identity(_key(namespace, name), Version(version_number(version), uid), version)
+    return _identified(namespace, name, uid, version)
 
 
-NAME_MAX = 253
-"""Characters of a name, or of a uid: no API server takes longer ones, and they are remembered."""
-
-
-def _key(namespace: str, name: str) -> Key:
-    if len(namespace) > NAME_MAX or len(name) > NAME_MAX:
-        raise errors.Malformed(f"This is no object of Kubernetes: a name has more than {NAME_MAX} characters.")
-    return sharing.listed((sharing.text(namespace), sharing.text(name)))
+def _identified(namespace: str, name: str, uid: str, version: str) -> Identity:
+    if max(len(namespace), len(name), len(uid), len(version)) > decode.NAME_MAX:
+        raise errors.Malformed(f"This is no object of Kubernetes: a name has more than {decode.NAME_MAX} characters.")
+    key = sharing.listed((sharing.text(namespace), sharing.text(name)))
+    return Identity(key, Version(version_number(version), uid), version)
 
 
 def bookmark_version(obj: Any) -> str:
     """The resourceVersion of a BOOKMARK's object. Raises `errors.Malformed`."""
     try:
-        return msgspec.convert(obj, _Bookmark).metadata.resourceVersion if isinstance(obj, dict) else _bookmarked(obj)
+        found = msgspec.convert(obj, _Bookmark).metadata.resourceVersion if isinstance(obj, dict) else _bookmarked(obj)
     except decode.BROKEN as exc:
         raise errors.Malformed(f"A bookmark carries no version ({exc}).") from exc
+    if len(found) > decode.NAME_MAX:
+        raise errors.Malformed(f"A bookmark carries a version of more than {decode.NAME_MAX} characters.")
+    return found
 
 
 def _bookmarked(obj: Any) -> str:

@@ -227,8 +227,11 @@ class Listing(Generic[T]):
             self._versions[key] = version
 
     def add(self, key: Key, row: T | None, version: Version) -> None:
-        """Adds the row of an object that the store does not have, as far as its bound allows."""
-        if self._bound is not None and row is not None:
+        """Adds the row of an object that the store does not have, as far as its bound allows. Of what the store does
+        not need nothing is remembered then."""
+        if self._bound is not None:
+            if row is None:
+                return
             weight = self._weight(row)
             if len(self._rows) >= self._bound.objects or self._bytes + weight > self._bound.bytes:
                 self.left_out += 1

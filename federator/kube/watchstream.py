@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 import msgspec
 
 from federator.kube import decode, errors
+from federator.kube.exchange import OBJECT_LIMIT
 from federator.kube.transport import Response
 
-LINE_LIMIT = 32 * 1024 * 1024
+LINE_LIMIT = OBJECT_LIMIT
 """Longest event, in bytes; longer ones end the watch."""
 
 

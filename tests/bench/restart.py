@@ -203,7 +203,7 @@ async def _list_all(room: Path) -> float:
 
 async def _read(client: Client, api_version: str, plural: str, selector: str) -> None:
     async for page in client.pages(api_version, plural, label_selector=selector):
-        decode.items(page, api_version)
+        list(decode.items(page, api_version))
 
 
 if __name__ == "__main__":

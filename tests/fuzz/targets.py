@@ -98,7 +98,7 @@ def _reader(raw: bool) -> Callable[[bytes], object]:
 
 
 def _page(data: bytes) -> object:
-    return decode.items(decode.page(data, "a list"), "v1")
+    return list(decode.items(decode.page(data, "a list"), "v1"))
 
 
 def _observed(kind: str) -> Callable[[dict[str, Any]], object]:

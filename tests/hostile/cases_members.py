@@ -80,6 +80,22 @@ def many_copies(obj: Obj) -> None:
     obj.setdefault("status", {})["copies"] = {f"{i}" * 40: i for i in range(5000)}
 
 
+def long_resources(obj: Obj) -> None:
+    """Within every bound of its schema, and larger than an API server takes."""
+    amounts = {f"{i}-{'r' * 250}.example.com/{'x' * 60}": "1" for i in range(30)}
+    row = {"count": 1, "allocatable": amounts, "free": amounts}
+    obj.setdefault("status", {})["nodes"] = [row | {"family": f"f{i}"} for i in range(250)]
+
+
+def many_natives(obj: Obj) -> None:
+    rows = [{"kind": "Deployment", "name": f"n{i}", "health": "Bad", "reason": "Sad"} for i in range(100_000)]
+    obj.setdefault("status", {})["natives"] = rows
+
+
+def much_lease(obj: Obj) -> None:
+    obj["spec"] |= {"holderIdentity": "h" * 900_000, "leaseDurationSeconds": DIGITS, "leaseTransitions": DIGITS}
+
+
 CAPACITY = "clustercapacities"
 SERVICE = "pinterestservices"
 NAMESPACE = "namespaces"
@@ -106,6 +122,45 @@ LIES: tuple[Lie, ...] = (
     Lie("copies beyond 64 bits", "F56", CAPACITY, capacity(copies={"x": DIGITS, "y": -1, "z": True})),
     Lie("a model of a megabyte", "F60", CAPACITY, rows(model="m" * 1_000_000, family="f" * 1_000_000)),
     Lie("shapes that are none", "F58", CAPACITY, put("spec", value={"shapes": ["x", 7, None]})),
+    Lie(
+        "nodes of a million million million cpus",
+        "F56",
+        CAPACITY,
+        rows(allocatable={"cpu": 10**18}, free={"cpu": 10**18}),
+    ),
+    Lie("nodes of two million cpus", "F56", CAPACITY, rows(allocatable={"cpu": "2M"}, free={"cpu": "2M"})),
+    Lie("resources with long names", "F60", CAPACITY, long_resources),
+    Lie("a resource with a name of a megabyte", "F60", CAPACITY, rows(allocatable={"r" * 1_000_000: "1", "cpu": "8"})),
+    Lie(
+        "a taint with a key of a megabyte",
+        "F60",
+        CAPACITY,
+        rows(taints=[{"key": "k" * 1_000_000, "effect": "NoExecute"}]),
+    ),
+    Lie("a hundred thousand shapes", "F60", CAPACITY, put("spec", value={"shapes": [{"id": "s" * 500}] * 100_000})),
+    Lie("a capacity of a megabyte that nobody asked for", "F60", CAPACITY, capacity(more="x" * 1_000_000)),
+    Lie(
+        "a host of a megabyte",
+        "F60",
+        CAPACITY,
+        put("metadata", "annotations", value={"host.federation.pinterest.com/federator": "u" * 1_000_000}),
+    ),
+    Lie("a hundred thousand natives", "F60", SERVICE, many_natives),
+    Lie(
+        "natives with names of a megabyte",
+        "F60",
+        SERVICE,
+        said(natives=[{"kind": "K" * 1_000_000, "name": "n" * 1_000_000}]),
+    ),
+    Lie("a uid of a megabyte", "F60", SERVICE, put("metadata", "uid", value="u" * 1_000_000)),
+    Lie("a version of a megabyte", "F60", SERVICE, put("metadata", "resourceVersion", value="1" * 1_000_000)),
+    Lie(
+        "a thousand labels of a kilobyte",
+        "F60",
+        SERVICE,
+        put("metadata", "labels", value={f"l{i}": "x" * 1000 for i in range(1000)}),
+    ),
+    Lie("an object of ten megabytes", "F60", SERVICE, said(message="x" * 10_000_000)),
     Lie("capacity spec as a text", "F58", CAPACITY, put("spec", value="x")),
     Lie("ready above all copies", "F56", SERVICE, said(ready=1_000_000)),
     Lie("everything beyond 64 bits", "F56", SERVICE, said(ready=DIGITS, replicas=DIGITS, updatedReplicas=DIGITS)),
@@ -155,4 +210,9 @@ LIES: tuple[Lie, ...] = (
     Lie("a lease that is a text", "F58", LEASE, put("spec", value="x")),
     Lie("a lease from a list", "F58", LEASE, put("spec", value=[1])),
     Lie("a heartbeat that is a number", "F58", LEASE, put("spec", "renewTime", value=7)),
+    Lie("a heartbeat of the year 9999", "F56", LEASE, put("spec", "renewTime", value="9999-12-31T23:59:59.999999Z")),
+    Lie("a heartbeat of the year 10000", "F56", LEASE, put("spec", "renewTime", value="10000-01-01T00:00:00Z")),
+    Lie("a heartbeat of a megabyte", "F60", LEASE, put("spec", "renewTime", value="2" * 900_000)),
+    Lie("a lease with figures beyond 64 bits", "F56", LEASE, much_lease),
+    Lie("a lease of ten megabytes", "F60", LEASE, put("metadata", "annotations", value={"x": "x" * 10_000_000})),
 )

@@ -2,10 +2,15 @@
 and its work are left as they were."""
 
 import asyncio
+import gc
+import sys
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 import pytest
 
+from federator.hub.members import Member
 from federator.kube.transport import Transport
 from tests.hostile.cases_members import LIES
 from tests.hostile.hosting import Picture, Scene, act
@@ -14,6 +19,12 @@ from tests.hostile.table import bounded
 
 LYING = "a"
 STORY_CPU_S = 20.0
+WORKING = {"client", "applier", "lane", "reflectors", "estranged"}
+"""Fields of a member that lead to running tasks."""
+KEPT_MAX = 400_000
+"""Bytes of texts and rows that a hub may keep of a member with one small slice, whatever that says."""
+KEPT_OF_ROWS = 1_400_000
+"""The same with as many rows of nodes as are read."""
 CASES = {lie.name: lie for lie in LIES}
 
 
@@ -25,6 +36,21 @@ def of_member(picture: Picture, name: str) -> Picture:
 
 def _still(obj: dict[str, Any]) -> Any:
     return obj.get("spec"), obj["metadata"]["uid"]
+
+
+def kept_of(member: Member) -> int:
+    """Bytes of all texts, rows and tables that hang on what is kept of a member, ours of its object not counted."""
+    ours = {id(member.obj)}
+    left: list[object] = [getattr(member, name) for name in Member.__slots__ if name not in WORKING]
+    total = 0
+    while left:
+        found = left.pop()
+        if id(found) in ours or isinstance(found, type | Callable | ModuleType):
+            continue
+        ours.add(id(found))
+        total += sys.getsizeof(found)
+        left += gc.get_referents(found)
+    return total
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -54,6 +80,8 @@ def test_a_lie_of_a_member_harms_nobody_else(name: str) -> None:
         after = scene.picture()
         assert lie.moves or of_member(after, "b") == of_member(before, "b")
         _assert_sane(after)
+        most = KEPT_OF_ROWS if name == "five thousand rows" else KEPT_MAX
+        assert kept_of(scene.hub.state.members[LYING]) < most
         lying = False
         await scene.world.federation.kill("hub")
         scene.world.federation.start_hub()

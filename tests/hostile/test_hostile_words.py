@@ -299,6 +299,41 @@ def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
     act(story, options=HubOptions(member_objects_max=20))
 
 
+@pytest.mark.parametrize(
+    "nodes",
+    [
+        [{"count": 1, "allocatable": {"cpu": "2M", "memory": "1Pi"}, "free": {"cpu": "2M", "memory": "1Pi"}}],
+        [{"count": 1, "allocatable": {"cpu": 10**18}, "free": {"cpu": 10**18}}],
+        [{"count": 1, "allocatable": {"cpu": "64"}, "free": {"cpu": "64"}, "family": f"f{n}"} for n in range(10_000)],
+    ],
+    ids=["a node without measure", "a node beyond all numbers", "ten thousand rows"],
+)
+def test_room_that_no_cluster_has_draws_no_copy_and_is_held_against_it(nodes: list[dict[str, Any]]) -> None:
+    tongue = Tongue("clustercapacities")
+
+    async def story(scene: Scene) -> None:
+        world = scene.world
+        await world.create(PSVC, "feed", "web", service(4, "100m"))
+        await world.settle()
+        before = await world.shares("feed", "web")
+        tongue.lies = says(nodes=nodes)
+        touched = {"metadata": {"annotations": {"example.com/stirred": "yes"}}}
+        await world.patch("ClusterCapacity", "", "cluster", touched, at="a")
+        await world.create(PSVC, "feed", "later", service(2, "100m"))
+        await asyncio.sleep(30)
+        against = await doubt(world)
+        assert against["reason"] == "BeyondBounds"
+        assert "ClusterCapacity says what cannot be" in against["message"]
+        assert await world.shares("feed", "later") == {"b": 2}
+        assert await world.shares("feed", "web") == before
+        tongue.lies = None
+        await world.patch("ClusterCapacity", "", "cluster", {"metadata": {"annotations": {"more": "1"}}}, at="a")
+        await asyncio.sleep(900)
+        assert not await doubt(world)
+
+    act(story, wrap=tongue.wrap)
+
+
 def test_a_decision_records_what_clusters_had_until_nothing_of_it_can_be_told() -> None:
     async def story(scene: Scene) -> None:
         world = scene.world

@@ -61,7 +61,7 @@ def unready(hub: HubProcess) -> list[str]:
     found = []
     for name, member in hub.state.members.items():
         ready, why = member.readiness()
-        if not ready or member.report is None or not member.report.status:
+        if not ready or member.report is None or not member.report.told:
             found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
         if len(member.apis) < len(kinds.WORKLOADS):
             found.append(f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from federator.api import (
+    capacityfields,
     clustercapacity,
     crds,
     decisionfacts,
@@ -90,6 +91,40 @@ def test_amounts_that_cannot_be_read_give_no_room() -> None:
     status = {"nodes": [{"count": 1, "free": {"cpu": "NaN", "memory": "-1Gi", "pods": 1e400}, "allocatable": None}]}
     (row,) = clustercapacity.to_capacity(status).rows
     assert row.free == row.allocatable == Resources()
+
+
+NODE = {"count": 1, "allocatable": {"cpu": "64", "memory": "1Ti", "example.com/fpga": "9P"}, "free": {}}
+
+
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        ({"nodes": [NODE | {"count": 10**18}]}, "more than 1000000"),
+        ({"nodes": [NODE] * 10_000}, "10000 entries"),
+        ({"copies": {str(number): 1 for number in range(300)}}, "300 entries"),
+        ({"nodes": [NODE | {"allocatable": {"cpu": 10**18}}]}, "amount of cpu"),
+        ({"nodes": [NODE | {"allocatable": {"cpu": "-1"}}]}, "amount of cpu"),
+        ({"nodes": [NODE | {"allocatable": {"memory": "16Pi"}}]}, "amount of memory"),
+        ({"nodes": [NODE | {"allocatable": {"r" * 400: "1"}}]}, "amount of rrrr"),
+        ({"nodes": [NODE | {"allocatable": {f"r{number}": "1" for number in range(99)}}]}, "99 resources"),
+        ({"nodes": [NODE | {"allocatable": {f"{i}{'r' * 290}": "1" for i in range(30)}}] * 200}, "larger than"),
+    ],
+)
+def test_figures_that_no_cluster_has_are_named_and_read_within_bounds(status: dict[str, Any], told: str) -> None:
+    assert told in capacityfields.excess(status)
+    capacity = clustercapacity.to_capacity(status)
+    written = clustercapacity.from_capacity(capacity)
+    assert len(json.dumps(written)) < 1_400_000
+    assert capacityfields.excess(json.loads(json.dumps(written))) == ""
+    for row in capacity.rows:
+        assert row.count <= 1_000_000
+        assert row.allocatable["cpu"] <= 10**9
+        assert max(row.allocatable.values(), default=0) <= 1 << 53
+
+
+@pytest.mark.parametrize("status", [{}, {"nodes": [NODE] * 256}, {"nodes": [{"count": 0}, {"count": -1}, 7, {}]}])
+def test_figures_that_a_cluster_may_have_are_not_held_against_it(status: dict[str, Any]) -> None:
+    assert capacityfields.excess(status) == ""
 
 
 def test_a_cluster_is_seen_with_what_operators_and_the_hub_wrote() -> None:

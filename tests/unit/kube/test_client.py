@@ -4,10 +4,11 @@ import asyncio
 import json
 import random
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
-from federator.kube import errors
+from federator.kube import errors, exchange
 from federator.kube.client import Client
 from federator.kube.transport import Request
 from federator.model.steps import ObjectRef
@@ -262,6 +263,40 @@ async def test_a_list_without_end_is_refused_before_it_takes_all_memory(monkeypa
     with pytest.raises(errors.Malformed, match="more than 3 objects"):
         await client(script).list("v1", "things")
     assert len(script.requests) == 2
+
+
+@on_virtual_time
+async def test_of_a_list_as_much_is_read_as_is_wanted() -> None:
+    pages = [listing(9, thing(f"a{number}", 1), thing(f"b{number}", 1), token=f"t{number}") for number in range(9)]
+    script = Script(*pages)
+
+    def keep(obj: dict[str, Any]) -> str | None:
+        name: str = obj["metadata"]["name"]
+        return name if name.startswith("b") else None
+
+    assert await client(script).collect("v1", "things", keep, most=2) == ("b0", "b1")
+    assert len(script.requests) == 2
+
+
+@on_virtual_time
+async def test_what_one_object_can_be_is_read_and_no_more() -> None:
+    large = reply(thing("web", 1) | {"data": "x" * (exchange.OBJECT_LIMIT - 100_000)})
+    assert len((await client(Script(large)).get(REF))["data"]) > 8_000_000
+    larger = reply(thing("web", 1) | {"data": "x" * exchange.OBJECT_LIMIT})
+    with pytest.raises(errors.Malformed):
+        await client(Script(larger)).get(REF)
+    kube_system = reply(thing("kube-system", 1) | {"data": "x" * exchange.SMALL_LIMIT})
+    with pytest.raises(errors.Malformed):
+        await client(Script(kube_system)).kube_system_uid()
+
+
+@pytest.mark.parametrize("field", ["uid", "resourceVersion"])
+@on_virtual_time
+async def test_identities_of_no_length_that_servers_give_are_refused(field: str) -> None:
+    found = thing("web", 1)
+    found["metadata"][field] = "1" * 300
+    with pytest.raises(errors.Malformed, match="more than 253"):
+        await client(Script(reply(found))).get(REF)
 
 
 @on_virtual_time
