@@ -232,7 +232,7 @@ def _all_shards(ask: Ask) -> Ranges:
 
 def _beyond(ask: Ask, held: Sequence[Holding]) -> Ranges:
     """Shards in holdings that the workload does not have any more: nothing runs for them, and no slot is held."""
-    return shards.minus(tuple(one for holding in held for one in holding.ranges), _all_shards(ask))
+    return shards.minus(shards.normal(one for holding in held for one in holding.ranges), _all_shards(ask))
 
 
 def _wanted(ask: Ask, unfinished: int) -> int:

@@ -3,7 +3,7 @@
 from federator.model import shards
 from federator.model.ask import Policy
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot
+from federator.model.fleet import FleetSnapshot, Holding
 from federator.placement.books import copies_of
 from tests.unit.placement.fleets import cluster, decide, fleet, holdings, jobs
 
@@ -123,3 +123,11 @@ def test_a_suspended_job_set_has_no_shares() -> None:
     suspended = decide(jobs(100, 20, suspended=True), two(), holdings(first.shares), finished=((0, 4),))
     assert (suspended.shares, suspended.reason) == ((), Reason.SUSPENDED)
     assert suspended.wanted == suspended.shortfall == 95
+
+
+def test_a_job_set_that_shrinks_keeps_what_it_has_whatever_order_its_ranges_are_in() -> None:
+    """Ranges of clusters do not rise with their names once shards have moved."""
+    low, high = Holding("b", 5, 5, 3, ((0, 4),)), Holding("a", 5, 5, 3, ((5, 9),))
+    for order in ((low, high), (high, low)):
+        decision = decide(jobs(5, 5), two(a=10, b=0), order, seq=9)
+        assert split(decision) == {"b": ("0-4", 5)}
