@@ -16,10 +16,12 @@ from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from federator.advice import facts
 from federator.hub import hardening
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.hub.query import announcing
+from federator.hub.query.advising import Threads
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.seals import KEY_BYTES
@@ -93,7 +95,8 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         )
         if settings.query.enabled and election is not None:
             # Reviews have a connection of their own, too, and no gate of the leader's: they change nothing.
-            sources = Sources(process.state, process.host, clock, settings.query)
+            compute = Threads(settings.query.computed_at_once, settings.query.compute_timeout_s)
+            sources = Sources(process.state, process.host, clock, settings.query, facts.facts, compute)
             server = QueryServer(
                 reviews, lambda: sources, election.leader, options=settings.query, clock=clock, metrics=metrics
             )

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from federator.advice import changes, trials
-from federator.advice.trials import Change, Trials, World
+from federator.advice.trials import Change, Stop, Trials, World
 from federator.hub.offline import Situation
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
@@ -39,9 +39,11 @@ class Advice:
     trials: int
 
 
-def advise(situation: Situation, key: WorkloadKey, decision: Decision, missing: int) -> Advice:
-    """Fixes for a workload that lacks something, the best first."""
-    world, asked = trials.present(situation, key), Trials()
+def advise(
+    situation: Situation, key: WorkloadKey, decision: Decision, missing: int, stop: Stop = trials.never
+) -> Advice:
+    """Fixes for a workload that lacks something, the best first. Raises `trials.Stopped` once `stop` says so."""
+    world, asked = trials.present(situation, key), Trials(stop=stop)
     if missing <= 0 or world.ask is None:
         return Advice((), (), 0)
     seen: list[tuple[Change, int]] = []

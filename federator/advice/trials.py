@@ -24,6 +24,16 @@ from federator.placement import editing
 from federator.placement.policies import Bindings, Policies
 
 MAX_TRIALS: Final = 600
+Stop = Callable[[], bool]
+"""Whether nobody waits for the answer any more."""
+
+
+def never() -> bool:
+    return False
+
+
+class Stopped(Exception):
+    """Nobody waits for the answer any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,16 +109,19 @@ def present(situation: Situation, key: WorkloadKey) -> World:
 class Trials:
     """Asks the engine, and counts how often."""
 
-    def __init__(self, limit: int = MAX_TRIALS) -> None:
+    def __init__(self, limit: int = MAX_TRIALS, stop: Stop = never) -> None:
         self.made = 0
         self.limit = limit
+        self._stop = stop
 
     @property
     def spent(self) -> bool:
         return self.made >= self.limit
 
     def decide(self, world: World, *, without_quotas: bool = False) -> Decision | None:
-        """What the hub would decide; None for a workload that cannot be read."""
+        """What the hub would decide; None for a workload that cannot be read. Raises `Stopped`."""
+        if self._stop():
+            raise Stopped
         ask = world.ask
         if ask is None:
             return None

@@ -1,7 +1,8 @@
 """How `pods` and `logs` get their answers: from the leader's query port, or from members with a person's own contexts.
+`explain` and `place` ask the same port.
 
-Both give the same answer, because both collect it with the same code. What a member that is away leaves out is said
-on stderr, one line for each, and the command ends with 1.
+Both ways give the same answer, because both collect it with the same code. What a member that is away leaves out is
+said on stderr, one line for each, and the command ends with 1.
 """
 
 import asyncio
@@ -77,28 +78,10 @@ class Asking:
     async def _from_leader(
         self, host: "Client", question: str, parameters: Mapping[str, str | int | bool]
     ) -> dict[str, Any]:
-        from federator.kube import connect, errors
-        from federator.kube.client import Client
-
-        said = await announced(host)
-        address = self.leader_address or said.address
-        door = connect.Door(f"https://{address}", said.ca_pem.encode("ascii"), said.server_name)
-        transport = await connect.to_door(door, self.kubeconfig, self.context)
-        parts = (self.namespace, self.kind.plural, self.name)
-        path = "/v1/namespaces/{}/{}/{}/{}".format(*(quote(part, safe="") for part in (*parts, question)))
         texts = [(name, _text(value)) for name, value in parameters.items() if value not in ("", False)]
         chosen = (("cluster", self.cluster),) if self.cluster else ()
-        try:
-            body = await Client(transport, "leader").raw("GET", path, (*chosen, *texts), timeout_s=ANSWER_S)
-            return dict(msgspec.json.decode(body))
-        except errors.Unreachable as trouble:
-            common.fail(unreachable(said, address, trouble))
-        except errors.ApiError as trouble:
-            common.fail(str(trouble).partition(f"{path}: ")[2] or str(trouble))
-        except (msgspec.MsgspecError, ValueError):
-            common.fail(f"what answers at {address} is no query port")
-        finally:
-            await transport.close()
+        leader = Leader(self.kubeconfig, self.context, self.leader_address, f"; {OWN}")
+        return await leader.asked(host, (self.namespace, self.kind.plural, self.name, question), (*chosen, *texts))
 
     # -- contexts of one's own -------------------------------------------------------------------------------------
 
@@ -155,6 +138,49 @@ class Asking:
         return chosen, pieces, uids
 
 
+@dataclass(frozen=True, slots=True)
+class Leader:
+    """The query port of the hub that leads, and whose credentials it is shown."""
+
+    kubeconfig: str
+    context: str
+    address: str
+    """Where it is reached; "" for where the Lease says."""
+    instead: str = ""
+    """What else can be done where it does not answer, as the end of a sentence."""
+
+    async def asked(
+        self,
+        host: "Client",
+        parts: tuple[str, ...],
+        query: tuple[tuple[str, str], ...] = (),
+        body: Mapping[str, Any] | None = None,
+    ) -> dict[str, Any]:
+        """The answer to the question of this path (`parts`: namespace, plural and what follows), asked by POST where
+        there is a body. Ends the command with a sentence where there is none."""
+        from federator.kube import connect, errors
+        from federator.kube.client import Client
+
+        said = await announced(host, self.instead)
+        address = self.address or said.address
+        door = connect.Door(f"https://{address}", said.ca_pem.encode("ascii"), said.server_name)
+        transport = await connect.to_door(door, self.kubeconfig, self.context)
+        path = "/v1/namespaces/" + "/".join(quote(part, safe="") for part in parts)
+        sent = msgspec.json.encode(body) if body is not None else b""
+        try:
+            leader = Client(transport, "leader")
+            answer = await leader.raw("POST" if sent else "GET", path, query, body=sent, timeout_s=ANSWER_S)
+            return dict(msgspec.json.decode(answer))
+        except errors.Unreachable as trouble:
+            common.fail(unreachable(said, address, trouble, self.instead))
+        except errors.ApiError as trouble:
+            common.fail(str(trouble).partition(f"{path}: ")[2] or str(trouble))
+        except (msgspec.MsgspecError, ValueError):
+            common.fail(f"what answers at {address} is no query port")
+        finally:
+            await transport.close()
+
+
 def asking(workload: str, name: str, given: Mapping[str, Any]) -> Asking:
     """Reads KIND/NAME, or KIND NAME. Ends the command for what is no workload. `given`: the values of `options`."""
     from federator.cli import views
@@ -171,8 +197,9 @@ def asking(workload: str, name: str, given: Mapping[str, Any]) -> Asking:
     return Asking(kind=kind, name=chosen, namespace=namespace, **rest)
 
 
-async def announced(host: "Client") -> "Announcement":
-    """What the Lease says of the leader's query port. Ends the command with a sentence where it says nothing."""
+async def announced(host: "Client", instead: str) -> "Announcement":
+    """What the Lease says of the leader's query port. Ends the command with a sentence where it says nothing;
+    `instead` is its end."""
     from federator.hub.query import announcing
     from federator.kube import errors
     from federator.model.steps import ObjectRef
@@ -185,16 +212,16 @@ async def announced(host: "Client") -> "Announcement":
         try:
             return announcing.read(await host.get(ref))
         except errors.NotFound:
-            common.fail(f"{where} does not exist: no hub that others could ask runs there; {OWN}")
+            common.fail(f"{where} does not exist: no hub that others could ask runs there{instead}")
         except errors.Denied:
-            common.fail(f"you may not read {where}, which says where the leader is; {OWN}")
+            common.fail(f"you may not read {where}, which says where the leader is{instead}")
         except announcing.NoPort as trouble:
             if not trouble.waiting or loop.time() >= deadline:
-                common.fail(f"{trouble} ({where}); {OWN}")
+                common.fail(f"{trouble} ({where}){instead}")
         await asyncio.sleep(0.5)
 
 
-def unreachable(said: "Announcement", address: str, trouble: Exception) -> str:
+def unreachable(said: "Announcement", address: str, trouble: Exception, instead: str) -> str:
     """Why nothing was heard of the leader, and what helps. That it has stopped is said by the banner before."""
     pod = said.holder.rpartition("_")[0] or said.holder
     way = f"kubectl port-forward -n {LEASE_NAMESPACE} pod/{pod} 8444:{said.address.rpartition(':')[2]}"
@@ -202,7 +229,7 @@ def unreachable(said: "Announcement", address: str, trouble: Exception) -> str:
         return f"what answers at {address} is not the hub that leads ({said.holder}): its certificate is another one"
     return (
         f"the query port of the leader {said.holder} cannot be reached at {address}. From outside its network: {way},"
-        f" and --leader-address 127.0.0.1:8444; or {OWN}"
+        f" and --leader-address 127.0.0.1:8444{instead.replace('; ', '; or ')}"
     )
 
 

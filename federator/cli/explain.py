@@ -1,4 +1,8 @@
-"""`federator explain KIND/NAME`: why a workload is where it is, and what would help. Reads the host only."""
+"""`federator explain KIND/NAME`: why a workload is where it is, and what would help.
+
+Who may read all that decisions depend on (operators) has it computed here, from the host alone. For anybody else the
+hub that leads computes it, and tells what the owner of this workload may know.
+"""
 
 import time
 from typing import TYPE_CHECKING, Any
@@ -9,6 +13,7 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.api.kinds import Kind
+    from federator.cli.asking import Leader
     from federator.kube.client import Client
 
 READ = ("MemberCluster", "ClusterPlacementPolicy", "PlacementPolicy", "FederatedQuota", "RuntimeProfile")
@@ -21,11 +26,12 @@ READ = ("MemberCluster", "ClusterPlacementPolicy", "PlacementPolicy", "Federated
 @click.option("--cluster", default="", help="This cluster only.")
 @click.option("-o", "--output", default="text", type=click.Choice(["text", "json", "yaml"]), help="Format.")
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
+@click.option("--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says).")
 @common.connection_options
-def explain(workload: str, name: str, cluster: str, output: str, namespace: str, kubeconfig: str, context: str) -> None:
+def explain(workload: str, name: str, cluster: str, output: str, namespace: str, **given: str) -> None:
     """Why a workload (psvc/NAME, pjs/NAME, deploy/NAME) is where it is: every cluster with its verdict, the split, what
     is short and what would help."""
-    from federator.cli import explaining, views
+    from federator.cli import asking, explaining, views
 
     named, slash, after = workload.partition("/")
     kind = views.kind_named(named)
@@ -34,10 +40,12 @@ def explain(workload: str, name: str, cluster: str, output: str, namespace: str,
         common.fail(f"a {kind.kind} is not placed; explain a psvc, pjs or deploy")
     if not chosen:
         common.fail("name a workload, such as psvc/web")
+    kubeconfig, context = given["kubeconfig"], given["context"]
     where = namespace or common.default_namespace(kubeconfig, context)
 
     async def work(client: "Client") -> dict[str, Any]:
-        return await gathered(client, kind, where, chosen)
+        leader = asking.Leader(kubeconfig, context, given["leader_address"])
+        return await gathered(client, kind, where, chosen, leader)
 
     found = common.run(common.with_federation(kubeconfig, context, work))
     rows = found.get("clusters", [])
@@ -52,10 +60,13 @@ def explain(workload: str, name: str, cluster: str, output: str, namespace: str,
         common.show(common.dump(found, output))
 
 
-async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) -> dict[str, Any]:
-    """The facts of one workload from objects of the host."""
+async def gathered(
+    client: "Client", kind: "Kind", namespace: str, name: str, leader: "Leader | None" = None
+) -> dict[str, Any]:
+    """The facts of one workload: from objects of the host, or from the leader where the caller may not read those."""
+    from federator.advice import facts
     from federator.api import kinds
-    from federator.cli import explaining, uncarried
+    from federator.cli import uncarried
     from federator.hub import offline
     from federator.kube import errors
     from federator.model.names import WorkloadKey
@@ -65,10 +76,16 @@ async def gathered(client: "Client", kind: "Kind", namespace: str, name: str) ->
     except errors.NotFound:
         common.fail(f'{kind.plural} "{name}" not found in namespace {namespace}')
     objs: list[dict[str, Any]] = [{**obj, "apiVersion": kind.api_version, "kind": kind.kind}]
-    for other in (*READ, "PlacementDecision"):
-        row = kinds.KINDS[other]
-        listing = await client.list(row.api_version, row.plural)
-        objs += listing.items
-    situation = offline.read(objs, as_of=time.time())
-    found = explaining.facts(obj, situation, situation.workloads[WorkloadKey(kind.kind, namespace, name)])
+    try:
+        for other in (*READ, "PlacementDecision"):
+            row = kinds.KINDS[other]
+            listing = await client.list(row.api_version, row.plural)
+            objs += listing.items
+    except errors.Denied:
+        if leader is None:
+            raise
+        found = await leader.asked(client, (namespace, kind.plural, name, "explain"))
+    else:
+        situation = offline.read(objs, as_of=time.time())
+        found = facts.facts(obj, situation, situation.workloads[WorkloadKey(kind.kind, namespace, name)])
     return {**found, "uncarried": await uncarried.beside(client, obj, kind.kind)}

@@ -1,4 +1,5 @@
 """`federator place -f FILE...`: the engine offline. Reads a fleet, policies, quotas and workloads, prints decisions.
+With --live the hub that leads is asked where the workloads of the files would go in its fleet; nothing is written.
 
 Exit 0: everything is placed; 3: something is short, slots of a job set included; 1: bad input, with nothing printed on
 stdout. The same input prints the same output, whenever it is run.
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from federator.hub.offline import Situation
 
 SHORTFALL_EXIT = 3
+NO_WORKLOAD = "the files hold no workload (PinterestService, PinterestJobSet or Deployment)"
 
 
 @click.command()
@@ -28,26 +30,62 @@ SHORTFALL_EXIT = 3
     required=True,
     help="File, directory (with all below it) or kustomization, or - for stdin.",
 )
-@click.option("-n", "--namespace", default="default", help="Of objects that name none, as for kubectl apply.")
+@click.option(
+    "-n", "--namespace", default="", help="Of objects that name none (default: default; the context's with --live)."
+)
 @click.option("-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format.")
-def place(files: tuple[str, ...], namespace: str, output: str) -> None:
-    """Where workloads would go, given MemberClusters with status.capacity, policies, quotas and PlacementDecisions."""
+@click.option("--live", is_flag=True, help="Ask the hub that leads, with your own rights; the files hold workloads.")
+@click.option("--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says).")
+@common.connection_options
+def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **given: str) -> None:
+    """Where workloads would go, given MemberClusters with status.capacity, policies, quotas and PlacementDecisions; or
+    in the fleet as it is (--live)."""
     from federator.hub import offline
 
-    objs = load(files, namespace)
+    if live:
+        where = namespace or common.default_namespace(given["kubeconfig"], given["context"])
+        decisions = common.run(_asked(load(files, where), given))
+        common.show(rendered(decisions, output))
+        sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
+    objs = load(files, namespace or "default")
     situation = offline.read(objs, as_of=picture_s(objs))
     if not situation.snapshot.clusters:
-        common.fail("the files hold no MemberCluster, so there is nowhere to place anything")
+        common.fail("the files hold no MemberCluster, so there is nowhere to place anything; --live asks the hub")
     if not situation.workloads:
-        common.fail("the files hold no workload (PinterestService, PinterestJobSet or Deployment)")
+        common.fail(NO_WORKLOAD)
     unreadable = [f"{key}: {found.problem}" for key, found in situation.workloads.items() if found.problem]
     if unreadable:
         common.fail("; ".join(unreadable))
     for warning in warnings(situation):
         common.say(f"warning: {warning}", err=True)
-    decided = situation.decide_all()
-    common.show(rendered(decided, output))
-    sys.exit(SHORTFALL_EXIT if any(_short(decision) for _, decision in decided) else 0)
+    decisions = [offline.as_object(ask, decision, "placed offline") for ask, decision in situation.decide_all()]
+    common.show(rendered(decisions, output))
+    sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
+
+
+async def _asked(objs: Sequence[Mapping[str, Any]], given: Mapping[str, str]) -> list[dict[str, Any]]:
+    """The leader's answer for each workload: alone, as if the others were not there."""
+    from federator.api import kinds
+    from federator.cli import asking
+
+    other = next((obj for obj in objs if obj.get("kind") not in kinds.WORKLOADS), None)
+    if other is not None:
+        title = f"{other.get('kind')}/{raw.text(other, 'metadata', 'name')}"
+        common.fail(f"{title}: with --live the fleet is the hub's own, and the files hold workloads only")
+    if not objs:
+        common.fail(NO_WORKLOAD)
+    if len(objs) > 1:
+        common.say(f"each of the {len(objs)} workloads is placed alone, beside what runs already", err=True)
+    leader = asking.Leader(given["kubeconfig"], given["context"], given["leader_address"])
+
+    async def ask(host: Any) -> list[dict[str, Any]]:
+        found = []
+        for obj in objs:
+            parts = (raw.text(obj, "metadata", "namespace"), kinds.KINDS[str(obj["kind"])].plural, "place")
+            found.append(await leader.asked(host, parts, body=obj))
+        return found
+
+    return await common.with_federation(leader.kubeconfig, leader.context, ask)
 
 
 def picture_s(objs: Sequence[Mapping[str, Any]]) -> float:
@@ -96,11 +134,12 @@ def policy_title(namespace: str, name: str) -> str:
     return f"PlacementPolicy {namespace}/{name}" if namespace else f"ClusterPlacementPolicy {name}"
 
 
-def _short(decision: Any) -> bool:
+def _short(decision: Mapping[str, Any]) -> bool:
     """Whether copies or shards have no cluster, or shards that may run at once have no slot."""
     from federator.model.decision import Reason
 
-    return bool(decision.shortfall) or decision.reason is not Reason.CHOSEN
+    spec = raw.mapping(decision, "spec")
+    return raw.integer(spec, "shortfall") > 0 or raw.text(spec, "reason") != Reason.CHOSEN
 
 
 def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
@@ -158,44 +197,31 @@ def _is_read(obj: Mapping[str, Any]) -> bool:
     return kinds.kind_of(obj) is not None or (known is not None and known.model is not None)
 
 
-def rendered(decided: Sequence[tuple[Any, Any]], output: str) -> str:
-    """The decisions as a table, or as PlacementDecision objects."""
+def rendered(decisions: Sequence[Mapping[str, Any]], output: str) -> str:
+    """PlacementDecision objects, as a table or as they are."""
     if output == "table":
-        return table(decided)
-    items = [as_object(ask, decision) for ask, decision in decided]
-    return common.dump({"apiVersion": "v1", "kind": "List", "items": items}, output)
+        return table(decisions)
+    return common.dump({"apiVersion": "v1", "kind": "List", "items": list(decisions)}, output)
 
 
-def as_object(ask: Any, decision: Any) -> dict[str, Any]:
-    """A decision as the hub would write it."""
-    from federator.api import kinds, placementdecision
-    from federator.model import names
-
-    kind = kinds.KINDS["PlacementDecision"]
-    short = kinds.KINDS[ask.key.kind].short_names[0]
-    return {
-        "apiVersion": kind.api_version,
-        "kind": kind.kind,
-        "metadata": {"name": names.decision_name(short, ask.key.name, ask.uid), "namespace": ask.key.namespace},
-        "spec": placementdecision.to_spec(decision, ("placed offline",), ask),
-    }
-
-
-def table(decided: Sequence[tuple[Any, Any]]) -> str:
+def table(decisions: Sequence[Mapping[str, Any]]) -> str:
     """One row per share; what is short gets a row of its own with the reason."""
+    from federator.api import decisionfacts
     from federator.model import shards
 
     rows: list[list[str]] = []
-    for ask, decision in decided:
-        name = f"{ask.key.kind}/{ask.key.name}"
-        for share in decision.shares:
+    for decision in decisions:
+        facts, spec = decisionfacts.decision_facts(decision), raw.mapping(decision, "spec")
+        where, name, message = facts.key.namespace, f"{facts.key.kind}/{facts.key.name}", raw.text(spec, "message")
+        for share in facts.shares:
             given = shards.text(share.ranges) if share.ranges else str(share.count)
             if share.ranges and share.slots < share.count:
                 given += f" ({share.slots} at once)"
-            rows.append([ask.key.namespace, name, share.cluster, given, ""])
+            rows.append([where, name, share.cluster, given, ""])
         if _short(decision):
-            what = f"short {decision.shortfall}" if decision.shortfall else "short of slots"
-            rows.append([ask.key.namespace, name, "-", what, f"{decision.reason}: {decision.message}"])
-        elif not decision.shares:
-            rows.append([ask.key.namespace, name, "-", "0", decision.message])
+            missing = raw.integer(spec, "shortfall")
+            what = f"short {missing}" if missing else "short of slots"
+            rows.append([where, name, "-", what, f"{raw.text(spec, 'reason')}: {message}"])
+        elif not facts.shares:
+            rows.append([where, name, "-", "0", message])
     return common.table(["NAMESPACE", "WORKLOAD", "CLUSTER", "SHARE", "REASON"], rows)

@@ -170,17 +170,20 @@ def _collect_rarely() -> None:
 
 async def query_port(federation: Any) -> "QueryServer":
     """The port of whichever hub of the federation lives, found by way of the Lease as anywhere else."""
+    from federator.advice import facts
     from federator.hub.query import announcing
+    from federator.hub.query.advising import Threads
     from federator.hub.query.options import QueryOptions
     from federator.hub.query.questions import Sources
     from federator.hub.query.serving import QueryServer
 
     options = QueryOptions()
+    compute = Threads(options.computed_at_once, options.compute_timeout_s)
     gates: dict[str, asyncio.Semaphore] = {}
 
     def sources() -> Sources:
         hub = federation.hub
-        return Sources(hub.state, hub.host, federation.clock, options, gates)
+        return Sources(hub.state, hub.host, federation.clock, options, facts.facts, compute, gates)
 
     server = QueryServer(
         federation.client("host", "query"),

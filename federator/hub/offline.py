@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import federatedquota, kinds, membercluster, raw
+from federator.api import federatedquota, kinds, membercluster, placementdecision, raw
 from federator.hub import policying, records, refusing, workloads
 from federator.hub.options import HubOptions
 from federator.hub.records import Record
 from federator.hub.workloads import Workload
-from federator.model import podsecurity
+from federator.model import names, podsecurity
 from federator.model.ask import Admitted, Ask
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
@@ -133,6 +133,17 @@ class Situation:
             self.books.record(engine.commitment(decision.under or ask, decision.shares, workload.progress().done))
             decided.append((ask, decision))
         return sorted(decided, key=lambda pair: pair[0].key)
+
+
+def as_object(ask: Ask, decision: Decision, cause: str) -> dict[str, Any]:
+    """A decision as the hub would write it. `cause`: what led to it, in a few words."""
+    kind, short = kinds.KINDS["PlacementDecision"], kinds.KINDS[ask.key.kind].short_names[0]
+    return {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": names.decision_name(short, ask.key.name, ask.uid), "namespace": ask.key.namespace},
+        "spec": placementdecision.to_spec(decision, (cause,), ask),
+    }
 
 
 def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:

@@ -94,7 +94,7 @@ class Placing:
         of a workload ends when its own decision is written."""
         if self.state.paused:
             return
-        snapshot = self.snapshot()
+        snapshot = self.state.snapshot(self.clock)
         memo: dict[Any, Any] = {}
         due = {item.workload.key: item for key in batch if (item := self._due(key, snapshot, memo)) is not None}
         for key in batch:
@@ -153,21 +153,6 @@ class Placing:
         self._note_waiting(item.ask, decision)
         self.moves.note(item.ask, decision)
         return Decided(item, decision, before, after)
-
-    def snapshot(self) -> FleetSnapshot:
-        """The fleet as of now, from what is in memory."""
-        options, now = self.state.options, self.clock.now()
-        views = {
-            name: member.view(
-                now,
-                self.clock,
-                stale_after_s=options.capacity_stale_after_s,
-            )
-            for name, member in sorted(self.state.members.items())
-            if not member.let_go
-        }
-        quotas = tuple(account for _, account in sorted(self.state.quotas.items()))
-        return FleetSnapshot(as_of=now, clusters=views, quotas=quotas, levels=self.state.levels)
 
     def _due(self, key: WorkloadKey, snapshot: FleetSnapshot, memo: dict[Any, Any]) -> Due | None:
         """What has to be decided for a key; None when the decision in force still is the right one. `memo`: what its

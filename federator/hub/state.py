@@ -22,13 +22,14 @@ from federator.hub.seals import Seals
 from federator.hub.slices import SliceSeen
 from federator.hub.tombs import Tombs
 from federator.hub.workloads import Workload
+from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
 from federator.model import podsecurity, sharing
 from federator.model import seq as seqs
 from federator.model.ask import PodShape, Unit
 from federator.model.decision import REFUSALS
-from federator.model.fleet import QuotaAccount
+from federator.model.fleet import FleetSnapshot, QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Enforced, Level
 from federator.placement import permitted
@@ -217,6 +218,17 @@ class HubState:
         options = self.options
         self.rules = Policies(in_force_max=options.policies_per_namespace)
         self.deletions = DeletionBudget(floor=options.deletions_floor, permille=options.deletions_permille)
+
+    def snapshot(self, clock: Clock) -> FleetSnapshot:
+        """The fleet as of now, from what is in memory."""
+        now, stale_after_s = clock.now(), self.options.capacity_stale_after_s
+        views = {
+            name: member.view(now, clock, stale_after_s=stale_after_s)
+            for name, member in sorted(self.members.items())
+            if not member.let_go
+        }
+        quotas = tuple(account for _, account in sorted(self.quotas.items()))
+        return FleetSnapshot(as_of=now, clusters=views, quotas=quotas, levels=self.levels)
 
     @property
     def leading(self) -> bool:

@@ -1,7 +1,8 @@
-"""A small HTTPS server for GET requests, on aiohttp, with every byte, wait and connection bounded.
+"""A small HTTPS server on aiohttp, with every byte, wait and connection bounded.
 
 What is served is somebody else's: a handler gets `Incoming` and gives `Outgoing`. The handler decides who may ask, from
-the Authorization header or the client certificate, before anything else of the request is looked at.
+the Authorization header or the client certificate, before anything else of the request is looked at. A body is read
+only when the handler asks for it, and then up to the bound that it says.
 """
 
 import asyncio
@@ -24,6 +25,8 @@ HANDSHAKE_S = 5.0
 HEAD_S = 5.0
 """A new connection must have sent its first request's head within this time, in seconds."""
 IDLE_S = 30.0
+BODY_S = 10.0
+"""A body must have arrived within this time, in seconds, once it is asked for."""
 ANSWER_S = 60.0
 """The whole of an answer, made and read, takes at most this long."""
 CONNECTIONS_MAX = 256
@@ -54,6 +57,12 @@ class Incoming:
     authorization: str = field(default="", repr=False)
     certificate: Certificate | None = None
     has_body: bool = False
+    read_body: Callable[[int], Awaitable[bytes]] | None = field(default=None, repr=False)
+    """The body, of at most so many bytes. Raises `BodyRefused`."""
+
+
+class BodyRefused(ValueError):
+    """The body is too long, encoded, or does not arrive. The message is for who sent it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +123,7 @@ class _Connections(web.Server):
             access_log=None,
             keepalive_timeout=IDLE_S,
             lingering_time=0.0,  # nobody reads what follows a head
+            auto_decompress=False,  # a small body must not become a large one
             max_line_size=HEAD_MAX_BYTES,
             max_field_size=HEAD_MAX_BYTES,
         )
@@ -167,8 +177,8 @@ class _Connections(web.Server):
                     }
                 )
                 response.content_length = len(given.body)
-                if request.can_read_body:
-                    response.force_close()  # nobody reads it
+                if request.can_read_body and not request.content.is_eof():
+                    response.force_close()  # nobody reads the rest of it
                 await response.prepare(request)
                 for begin in range(0, len(given.body), _CHUNK_BYTES):
                     await response.write(given.body[begin : begin + _CHUNK_BYTES])
@@ -195,7 +205,24 @@ def _incoming(request: web.BaseRequest) -> Incoming:
         authorization=request.headers.get("Authorization", ""),
         certificate=_certificate(shown) if shown else None,
         has_body=request.can_read_body,
+        read_body=lambda most: _body(request, most),
     )
+
+
+async def _body(request: web.BaseRequest, most: int) -> bytes:
+    """What was sent, as it was sent. Raises `BodyRefused`."""
+    if request.headers.get("Content-Encoding", "identity").lower() != "identity":
+        raise BodyRefused("a body must not be encoded (Content-Encoding)")
+    found = bytearray()
+    try:
+        async with asyncio.timeout(BODY_S):
+            while not request.content.at_eof():
+                found += await request.content.readany()
+                if len(found) > most:
+                    raise BodyRefused(f"a body of more than {most} bytes is not read")
+    except TimeoutError:
+        raise BodyRefused(f"the body did not arrive within {BODY_S:g} s") from None
+    return bytes(found)
 
 
 def _certificate(shown: Mapping[str, Any]) -> Certificate | None:

@@ -257,6 +257,23 @@ class Books:
                 charges[shape] = charges.get(shape, 0) + copies
         return list(charges.items())
 
+    def as_now(self, uid: str, counted: Mapping[str, int]) -> "Books":
+        """Books of their own, for whoever asks what would be decided about this workload, in another thread perhaps:
+        what it holds, what projects hold in all, and of each cluster what a summary up to this seq (`counted`) does not
+        include. What is decided from now on is not in them."""
+        made = Books()
+        made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
+        made._done = {uid: done} if (done := self._done.get(uid)) else {}
+        made._usage, made._placed, made._bases = dict(self._usage), dict(self._placed), dict(self._bases)
+        for cluster, includes_seq in counted.items():
+            self._tidy(cluster, includes_seq)
+            recent = self._recent_of(cluster)
+            trails, missed = self._trails.get(cluster, {}), self._missed.get(cluster, {})
+            made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
+            made._missed[cluster] = dict(missed)
+            made._trails[cluster] = {one: trails[one] for one in (*missed, *(one for _, one in made._recent[cluster]))}
+        return made
+
     def audit(self) -> Mapping[tuple[str, Tier], Resources]:
         """Usage summed afresh from all commitments: must equal `usage` at any time."""
         totals: dict[tuple[str, Tier], Resources] = {}

@@ -124,7 +124,7 @@ class Copier:
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
         self.placing = federation.hub.placing
-        self.snapshot = self.placing.snapshot()
+        self.snapshot = self.placing.state.snapshot(self.placing.clock)
         found = _get(federation.host, DEPLOYMENTS, NAME)
         listed = federation.host.store.items(federation.host.registry.get(*DECISIONS))
         assert found is not None

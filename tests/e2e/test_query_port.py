@@ -6,6 +6,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -102,6 +103,37 @@ async def test_a_log_is_followed_line_by_line_and_no_line_comes_twice(shell: She
     assert all(numbers == list(range(numbers[0], numbers[-1] + 1)) for numbers in by_pod.values())
 
 
+async def test_the_owner_of_a_namespace_has_it_explained_and_tries_a_manifest(shell: Shell, tmp_path: Path) -> None:
+    await shell.create(psvc("wide", 2, cpu="200"))
+    await shell.settle()
+    await _grant(shell, "owner", [{"apiGroups": ["pinterest.com"], "resources": ["*"], "verbs": ["get", "create"]}])
+    owner = Shell(shell.federation, _as(shell, tmp_path, "owner"))
+    out = await _until(owner, "short by 2 (InsufficientCapacity)", "explain", "psvc/wide")
+    assert out.startswith("PinterestService/wide  desired 2  placed 0")
+    assert "cpu request of container main 200 -> " in out
+    assert "kubectl patch pinterestservice wide -n default" in out
+    whole = await _until(shell, "short by 2 (InsufficientCapacity)", "explain", "psvc/wide")
+    assert whole.splitlines()[5:9] == out.splitlines()[5:9]
+    _, refused = await owner.run("explain", "psvc/web", "-n", "kube-system", code=1)
+    assert "pinterestservices.pinterest.com" in refused
+
+    path = tmp_path / "try.yaml"
+    path.write_text(yaml.safe_dump(psvc("tried", 3)))
+    table = await _until(owner, "us-east-1a", "place", "--live", "-f", str(path))
+    assert {line.split()[1] for line in table.splitlines()[1:]} == {"PinterestService/tried"}
+    assert sum(int(line.split()[3]) for line in table.splitlines()[1:]) == 3
+    path.write_text(yaml.safe_dump(psvc("tried", 3, cpu="10000")))
+    short = await _until(owner, "InsufficientCapacity", "place", "--live", "-f", str(path), code=3)
+    assert "short 3" in short
+    path.write_text(yaml.safe_dump({**psvc("tried", 3), "kind": "PinterestJobSet"}))
+    assert "spec" in (await owner.run("place", "--live", "-f", str(path), code=1))[1]
+    await _grant(shell, "viewer")
+    viewer = Shell(shell.federation, _as(shell, tmp_path, "viewer"))
+    path.write_text(yaml.safe_dump(psvc("tried", 3)))
+    told = 'error: user "viewer" cannot create pinterestservices.pinterest.com in the namespace "default" of the host\n'
+    assert (await viewer.run("place", "--live", "-f", str(path), code=1))[1] == told
+
+
 async def test_a_member_that_is_away_gives_a_part_a_line_and_exit_1(shell: Shell) -> None:
     away = max(shell.federation.members)
     await LINKS.sever("hub", away, Cut.SILENT)
@@ -141,6 +173,7 @@ async def test_a_certificate_that_the_lease_does_not_vouch_for_is_not_spoken_to(
         (("pods", "pp/x"), "has no pods"),
         (("pods", "psvc"), "name a workload"),
         (("pods", "psvc/web", "-C", "nowhere"), "nowhere has no part of"),
+        (("place", "--live", "-f", "-"), "the files hold no workload"),
         (("pods", "psvc/web", "--leader-address", "127.0.0.1:1"), "kubectl port-forward -n federator-system pod/hub"),
         (("logs", "psvc/web", "--since", "soon"), "--since soon: give it as"),
         (("logs", "psvc/web", "-c", "none"), "container none is not valid for pod"),
@@ -157,11 +190,23 @@ async def test_what_cannot_be_done_is_one_sentence(shell: Shell, arguments: tupl
     assert "Traceback" not in err
 
 
-async def _grant(shell: Shell, user: str) -> None:
+async def _until(shell: Shell, wanted: str, *arguments: str, code: int = 0) -> str:
+    """What a command prints, once it says so: members of this federation are called silent after two seconds, which a
+    busy machine may take."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            process = await shell.start(*arguments)
+            out = (await process.communicate())[0].decode()
+            if wanted in out and process.returncode == code:
+                return out
+            await asyncio.sleep(0.3)
+
+
+async def _grant(shell: Shell, user: str, mine: list[dict[str, Any]] = RULES) -> None:
     shell.federation.host.add_token(f"token-{user}", Caller(user))
     client = shell.federation.client("host")
     for namespace, rules in (
-        ("default", RULES),
+        ("default", mine),
         (
             "federator-system",
             [{"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}],

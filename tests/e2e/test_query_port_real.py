@@ -45,9 +45,11 @@ class Host:
         assert status == 201, answer
         return str(answer["status"]["token"])
 
+    def run(self, name: str, user: dict[str, Any], *arguments: str) -> Ran:
+        return Shell(FEDERATOR, self.home, self.kubeconfig(name, user)).run(*arguments)
+
     def pods(self, name: str, user: dict[str, Any], *arguments: str) -> Ran:
-        shell = Shell(FEDERATOR, self.home, self.kubeconfig(name, user))
-        return shell.run("pods", "psvc/web", "-n", "shop", *arguments)
+        return self.run(name, user, "pods", "psvc/web", "-n", "shop", *arguments)
 
     def certificate(self, user: str, *groups: str) -> dict[str, Any]:
         cert, key = (base64.b64encode(pem).decode() for pem in self.plane.client_certificate(user, *groups))
@@ -119,6 +121,47 @@ def test_the_host_s_own_word_on_a_caller_decides(host: Host, who: str) -> None:
     # The hub reads the authority of client certificates once it has started.
     until(lambda: told in host.pods("user", user(host)).err, lambda: host.pods("user", user(host)).err, 30)
     assert host.pods("user", user(host)).code == code
+
+
+def test_who_may_only_get_his_workload_has_it_explained_and_with_create_tries_a_manifest(
+    host: Host, tmp_path: Path
+) -> None:
+    """Neither can list clusters, quotas or cluster-wide policies, nor anything outside the namespace."""
+    made = ("--verb=get,create", "--resource=pinterestservices.pinterest.com", "-n", "shop")
+    for command in (
+        ("create", "serviceaccount", "owner", "-n", "shop"),
+        ("create", "role", "owner", *made),
+        ("create", "rolebinding", "owner", "--role=owner", "--serviceaccount=shop:owner", "-n", "shop"),
+    ):
+        done = host.cluster.kubectl(*command)
+        assert done.returncode == 0, done.stderr
+    reader, owner = ({"token": host.token("shop", name)} for name in ("reader", "owner"))
+    spec = {"clusters": {"names": ["a"]}, "workloads": {"kinds": ["PinterestService"]}}
+    policy = {"apiVersion": "federation.pinterest.com/v1alpha1", "kind": "PlacementPolicy", "spec": spec}
+    policy["metadata"] = {"name": "own", "namespace": "shop"}
+    made_policy = host.cluster.kubectl("apply", "-f", "-", input=yaml.safe_dump(policy))
+    assert made_policy.returncode == 0, made_policy.stderr
+
+    def explained() -> Ran:
+        return host.run("reader", reader, "explain", "psvc/web", "-n", "shop")
+
+    until(lambda: "policy shop/own (match)" in explained().out, lambda: explained().out + explained().err)
+    found = explained()
+    assert found.code == 0
+    assert found.out.startswith("PinterestService/web  desired 3  placed 0")
+    assert "the fleet has no clusters" in found.out
+    elsewhere = host.run("reader", reader, "explain", "psvc/web", "-n", "default")
+    assert elsewhere.code == 1
+    assert "pinterestservices" in elsewhere.err
+
+    path = tmp_path / "new.yaml"
+    path.write_text(yaml.safe_dump(workloads.service("new", "shop", 2)))
+    tried = host.run("owner", owner, "place", "--live", "-f", str(path))
+    assert (tried.code, "NoMatchingCluster" in tried.out) == (3, True), tried.out + tried.err
+    refused = host.run("reader", reader, "place", "--live", "-f", str(path))
+    assert refused.code == 1
+    assert "cannot create pinterestservices.pinterest.com" in refused.err
+    assert host.cluster.kubectl("get", "pinterestservice", "new", "-n", "shop").returncode == 1
 
 
 def test_a_right_that_is_taken_away_is_gone_with_the_next_request(host: Host) -> None:

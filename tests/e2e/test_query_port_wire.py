@@ -106,6 +106,31 @@ async def test_a_body_is_told_and_never_read(served: Served) -> None:
     assert (await served.raw(head + b"x" * 1000)).startswith(b"HTTP/1.1 405")
 
 
+async def test_a_body_is_read_up_to_a_bound_and_as_it_was_sent(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tlsserver, "BODY_S", 0.2)
+    got: list[bytes] = []
+
+    async def reads(asked: Incoming) -> Outgoing:
+        assert asked.read_body is not None
+        try:
+            got.append(await asked.read_body(1000))
+        except tlsserver.BodyRefused as bad:
+            return status(400, "BadRequest", str(bad))
+        return Outgoing(200, b"{}")
+
+    served.answer = reads
+    head = b"POST /v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n%s\r\n"
+    assert (await served.raw(head % (1000, b"") + b"x" * 1000)).startswith(b"HTTP/1.1 200")
+    assert got == [b"x" * 1000]
+    assert b"more than 1000 bytes" in await served.raw(head % (1001, b"") + b"x" * 1001)
+    assert b"more than 1000 bytes" in await served.raw(head % (10**9, b"") + b"x" * 1001)
+    assert b"did not arrive" in await served.raw(head % (1000, b"") + b"x" * 999)
+    assert b"must not be encoded" in await served.raw(head % (4, b"Content-Encoding: gzip\r\n") + b"xxxx")
+    chunked = b"POST /v1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
+    assert b"more than 1000 bytes" in await served.raw(chunked + b"3e9\r\n" + b"x" * 1001 + b"\r\n0\r\n\r\n")
+    assert len(got) == 1
+
+
 async def test_an_answer_that_takes_too_long_ends_the_connection(served: Served) -> None:
     async def sleeps(asked: Incoming) -> Outgoing:
         await asyncio.sleep(60)

@@ -33,6 +33,11 @@ class QueryOptions:
     """Reads in one member at once, for all callers: its lane for writes is not touched."""
     member_timeout_s: float = 8.0
     """A member that has not answered by then is named as away; the others are not waited for longer."""
+    computed_at_once: Annotated[int, Field(ge=1, le=16)] = 1
+    """Answers to `explain` and `place` that are computed at once, each in a thread: the hub's own work has no less
+    right to the processor."""
+    compute_timeout_s: float = 20.0
+    """An answer that has not been computed by then is given up."""
     pods_max: int = 10_000
     """Pods in one answer, shared out evenly over its clusters; the rest is said to be left out."""
     log_pods_max: int = 20

@@ -16,7 +16,7 @@ from federator.hub.query.access import Access, Refused, User
 from federator.hub.query.questions import Sources
 from federator.hub.query.router import Question, Route
 from federator.kube.metrics import Metrics
-from federator.kube.tlsserver import Incoming, Outgoing
+from federator.kube.tlsserver import BodyRefused, Incoming, Outgoing
 from federator.model.errors import FieldError
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ class QueryPort:
             sent = Outgoing(200, msgspec.json.encode(found))
         except Refused as refused:
             sent = status(refused.status, refused.reason, refused.message, refused.retry_after_s)
-        except FieldError as bad:
+        except (FieldError, BodyRefused) as bad:
             sent = status(400, "BadRequest", str(bad))
         except Exception:  # a bug of ours must not end the port, nor show what it was about
             log.exception("the query port failed at %s", asked)
@@ -72,11 +72,13 @@ class QueryPort:
     def _routed(self, request: Incoming) -> tuple[Route, dict[str, str]]:
         """The row that a path asks for. Raises `Refused`."""
         self._refuse_standby()
-        if request.method != "GET" or request.has_body:
-            raise Refused(405, "MethodNotAllowed", "only GET without a body is answered here")
         for route in questions.ROUTES if len(request.path) <= PATH_MAX else ():
-            if (given := route.match(request.path)) is not None:
-                return route, questions.completed(given)
+            if (given := route.match(request.path)) is None:
+                continue
+            if request.method != route.method or (request.has_body and not route.body_max):
+                how = "POST with a manifest" if route.body_max else "GET without a body"
+                raise Refused(405, "MethodNotAllowed", f"{route.name} is asked by {how}")
+            return route, questions.completed(given)
         raise Refused(404, "NotFound", "there is no such question; see docs/reference/query-port.md")
 
     def _refuse_standby(self) -> None:
@@ -99,8 +101,9 @@ class QueryPort:
         try:
             rights = tuple(right.filled(given) for right in route.rights)
             await self._access.allow(user, rights, given["namespace"])
-            question = Question(given, router.parameters(route, request.query))
-            what = f"{given['plural']} {given['namespace']}/{given['name']}"
+            body = await request.read_body(route.body_max) if route.body_max and request.read_body else b""
+            question = Question(given, router.parameters(route, request.query), body)
+            what = f"{given['plural']} {given['namespace']}/{given.get('name', '')}"
             log.info("%s of %s for %s", route.name, what, selection.text(user.name))
             return await route.answer(sources, question)
         finally:

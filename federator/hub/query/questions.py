@@ -1,4 +1,4 @@
-"""The questions that the port answers: its table of routes, and the answers of those about pods.
+"""The questions that the port answers: its table of routes, and what each of them asks.
 
 The next question is a row of `ROUTES`. An answer is computed from a snapshot taken in one turn of the event loop, and
 from what is asked of the host and members after that; it never waits for a controller.
@@ -11,8 +11,9 @@ from typing import Any, Final
 
 from federator.api import kinds
 from federator.hub.members import Member
-from federator.hub.query import collecting, router, selection
+from federator.hub.query import advising, collecting, router, selection
 from federator.hub.query.access import Refused
+from federator.hub.query.advising import Compute, Explain, Inputs
 from federator.hub.query.collecting import Target, Wanted
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.router import Question, Right, Route
@@ -36,6 +37,8 @@ class Sources:
     host: Client
     clock: Clock
     options: QueryOptions
+    explain: Explain
+    compute: Compute
     gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     """By member: bounds what all callers together ask of it at once."""
 
@@ -53,6 +56,21 @@ async def logs(sources: Sources, question: Question) -> Mapping[str, Any]:
     """The ends of the logs of a workload's pods."""
     targets, chosen = await _asked(sources, question)
     return await collecting.logs(targets, chosen, _wanted(sources.options, question))
+
+
+async def explain(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """Why a workload is where it is, and what would help."""
+    key = WorkloadKey(question.given["kind"], question.namespace, question.given["name"])
+    return await advising.explained(_inputs(sources), key, sources.explain)
+
+
+async def place(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """Where a workload would go, if this manifest were applied."""
+    return await advising.tried(_inputs(sources), question.given["kind"], question.namespace, question.body)
+
+
+def _inputs(sources: Sources) -> Inputs:
+    return Inputs(sources.state, sources.host, sources.clock, sources.compute, sources.options.member_timeout_s)
 
 
 def _wanted(options: QueryOptions, question: Question) -> Wanted:
@@ -73,7 +91,8 @@ def completed(given: Mapping[str, str]) -> dict[str, str]:
     if kind is None:
         known = ", ".join(sorted(kind.plural for kind in kinds.WORKLOADS.values()))
         raise Refused(404, "NotFound", f"there are no workloads of this kind; there are {known}")
-    if selectors.dns1123_label(given["namespace"]) or selectors.dns1123_subdomain(given["name"]):
+    named = "name" not in given or not selectors.dns1123_subdomain(given["name"])
+    if selectors.dns1123_label(given["namespace"]) or not named:
         raise Refused(404, "NotFound", "no object can have this name")
     return {**given, "group": kind.group, "kind": kind.kind}
 
@@ -145,6 +164,21 @@ ROUTES: Final[tuple[Route, ...]] = (
         rights=(_WORKLOAD, Right("list", "", "pods")),
         parameters=_CHOICE,
         summary="Every pod of a workload, in all its clusters.",
+    ),
+    Route(
+        f"{_ONE}/explain",
+        explain,
+        rights=(_WORKLOAD,),
+        parameters={},
+        summary="Why a workload is where it is, and what would help.",
+    ),
+    Route(
+        "/v1/namespaces/{namespace}/{plural}/place",
+        place,
+        rights=(Right("create", "{group}", "{plural}"), Right("get", "{group}", "{plural}")),
+        parameters={},
+        summary="Where a workload would go. Nothing is written.",
+        body_max=advising.BODY_MAX_BYTES,
     ),
     Route(
         f"{_ONE}/logs",

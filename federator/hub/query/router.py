@@ -4,7 +4,7 @@ One row of a table is a question; `questions.ROUTES` is the table. A row that na
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, unquote
 
@@ -40,6 +40,7 @@ class Question:
     given: Mapping[str, str]
     """Parts of the path by name."""
     parameters: Mapping[str, Any]
+    body: bytes = field(default=b"", repr=False)
 
     @property
     def namespace(self) -> str:
@@ -61,10 +62,16 @@ class Route:
     parameters: Mapping[str, Read]
     summary: str
     """One line for people."""
+    body_max: int = 0
+    """Bytes of a body at most; with 0 it is asked by GET and has none, else by POST. It changes nothing either way."""
 
     def __post_init__(self) -> None:
         if not self.rights:
             raise ValueError(f"{self.path} needs a right")
+
+    @property
+    def method(self) -> str:
+        return "POST" if self.body_max else "GET"
 
     @property
     def name(self) -> str:

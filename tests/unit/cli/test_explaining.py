@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from federator.advice import facts as facts_of
 from federator.cli import explaining
 from federator.hub import offline
 from federator.model.decision import Reason
@@ -15,11 +16,10 @@ QUIET = frozenset({Reason.CHOSEN, Reason.NOT_NEEDED})
 
 def facts(workload: dict[str, Any], *objs: dict[str, Any]) -> dict[str, Any]:
     """The facts on a workload, after the engine has placed it once and that decision was recorded."""
-    from federator.cli import place
 
     everything = [workload, *objs]
     situation = offline.read(everything, as_of=1_790_000_000.0)
-    decisions = [place.as_object(ask, decision) for ask, decision in situation.decide_all()]
+    decisions = [offline.as_object(ask, decision, "placed") for ask, decision in situation.decide_all()]
     situation = offline.read([*everything, *decisions], as_of=1_790_000_000.0)
     return of(workload, situation)
 
@@ -27,7 +27,7 @@ def facts(workload: dict[str, Any], *objs: dict[str, Any]) -> dict[str, Any]:
 def of(workload: dict[str, Any], situation: offline.Situation) -> dict[str, Any]:
     meta = workload["metadata"]
     key = WorkloadKey(workload["kind"], meta["namespace"], meta["name"])
-    return explaining.facts(workload, situation, situation.workloads[key])
+    return facts_of.facts(workload, situation, situation.workloads[key])
 
 
 def row(found: dict[str, Any], cluster: str) -> dict[str, Any]:
@@ -132,10 +132,9 @@ def test_a_cluster_that_keeps_copies_but_takes_no_new_ones_names_its_fix_too() -
 
 def recorded(shares: dict[str, int]) -> list[dict[str, Any]]:
     """A decision on the service as the host holds it."""
-    from federator.cli import place
 
     (pair,) = offline.read([psvc(), member("a"), member("b")], as_of=0.0).decide_all()
-    obj = place.as_object(*pair)
+    obj = offline.as_object(*pair, "placed")
     obj["spec"]["shares"] = [{"cluster": name, "replicas": count, "seq": 1} for name, count in shares.items()]
     return [obj]
 

@@ -12,6 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from federator.advice import facts as facts_of
 from federator.api import placementdecision, raw
 from federator.cli import common, explaining
 from federator.embedded.server import EmbeddedCluster
@@ -94,7 +95,7 @@ def test_explain_shows_what_a_tenant_or_a_member_wrote_within_its_line() -> None
     for obj in (workload, clean):
         situation = offline.read([obj, member("one")], as_of=1_790_000_000.0)
         (seen,) = situation.workloads.values()
-        texts.append(explaining.text(explaining.facts(obj, situation, seen)))
+        texts.append(explaining.text(facts_of.facts(obj, situation, seen)))
     assert is_safe(texts[0], keep="\n")
     assert texts[0].count("\n") == texts[1].count("\n")
 

@@ -2,8 +2,11 @@
 it."""
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
+from federator.advice import facts, trials
+from federator.advice.trials import Stop
 from federator.embedded.messages import Caller
 from federator.hub.query.access import Access
 from federator.hub.query.options import QueryOptions
@@ -14,6 +17,7 @@ from federator.kube.tlsserver import Certificate, Incoming, Outgoing
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World
 
+T = TypeVar("T")
 RBAC = "rbac.authorization.k8s.io/v1"
 WEB = "/v1/namespaces/feed/pinterestservices/web"
 PSVC = {"apiGroups": ["pinterest.com"], "resources": ["pinterestservices", "pinterestjobsets"], "verbs": ["get"]}
@@ -21,11 +25,16 @@ PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
 LOGS = {"apiGroups": [""], "resources": ["pods/log"], "verbs": ["get"]}
 
 
+async def at_once(work: Callable[[Stop], T]) -> T:
+    """Computes where it is asked: there are no threads on virtual time."""
+    return work(trials.never)
+
+
 def port_of(world: World, *, leader: str = "", options: QueryOptions | None = None, hub: str = "hub") -> QueryPort:
     """The query port of one hub of the world."""
     process = world.federation.processes[hub]
     clock = world.federation.clock
-    sources = Sources(process.state, process.host, clock, options or QueryOptions())
+    sources = Sources(process.state, process.host, clock, options or QueryOptions(), facts.facts, at_once)
     access = Access(world.federation.client("host", "query"), clock=clock)
     return QueryPort(access, lambda: sources, lambda: leader, metrics=Metrics())
 

@@ -1,0 +1,226 @@
+"""Why a workload is where it is, as one plain object: the verdict, every cluster, the arithmetic, what is short, and
+what would help. Every number names its source, every negative its fix.
+
+Made from a `hub.offline.Situation` and the engine's own explanation; reads nothing, writes nothing. The command line
+asks it with what an operator may read, the leader's query port with what the owner of a workload may know.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from federator.advice import search, trials
+from federator.advice.trials import Stop, never
+from federator.api import raw
+from federator.hub.offline import Situation
+from federator.hub.workloads import Workload
+from federator.model import quantity, shards
+from federator.model.ask import Ask, Policy, Unit
+from federator.model.decision import REFUSALS, Reason, Share, Verdict
+from federator.model.resources import Resources
+from federator.placement import explain as split
+from federator.placement import filters, mentions
+from federator.placement.explain import Explanation
+
+HINTS: Final[Mapping[Reason, str]] = {
+    Reason.MISCONFIGURED: "correct the field that the message names",
+    Reason.HOST_WOULD_RUN_IT: "use a dedicated host, or write a PinterestService instead",
+    Reason.POD_SECURITY_VIOLATION: "correct the field that the message names, or have an operator set the label "
+    "pod-security.kubernetes.io/enforce of the namespace on the host",
+    Reason.IDENTITY_NOT_ALLOWED: "correct the field that the message names, or have an operator add its value to the "
+    "list of the FederatedQuota",
+    Reason.PENDING_EVALUATION: "wait for the member's answer in its ClusterCapacity status.copies",
+    Reason.UNSCHEDULABLE: "look at the pending pods there; the cap goes away by itself after a while",
+}
+"""What to do where no change of an object can be tried. Everything else that is advised, the engine has tried."""
+BAD: Final[Mapping[str, tuple[str, ...]]] = {
+    "Ready": ("False", "Unknown"),
+    "Applied": ("False", "Unknown"),
+    "Healthy": ("False", "Unknown"),
+    "Reconciling": ("True",),
+    "Stalled": ("True",),
+}
+"""Conditions that are shown, by the values that say that something is not as wanted."""
+
+
+def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop: Stop = never) -> dict[str, Any]:
+    """Everything that is known about the placement of one workload. Raises `trials.Stopped` once `stop` says so."""
+    found: dict[str, Any] = {
+        "workload": _identity(workload, obj),
+        "verdict": _verdict(obj, situation, workload),
+        "state": _state(obj, workload),
+    }
+    ask, record = situation.ask_of(workload), situation.records.get(workload.key)
+    if ask is None:
+        return found | _unplaced(found, Reason.MISCONFIGURED, workload.problem)
+    if record is not None and record.terms.reason in (Reason.HOST_WOULD_RUN_IT, *REFUSALS):
+        return found | _unplaced(found, record.terms.reason, record.terms.message)
+    held, finished = situation.held(workload), workload.progress().done
+    decision = trials.decided(situation, workload, ask, situation.snapshot)
+    missing = trials.missing(ask, decision, finished)
+    why = split.explain(ask, held, situation.snapshot, situation.books, decision)
+    advice = search.advise(situation, workload.key, decision, missing, stop)
+    shares = {share.cluster: share for share in (record.shares if record is not None else ())}
+    return found | {
+        "missing": missing,
+        "reason": str(decision.reason),
+        "message": decision.message,
+        "policy": _policy(ask.policy),
+        **_request(workload, ask),
+        "clusters": [_cluster(one, ask, obj, why=why, shares=shares, situation=situation) for one in decision.verdicts],
+        "arithmetic": list(why.arithmetic),
+        "remedies": [
+            {"change": fix.text, "gains": fix.gains, "missing": fix.left, "commands": list(fix.commands)}
+            for fix in advice.fixes
+        ],
+        "tried": {"changes": list(advice.tried), "trials": advice.trials},
+        "warnings": _warnings(ask, situation),
+        "violations": list(decision.violations),
+        "unlimitedQuota": decision.unlimited_quota,
+        "decision": _recorded(situation, workload),
+        "sources": _sources(ask),
+    }
+
+
+def _unplaced(found: Mapping[str, Any], reason: Reason, message: str) -> dict[str, Any]:
+    """Of a workload that the engine is not asked about."""
+    return {
+        "missing": found["verdict"]["desired"],
+        "reason": str(reason),
+        "message": message,
+        "fix": HINTS[reason],
+    }
+
+
+def _state(obj: Mapping[str, Any], workload: Workload) -> list[str]:
+    """How far what is placed runs: the conditions that are not as wanted, and the roll-out where one is under way."""
+    lines = [
+        f"{one['type']}={one.get('status')} ({one.get('reason', '')}): {one.get('message', '')}"
+        for one in raw.objects(obj, "status", "conditions")
+        if one.get("status") in BAD.get(str(one.get("type")), ()) and one.get("reason") != "Settled"
+    ]
+    status = raw.mapping(obj, "status")
+    updated, exist = raw.integer(status, "updatedReplicas"), raw.integer(status, "replicas")
+    if workload.verbs.unit is Unit.REPLICAS and exist and updated < exist:
+        lines.insert(0, f"roll-out: {updated} of {exist} copies have the present template (status.updatedReplicas)")
+    return lines
+
+
+def _warnings(ask: Ask, situation: Situation) -> list[str]:
+    """Names under the policy that no cluster has."""
+    return [
+        f"{filters.field_of(ask.policy, one.field)} {one.sentence}"
+        for one in mentions.unknown(ask.policy, situation.snapshot.clusters)
+    ]
+
+
+def _identity(workload: Workload, obj: Mapping[str, Any]) -> dict[str, Any]:
+    verbs = workload.verbs
+    return {
+        "kind": workload.key.kind,
+        "namespace": workload.key.namespace,
+        "name": workload.key.name,
+        "generation": workload.generation,
+        "project": verbs.project(obj),
+        "tier": str(verbs.tier(obj)),
+        "priority": verbs.priority(obj),
+    }
+
+
+def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> dict[str, Any]:
+    verbs, record = workload.verbs, situation.records.get(workload.key)
+    placed = raw.condition(obj, "Placed")
+    found: dict[str, Any] = {
+        "desired": verbs.count(obj),
+        "placed": sum(share.count for share in record.shares) if record is not None else 0,
+    }
+    if verbs.unit is Unit.SHARDS:
+        found |= {"running": raw.integer(obj, "status", "running"), "done": raw.integer(obj, "status", "done")}
+    else:
+        ready = raw.at(obj, "status", "ready")
+        found["ready"] = ready if isinstance(ready, int) else raw.integer(obj, "status", "readyReplicas")
+    if placed:
+        found["Placed"] = {name: placed.get(name, "") for name in ("status", "reason", "message")}
+    else:
+        found["Placed"] = {"status": "Unknown", "reason": "NotYetSeen", "message": "the hub has not reported on it yet"}
+    return found
+
+
+def _request(workload: Workload, ask: Ask) -> dict[str, Any]:
+    """What a copy asks for, and what it is charged of resources that it does not ask for."""
+    own = workload.ask.shape.requests if workload.ask is not None else ask.shape.requests
+    assumed = {name: amount for name, amount in ask.shape.requests.items() if name not in own}
+    return {"request": quantity.render(own), "charged": quantity.render(Resources(assumed))}
+
+
+def _policy(policy: Policy) -> dict[str, Any]:
+    return {
+        "name": policy.name,
+        "namespace": policy.namespace,
+        "origin": policy.origin,
+        "strategy": str(policy.division.strategy),
+        "required": [{"name": one.name, "generation": one.generation, "title": one.title} for one in policy.required],
+    }
+
+
+def _cluster(
+    one: Verdict,
+    ask: Ask,
+    obj: Mapping[str, Any],
+    *,
+    why: Explanation,
+    shares: Mapping[str, Share],
+    situation: Situation,
+) -> dict[str, Any]:
+    row: dict[str, Any] = {"cluster": one.cluster, "verdict": str(one.reason), "message": one.message}
+    row |= {"fit": one.fit, "got": one.got, "score": one.score, "terms": dict(one.terms)}
+    share = shares.get(one.cluster)
+    row["placed"] = share.count if share is not None else 0
+    if share is not None and share.ranges:
+        row["ranges"] = shards.text(share.ranges)
+    reported = next(
+        (entry for entry in raw.objects(obj, "status", "clusterStatuses") if entry.get("cluster") == one.cluster), {}
+    )
+    field = "running" if ask.unit is Unit.SHARDS else "ready"
+    row["ready"] = raw.integer(reported, field) if reported else None
+    if reported.get("reason"):
+        row["trouble"] = {"reason": reported["reason"], "message": raw.text(reported, "message")}
+    part = next((entry for entry in why.rows if entry.cluster == one.cluster), None)
+    if part is not None:
+        row |= {"weight": part.weight, "held": part.held, "room": part.room, "atMost": part.cap}
+        if part.lacks and why.short and one.reason in (Reason.CHOSEN, Reason.INSUFFICIENT_CAPACITY):
+            row["lacks"] = part.lacks
+    if ask.suspended:
+        row |= {"got": row["placed"], "message": f"keeps what it has, {row['placed']}: spec.suspend is true"}
+    view = situation.snapshot.clusters.get(one.cluster)
+    closed = filters.refusal(ask, view) if view is not None else None
+    if closed is not None and (opening := search.openings(situation, ask.key, one.cluster)):
+        row["fix"] = f"{opening[0]}: {opening[1]}"
+    elif hint := HINTS.get(one.reason, ""):
+        row["fix"] = hint
+    return row
+
+
+def _recorded(situation: Situation, workload: Workload) -> dict[str, Any] | None:
+    record = situation.records.get(workload.key)
+    if record is None:
+        return None
+    return {
+        "name": record.facts.name,
+        "seq": record.facts.seq,
+        "asOf": raw.rfc3339(record.facts.as_of),
+        "causes": list(record.terms.causes),
+    }
+
+
+def _sources(ask: Ask) -> dict[str, str]:
+    """Where each number comes from."""
+    jobs = ask.unit is Unit.SHARDS
+    return {
+        "desired": "spec.shards" if jobs else "spec.replicas",
+        "placed": "PlacementDecision spec.shares",
+        "ready": "status.clusterStatuses[].running" if jobs else "status.clusterStatuses[].ready",
+        "fit": "MemberCluster status.capacity and spec.usable, less what newer decisions took",
+        "score": "thousandths, the sum of its terms; it chooses clusters and does not change how copies are divided",
+        "got": "the engine asked again now, with what is held",
+        "request": "spec.template and the RuntimeProfile",
+    }

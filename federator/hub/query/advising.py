@@ -1,0 +1,232 @@
+"""Questions that the engine is asked: why a workload is where it is, and where one would go.
+
+The owner of a workload cannot read what decisions depend on: clusters, quotas, cluster-wide policies, what others hold.
+The hub asks the engine for them, with a situation that has their own objects, the clusters, and of all others only
+sums; so that what is computed from it can name nobody else. The situation is taken in one turn of the event loop, and
+the computing is done beside it: in a thread, few at once, until nobody waits for it any more.
+"""
+
+import asyncio
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
+
+from federator.api import kinds, raw, read
+from federator.hub import offline, records, workloads
+from federator.hub.offline import Situation
+from federator.hub.query.access import Refused
+from federator.hub.records import Record
+from federator.hub.state import HubState
+from federator.hub.workloads import Workload
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.model import plaintext
+from federator.model.names import WorkloadKey
+from federator.model.steps import ObjectRef
+from federator.placement.policies import Policies
+
+T = TypeVar("T")
+Stop = Callable[[], bool]
+"""Whether nobody waits for the answer any more."""
+Explain = Callable[[Mapping[str, Any], Situation, Workload, Stop], dict[str, Any]]
+"""The facts of one workload (`advice.facts`): of a floor above, so it is handed in."""
+WAITING_MAX: Final = 8
+"""Who comes when so many wait for a thread is told to come back."""
+SWITCH_S: Final = 0.001
+"""How soon a thread that computes gives the interpreter up to the event loop, which asks for it back after each read
+and write: with Python's own 5 ms the loop would get done less than half."""
+BODY_MAX_BYTES: Final = 256 * 1024
+"""Of a manifest: as much as kubectl keeps of one in an annotation."""
+
+
+class Compute(Protocol):
+    """Where computing is done."""
+
+    async def __call__(self, work: Callable[[Stop], T]) -> T: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """What answers are computed from."""
+
+    state: HubState
+    host: Client
+    clock: Clock
+    compute: Compute
+    timeout_s: float
+
+    async def read(self, ref: ObjectRef) -> dict[str, Any] | None:
+        """An object of the host; None where there is none. Raises `Refused`."""
+        try:
+            return await self.host.get(ref, timeout_s=self.timeout_s)
+        except errors.NotFound:
+            return None
+        except errors.ApiError:
+            raise _unasked() from None
+
+    async def policy(self, namespace: str, name: str) -> dict[str, Any] | None:
+        """A PlacementPolicy; None where there is none. Raises `Refused`. Listed by its name: the hub's account may list
+        policies and get none."""
+        kind = kinds.KINDS["PlacementPolicy"]
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                found = await self.host.list(
+                    kind.api_version, kind.plural, namespace, field_selector=f"metadata.name={name}"
+                )
+        except (errors.ApiError, TimeoutError):
+            raise _unasked() from None
+        return next(({**obj, "kind": kind.kind} for obj in found.items), None)
+
+
+def _unasked() -> Refused:
+    return Refused(503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2)
+
+
+class Threads:
+    """Computes in `at_once` threads, for `timeout_s` seconds at most. `work` is given a function that says when to
+    end; the thread is busy until it has."""
+
+    def __init__(self, at_once: int, timeout_s: float) -> None:
+        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="advice")
+        self._gate = asyncio.Semaphore(at_once)
+        self._timeout_s = timeout_s
+        self._waiting = 0
+
+    async def __call__(self, work: Callable[[Stop], T]) -> T:
+        """What it computes. Raises `Refused` where there is no thread for it in time, or it takes too long."""
+        if self._waiting >= WAITING_MAX:
+            raise Refused(429, "TooManyRequests", "too many questions are being computed", retry_after_s=5)
+        ended = threading.Event()
+        self._waiting += 1
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                await self._gate.acquire()
+                sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
+                running = self._pool.submit(work, ended.is_set)
+                running.add_done_callback(_releasing(self._gate, asyncio.get_running_loop()))
+                return await asyncio.wrap_future(running)
+        except TimeoutError:
+            sentence = f"it could not be computed within {self._timeout_s:g} s; the hub has much to do, or it is much"
+            raise Refused(503, "Timeout", sentence, retry_after_s=10) from None
+        finally:
+            ended.set()
+            self._waiting -= 1
+
+
+def _releasing(gate: asyncio.Semaphore, loop: asyncio.AbstractEventLoop) -> Callable[[Any], None]:
+    """Gives the place of a computation back when its thread is done, however it ends."""
+
+    def release(_: Any) -> None:
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(gate.release)
+
+    return release
+
+
+async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> dict[str, Any]:
+    """The facts of a workload, as its owner may know them. Raises `Refused`."""
+    kind = kinds.KINDS[key.kind]
+    obj = await inputs.read(kind.ref(key.namespace, key.name))
+    if obj is None:
+        raise Refused(404, "NotFound", f'{kind.plural} "{key.name}" not found in namespace {key.namespace}')
+    situation = await _situation(inputs, key.kind, obj)
+    found = await inputs.compute(lambda stop: explain(obj, situation, situation.workloads[key], stop))
+    shown: dict[str, Any] = plaintext.every(found)
+    return shown
+
+
+async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> dict[str, Any]:
+    """The decision that the hub would make for a manifest, or for an edit if a workload of its name is there. Nothing
+    is written, nothing charged. Raises `Refused`."""
+    if inputs.state.refuses_native(kind):
+        raise Refused(422, "Invalid", f"this host runs a {kind} itself, so it is not carried to members")
+    if namespace not in inputs.state.spaces:
+        raise Refused(404, "NotFound", f'namespace "{namespace}" not found')
+    key, given = await inputs.compute(lambda _: manifest(body, kind, namespace))
+    live = await inputs.read(kinds.KINDS[kind].ref(namespace, key.name))
+    situation = await _situation(inputs, kind, edited(given, live, inputs.clock.rfc3339()))
+    if problem := situation.workloads[key].problem:
+        raise Refused(422, "Invalid", plaintext.visible(problem))
+
+    def decide(_: Stop) -> dict[str, Any]:
+        ((ask, decision),) = situation.decide_all()
+        return offline.as_object(ask, decision, "placed as a trial")
+
+    shown: dict[str, Any] = plaintext.every(await inputs.compute(decide))
+    return shown
+
+
+def manifest(body: bytes, kind: str, namespace: str) -> tuple[WorkloadKey, dict[str, Any]]:
+    """The one workload of a request's body. Raises `Refused` with every field that is wrong."""
+    try:
+        objs = read.load_json(body)
+        if len(objs) != 1:
+            raise Refused(400, "BadRequest", f"the body must hold one {kind}, and holds {len(objs)} objects")
+        read.check(objs[0])
+    except read.InvalidObject as bad:
+        raise Refused(422, "Invalid", plaintext.clipped(str(bad).replace("\n", "; "))) from None
+    obj = objs[0]
+    said, name = raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name")
+    if obj.get("kind") != kind or obj.get("apiVersion") != kinds.KINDS[kind].api_version:
+        raise Refused(400, "BadRequest", f"the body must hold a {kind} of {kinds.KINDS[kind].api_version}")
+    if said not in ("", namespace):
+        raise Refused(400, "BadRequest", f"metadata.namespace: must be {namespace}, as in the path")
+    if not name:
+        raise Refused(422, "Invalid", "metadata.name: is required")
+    obj["metadata"]["namespace"] = namespace
+    return WorkloadKey(kind, namespace, name), obj
+
+
+def edited(given: Mapping[str, Any], live: Mapping[str, Any] | None, now: str) -> dict[str, Any]:
+    """The object as it would be once it is written: a new one, or `live` with the spec, labels and annotations that are
+    given."""
+    meta = {name: value for name, value in given["metadata"].items() if name in ("name", "namespace")}
+    for name in ("labels", "annotations"):
+        meta[name] = {**raw.text_map(raw.mapping(live, "metadata"), name), **raw.text_map(given["metadata"], name)}
+    head = {"apiVersion": given["apiVersion"], "kind": given["kind"], "spec": raw.mapping(given, "spec")}
+    if live is None:
+        uid = f"{given['kind']}/{meta['namespace']}/{meta['name']}"  # ties break the same each time
+        return {**head, "metadata": {**meta, "uid": uid, "generation": 1, "creationTimestamp": now}}
+    known = raw.mapping(live, "metadata")
+    kept = {name: known[name] for name in ("uid", "creationTimestamp") if name in known}
+    generation = raw.integer(known, "generation") + 1
+    return {**head, "metadata": {**meta, **kept, "generation": generation}, "status": raw.mapping(live, "status")}
+
+
+async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situation:
+    """What the engine needs for one workload: of other tenants it has sums and nothing else. Raises `Refused`."""
+    verbs, namespace = kinds.verbs_of(kind), raw.text(obj, "metadata", "namespace")
+    profile = inputs.state.profiles.get(verbs.profile(obj), {}).get("object")
+    workload = workloads.summarise(kind, obj, profile)
+    decision = kinds.KINDS["PlacementDecision"].ref(namespace, records.name_of(workload.key, workload.uid))
+    situation = _taken(inputs.state, inputs.clock, workload)
+    ask = situation.ask_of(workload)
+    mine = [{**obj, "apiVersion": kinds.KINDS[kind].api_version, "kind": kind}]
+    if (recorded := await inputs.read(decision)) is not None:
+        mine.append({**recorded, "kind": decision.kind})
+    if ask is not None and ask.policy.namespace:
+        policy = await inputs.policy(namespace, ask.policy.name)
+        mine += [policy] if policy is not None else []
+    situation.objects = {offline.id_of(one): one for one in mine}
+    if profile is not None:
+        situation.objects["RuntimeProfile", "", str(profile["metadata"]["name"])] = profile
+    return situation
+
+
+def _taken(state: HubState, clock: Clock, workload: Workload) -> Situation:
+    """Copied from the hub's memory in one turn: nothing of it changes any more."""
+    snapshot, key = state.snapshot(clock), workload.key
+    record: Record | None = state.record_of(workload)
+    counted = {name: view.capacity.includes_seq for name, view in snapshot.clusters.items() if view.capacity}
+    rules = (rule for rule in state.rules if rule.cluster_wide or rule.policy.namespace == key.namespace)
+    return Situation(
+        snapshot=snapshot,
+        rules=Policies(rules, in_force_max=state.rules.in_force_max),
+        workloads={key: workload},
+        records={key: record} if record is not None else {},
+        books=state.books.as_now(workload.uid, counted),
+    )

@@ -1,0 +1,269 @@
+"""`explain` and `place` by the query port: what the owner of a workload is told, what not, and at what price."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from federator.api import kinds
+from federator.cli import explain
+from federator.hub.query import advising
+from federator.hub.query.access import Refused
+from federator.hub.query.advising import Threads
+from federator.kube.tlsserver import BodyRefused, Incoming
+from tests.unit.hub import world as worlds
+from tests.unit.hub.world import World
+from tests.unit.query import asking
+from tests.unit.query.asking import PSVC, WEB, grant, port_of, request
+
+PLACE = "/v1/namespaces/feed/pinterestservices/place"
+WRITER = {**PSVC, "verbs": ["get", "create"]}
+CANARY = "kaleidoscope"
+ACCOUNT = {"projects": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "20"}}}}
+
+
+def manifest(name: str = "web", replicas: int = 2, **spec: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "feed"}
+    body = worlds.service(replicas, project="feed", **spec)
+    return {
+        "apiVersion": kinds.KINDS["PinterestService"].api_version,
+        "kind": "PinterestService",
+        "metadata": meta,
+        "spec": body,
+    }
+
+
+def sending(path: str, body: bytes, user: str = "owner", **more: Any) -> Incoming:
+    async def read(most: int) -> bytes:
+        if len(body) > most:
+            raise BodyRefused(f"a body of more than {most} bytes is not read")
+        return body
+
+    return request(path, user=user, method="POST", has_body=True, read_body=read, **more)
+
+
+async def shared(world: World) -> None:
+    """An account of which another tenant holds 13 cpu, and feed's web wants more than is left."""
+    await world.create("FederatedQuota", "", "shared", ACCOUNT)
+    other = f"{CANARY}-ns"
+    await world.namespace(other)
+    spec = worlds.service(13, "1", project="feed")
+    await world.create("PinterestService", other, f"{CANARY}-app", spec, labels={"team": CANARY})
+    policy = {"clusters": {"names": ["a"]}, "workloads": {"matchLabels": {"team": CANARY}}}
+    await world.create("PlacementPolicy", other, f"{CANARY}-rule", policy)
+    await world.settle()
+    await world.create("PinterestService", "feed", "web", worlds.service(9, "1", project="feed"))
+    await world.settle()
+    await grant(world, "owner", "feed", PSVC)
+    await grant(world, "writer", "feed", WRITER)
+
+
+def test_an_owner_is_told_why_and_nothing_of_others() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        answer = await port_of(world).answer(request(f"{WEB}/explain", user="owner"))
+        assert answer.status == 200
+        found = asking.body(answer)
+        assert found["reason"] == "QuotaExceeded"
+        assert found["verdict"]["placed"] == 7
+        assert found["missing"] == 2
+        assert [row["cluster"] for row in found["clusters"]] == ["a", "b", "c"]
+        assert "cpu request of container" in str(found["remedies"])  # what he can change himself
+        text = answer.body.decode()
+        assert CANARY not in text
+        assert "kubectl patch federatedquota" not in text  # of which the new limit would tell what others hold
+        assert "22" not in {word.strip('".,()') for word in text.split()}
+
+    worlds.play(scenario)
+
+
+def test_a_fix_in_a_policy_of_his_own_namespace_is_told() -> None:
+    async def scenario(world: World) -> None:
+        await grant(world, "owner", "feed", PSVC)
+        policy = {"clusters": {"names": ["a"]}, "division": {"maxPerCluster": 1}}
+        await world.create("PlacementPolicy", "feed", "own", policy)
+        await world.create("PinterestService", "feed", "api", worlds.service(2, "10m", project="feed"))
+        await world.settle()
+        one = "/v1/namespaces/feed/pinterestservices/api"
+        found = asking.body(await port_of(world).answer(request(f"{one}/explain", user="owner")))
+        assert found["policy"] | {"name": "own", "namespace": "feed", "origin": "match"} == found["policy"]
+        assert any("kubectl patch placementpolicy own -n feed" in str(fix["commands"]) for fix in found["remedies"])
+
+    worlds.play(scenario)
+
+
+def test_the_owner_s_answer_is_the_operator_s_where_it_concerns_him() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        told = asking.body(await port_of(world).answer(request(f"{WEB}/explain", user="owner")))
+        known = await explain.gathered(world.host, kinds.KINDS["PinterestService"], "feed", "web")
+        same = ("workload", "verdict", "reason", "message", "missing", "policy", "request", "decision")
+        assert {name: told[name] for name in same} == json.loads(json.dumps({name: known[name] for name in same}))
+        assert [row["verdict"] for row in told["clusters"]] == [row["verdict"] for row in known["clusters"]]
+
+    worlds.play(scenario)
+
+
+WHO: dict[str, tuple[Callable[[], Incoming], int]] = {
+    "explain without a token": (lambda: request(f"{WEB}/explain"), 401),
+    "explain of another namespace": (lambda: request(f"{WEB}/explain", user="other"), 403),
+    "explain with get": (lambda: request(f"{WEB}/explain", user="owner"), 200),
+    "explain of what is not there": (lambda: request(f"{WEB}-x/explain", user="owner"), 404),
+    "explain with a body": (lambda: sending(f"{WEB}/explain", b"{}"), 405),
+    "place without create": (lambda: sending(PLACE, b"{}"), 403),
+    "place by GET": (lambda: request(PLACE, user="writer"), 405),
+    "place without a body": (lambda: sending(PLACE, b"", "writer"), 422),
+    "place what is no JSON": (lambda: sending(PLACE, b"\x00{", "writer"), 422),
+    "place in another namespace": (lambda: sending(PLACE.replace("feed", "ads"), b"{}", "writer"), 403),
+    "place another kind": (lambda: sending(PLACE, _body({"kind": "PinterestJobSet"}), "writer"), 422),
+    "place two": (lambda: sending(PLACE, _body(manifest(), manifest("api")), "writer"), 400),
+    "place without a name": (lambda: sending(PLACE, _body({**manifest(), "metadata": {}}), "writer"), 422),
+    "place another namespace": (lambda: sending(PLACE, _body(_elsewhere()), "writer"), 400),
+    "place a wrong field": (lambda: sending(PLACE, _body({**manifest(), "spec": {"replicas": -1}}), "writer"), 422),
+    "place too much": (lambda: sending(PLACE, b" " * (advising.BODY_MAX_BYTES + 1), "writer"), 400),
+}
+
+
+def _body(*objs: dict[str, Any]) -> bytes:
+    return json.dumps(objs[0] if len(objs) == 1 else {"apiVersion": "v1", "kind": "List", "items": objs}).encode()
+
+
+def _elsewhere() -> dict[str, Any]:
+    return {**manifest(), "metadata": {"name": "web", "namespace": "ads"}}
+
+
+def test_who_may_not_and_what_cannot_be_read_gets_a_sentence() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        await grant(world, "other", "ads", WRITER)
+        port, found = port_of(world), {}
+        for name, (asked, _) in WHO.items():
+            answer = await port.answer(asked())
+            found[name] = answer.status
+            assert answer.status == 200 or len(asking.body(answer)["message"]) > 10, name
+            assert CANARY not in answer.body.decode()
+        assert found == {name: wanted for name, (_, wanted) in WHO.items()}
+
+    worlds.play(scenario)
+
+
+def test_a_body_is_read_only_once_it_is_known_that_its_sender_may() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        read: list[int] = []
+
+        async def reading(most: int) -> bytes:
+            read.append(most)
+            return b"{}"
+
+        for user in ("", "owner"):
+            asked = request(PLACE, user=user, method="POST", has_body=True, read_body=reading)
+            assert (await port_of(world).answer(asked)).status in (401, 403)
+        assert read == []
+
+    worlds.play(scenario)
+
+
+def test_a_manifest_is_placed_beside_what_runs_and_nothing_is_written() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        await asyncio.sleep(30)
+        before = (world.count(), await world.decisions())
+        answer = await port_of(world).answer(sending(PLACE, _body(manifest("api", 5, cpu="1")), "writer"))
+        assert answer.status == 200
+        spec = asking.body(answer)["spec"]
+        assert (spec["wanted"], spec["placed"], spec["reason"]) == (5, 0, "QuotaExceeded")
+        assert CANARY not in answer.body.decode()
+        assert (world.count(), await world.decisions()) == before
+        more = {"spec": {"tiers": {"OnDemand": {"max": {"cpu": "30"}}}}}
+        await world.patch("FederatedQuota", "", "shared", more)
+        await world.settle()
+        free = await port_of(world).answer(sending(PLACE, _body(manifest("api", 5, cpu="1")), "writer"))
+        assert asking.body(free)["spec"]["placed"] == 5
+
+    worlds.play(scenario)
+
+
+def test_an_edit_of_what_runs_is_tried_as_an_edit() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        answer = await port_of(world).answer(sending(PLACE, _body(manifest("web", 9, cpu="3")), "writer"))
+        spec = asking.body(answer)["spec"]
+        assert spec["reason"] == "QuotaExceeded"
+        assert spec["inForce"] == {"generation": 1, "heldBack": 2}
+        assert sum(share["replicas"] for share in spec["shares"]) == 7  # what runs goes on
+        fewer = await port_of(world).answer(sending(PLACE, _body(manifest("web", 2, cpu="1")), "writer"))
+        assert asking.body(fewer)["spec"]["placed"] == 2
+
+    worlds.play(scenario)
+
+
+# Beside the hub's own work
+
+
+@pytest.mark.asyncio
+async def test_computing_holds_up_nothing_and_ends_when_nobody_waits() -> None:
+    compute, ended = Threads(1, 0.3), threading.Event()
+
+    def long(stop: Callable[[], bool]) -> None:
+        while not stop():
+            time.sleep(0.005)
+        ended.set()
+
+    async def beats() -> int:
+        found = 0
+        while not ended.is_set():
+            await asyncio.sleep(0.01)
+            found += 1
+        return found
+
+    counting = asyncio.create_task(beats())
+    with pytest.raises(Refused) as refused:
+        await compute(long)
+    assert (refused.value.status, refused.value.reason) == (503, "Timeout")
+    async with asyncio.timeout(5):
+        assert await counting > 5
+    assert await compute(lambda _: "next") == "next"  # the thread is free again
+
+
+@pytest.mark.asyncio
+async def test_no_more_are_computed_at_once_and_wait_than_allowed() -> None:
+    compute, go, running = Threads(1, 5.0), threading.Event(), []
+
+    def work(_: Callable[[], bool]) -> int:
+        running.append(1)
+        go.wait(5)
+        return len(running)
+
+    waiting = [asyncio.create_task(compute(work)) for _ in range(advising.WAITING_MAX)]
+    await asyncio.sleep(0.1)
+    assert len(running) == 1
+    with pytest.raises(Refused) as refused:
+        await compute(work)
+    assert refused.value.status == 429
+    go.set()
+    async with asyncio.timeout(5):
+        assert len(await asyncio.gather(*waiting)) == advising.WAITING_MAX
+    assert await compute(work) == advising.WAITING_MAX + 1
+
+
+@pytest.mark.asyncio
+async def test_who_goes_away_leaves_the_thread_to_others() -> None:
+    compute, stopped = Threads(1, 5.0), threading.Event()
+
+    def work(stop: Callable[[], bool]) -> None:
+        while not stop():
+            time.sleep(0.005)
+        stopped.set()
+
+    asked = asyncio.create_task(compute(work))
+    await asyncio.sleep(0.05)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    async with asyncio.timeout(5):
+        assert await compute(lambda _: stopped.is_set())
