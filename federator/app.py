@@ -21,7 +21,6 @@ from federator.hub import hardening
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.hub.query import announcing
-from federator.hub.query.advising import Threads
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
 from federator.hub.seals import KEY_BYTES
@@ -33,6 +32,7 @@ from federator.kube.elector import Elector
 from federator.kube.http import HttpTransport
 from federator.kube.metrics import Metrics
 from federator.kube.serving import StatusServer
+from federator.kube.threads import Threads
 from federator.kube.transport import Transport
 from federator.member.process import MemberProcess
 from federator.model.errors import FieldError

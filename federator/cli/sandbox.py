@@ -172,10 +172,10 @@ async def query_port(federation: Any) -> "QueryServer":
     """The port of whichever hub of the federation lives, found by way of the Lease as anywhere else."""
     from federator.advice import facts
     from federator.hub.query import announcing
-    from federator.hub.query.advising import Threads
     from federator.hub.query.options import QueryOptions
     from federator.hub.query.questions import Sources
     from federator.hub.query.serving import QueryServer
+    from federator.kube.threads import Threads
 
     options = QueryOptions()
     compute = Threads(options.computed_at_once, options.compute_timeout_s)

@@ -7,10 +7,7 @@ the computing is done beside it: in a thread, few at once, until nobody waits fo
 """
 
 import asyncio
-import sys
-import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
@@ -24,27 +21,21 @@ from federator.hub.workloads import Workload
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.kube.threads import Overloaded, Stop
 from federator.model import plaintext
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.placement.policies import Policies
 
 T = TypeVar("T")
-Stop = Callable[[], bool]
-"""Whether nobody waits for the answer any more."""
 Explain = Callable[[Mapping[str, Any], Situation, Workload, Stop], dict[str, Any]]
 """The facts of one workload (`advice.facts`): of a floor above, so it is handed in."""
-WAITING_MAX: Final = 8
-"""Who comes when so many wait for a thread is told to come back."""
-SWITCH_S: Final = 0.001
-"""How soon a thread that computes gives the interpreter up to the event loop, which asks for it back after each read
-and write: with Python's own 5 ms the loop would get done less than half."""
 BODY_MAX_BYTES: Final = 256 * 1024
 """Of a manifest: as much as kubectl keeps of one in an annotation."""
 
 
 class Compute(Protocol):
-    """Where computing is done."""
+    """Where computing is done: `kube.threads`, which says what it raises."""
 
     async def __call__(self, work: Callable[[Stop], T]) -> T: ...
 
@@ -68,6 +59,16 @@ class Inputs:
         except errors.ApiError:
             raise _unasked() from None
 
+    async def computed(self, work: Callable[[Stop], T]) -> T:
+        """What is computed beside the loop. Raises `Refused`."""
+        try:
+            return await self.compute(work)
+        except Overloaded:
+            raise Refused(429, "TooManyRequests", "too many questions are being computed", retry_after_s=5) from None
+        except TimeoutError:
+            sentence = "it could not be computed in time: the hub has much to do, or it is much"
+            raise Refused(503, "Timeout", sentence, retry_after_s=10) from None
+
     async def policy(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A PlacementPolicy; None where there is none. Raises `Refused`. Listed by its name: the hub's account may list
         policies and get none."""
@@ -86,47 +87,6 @@ def _unasked() -> Refused:
     return Refused(503, "ServiceUnavailable", "the host cannot be asked for it", retry_after_s=2)
 
 
-class Threads:
-    """Computes in `at_once` threads, for `timeout_s` seconds at most. `work` is given a function that says when to
-    end; the thread is busy until it has."""
-
-    def __init__(self, at_once: int, timeout_s: float) -> None:
-        self._pool = ThreadPoolExecutor(at_once, thread_name_prefix="advice")
-        self._gate = asyncio.Semaphore(at_once)
-        self._timeout_s = timeout_s
-        self._waiting = 0
-
-    async def __call__(self, work: Callable[[Stop], T]) -> T:
-        """What it computes. Raises `Refused` where there is no thread for it in time, or it takes too long."""
-        if self._waiting >= WAITING_MAX:
-            raise Refused(429, "TooManyRequests", "too many questions are being computed", retry_after_s=5)
-        ended = threading.Event()
-        self._waiting += 1
-        try:
-            async with asyncio.timeout(self._timeout_s):
-                await self._gate.acquire()
-                sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH_S))
-                running = self._pool.submit(work, ended.is_set)
-                running.add_done_callback(_releasing(self._gate, asyncio.get_running_loop()))
-                return await asyncio.wrap_future(running)
-        except TimeoutError:
-            sentence = f"it could not be computed within {self._timeout_s:g} s; the hub has much to do, or it is much"
-            raise Refused(503, "Timeout", sentence, retry_after_s=10) from None
-        finally:
-            ended.set()
-            self._waiting -= 1
-
-
-def _releasing(gate: asyncio.Semaphore, loop: asyncio.AbstractEventLoop) -> Callable[[Any], None]:
-    """Gives the place of a computation back when its thread is done, however it ends."""
-
-    def release(_: Any) -> None:
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(gate.release)
-
-    return release
-
-
 async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> dict[str, Any]:
     """The facts of a workload, as its owner may know them. Raises `Refused`."""
     kind = kinds.KINDS[key.kind]
@@ -134,7 +94,7 @@ async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> dict[
     if obj is None:
         raise Refused(404, "NotFound", f'{kind.plural} "{key.name}" not found in namespace {key.namespace}')
     situation = await _situation(inputs, key.kind, obj)
-    found = await inputs.compute(lambda stop: explain(obj, situation, situation.workloads[key], stop))
+    found = await inputs.computed(lambda stop: explain(obj, situation, situation.workloads[key], stop))
     shown: dict[str, Any] = plaintext.every(found)
     return shown
 
@@ -146,7 +106,7 @@ async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> dict[
         raise Refused(422, "Invalid", f"this host runs a {kind} itself, so it is not carried to members")
     if namespace not in inputs.state.spaces:
         raise Refused(404, "NotFound", f'namespace "{namespace}" not found')
-    key, given = await inputs.compute(lambda _: manifest(body, kind, namespace))
+    key, given = await inputs.computed(lambda _: manifest(body, kind, namespace))
     live = await inputs.read(kinds.KINDS[kind].ref(namespace, key.name))
     situation = await _situation(inputs, kind, edited(given, live, inputs.clock.rfc3339()))
     if problem := situation.workloads[key].problem:
@@ -156,7 +116,7 @@ async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> dict[
         ((ask, decision),) = situation.decide_all()
         return offline.as_object(ask, decision, "placed as a trial")
 
-    shown: dict[str, Any] = plaintext.every(await inputs.compute(decide))
+    shown: dict[str, Any] = plaintext.every(await inputs.computed(decide))
     return shown
 
 

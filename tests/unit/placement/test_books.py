@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model import shards
-from federator.model.ask import Tier
-from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding
+from federator.model.ask import Ask, Tier
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
 from federator.placement.books import Books, copies_of
-from tests.unit.placement.fleets import POD, cluster, commitment, fleet, held, jobs, service
+from federator.placement.ledger import Ledger
+from tests.unit.placement.fleets import POD, books_with, cluster, commitment, fleet, held, jobs, service
 
 
 def at(copies: int, includes_seq: int) -> FleetSnapshot:
@@ -256,3 +257,28 @@ def test_what_is_held_follows_from_the_decision_and_from_what_is_done_in_whateve
     books.forget(ask.uid)
     assert books.placed("feed") == 0
     assert books.usage("feed", ask.tier) == Resources()
+
+
+def test_books_as_they_are_now_say_the_same_and_follow_nobody() -> None:
+    mine, other = service(3, name="mine"), service(4, name="other")
+    snapshot = fleet(
+        cluster("a", 9), cluster("b", 9), quotas=[QuotaAccount("q", projects=frozenset({"feed"}), tiers={LIMITED: TEN})]
+    )
+    books = books_with(commitment(other, held(a=4)), commitment(mine, (Holding("b", 3, 3, 7),)))
+    books.sets_out("b", mine.uid, 7)
+    books.reported("a", 0)
+    copy = books.as_now(mine.uid, dict.fromkeys("ab", 0))
+    before = [_answers(one.open(snapshot), mine) for one in (books, copy)]
+    assert before[0] == before[1]
+    assert copy.commitment(other.uid) is None  # nothing of others but sums
+    books.record(commitment(service(9, name="third"), held(a=9)))
+    assert _answers(copy.open(snapshot), mine) == before[0]
+    assert _answers(books.open(snapshot), mine) != before[0]
+
+
+LIMITED, TEN = Tier.ON_DEMAND, TierQuota(maximum=Resources({"cpu": 10_000}))
+
+
+def _answers(ledger: Ledger, ask: Ask) -> tuple[object, ...]:
+    rooms = [ledger.room(name, ask.shape) for name in "ab"]
+    return rooms, ledger.admission(ask, 9, 0), ledger.usage("feed", Tier.ON_DEMAND), ledger.placed("feed")

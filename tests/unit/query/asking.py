@@ -30,11 +30,13 @@ async def at_once(work: Callable[[Stop], T]) -> T:
     return work(trials.never)
 
 
-def port_of(world: World, *, leader: str = "", options: QueryOptions | None = None, hub: str = "hub") -> QueryPort:
+def port_of(
+    world: World, *, leader: str = "", options: QueryOptions | None = None, hub: str = "hub", compute: Any = at_once
+) -> QueryPort:
     """The query port of one hub of the world."""
     process = world.federation.processes[hub]
     clock = world.federation.clock
-    sources = Sources(process.state, process.host, clock, options or QueryOptions(), facts.facts, at_once)
+    sources = Sources(process.state, process.host, clock, options or QueryOptions(), facts.facts, compute)
     access = Access(world.federation.client("host", "query"), clock=clock)
     return QueryPort(access, lambda: sources, lambda: leader, metrics=Metrics())
 

@@ -2,18 +2,13 @@
 
 import asyncio
 import json
-import threading
-import time
 from collections.abc import Callable
 from typing import Any
-
-import pytest
 
 from federator.api import kinds
 from federator.cli import explain
 from federator.hub.query import advising
-from federator.hub.query.access import Refused
-from federator.hub.query.advising import Threads
+from federator.kube.threads import Overloaded
 from federator.kube.tlsserver import BodyRefused, Incoming
 from tests.unit.hub import world as worlds
 from tests.unit.hub.world import World
@@ -168,6 +163,20 @@ def test_a_body_is_read_only_once_it_is_known_that_its_sender_may() -> None:
     worlds.play(scenario)
 
 
+def test_what_is_too_much_to_compute_is_put_off() -> None:
+    async def scenario(world: World) -> None:
+        await shared(world)
+        for trouble, wanted in ((Overloaded(), 429), (TimeoutError(), 503)):
+
+            async def compute(_: object, trouble: Exception = trouble) -> Any:
+                raise trouble
+
+            answer = await port_of(world, compute=compute).answer(request(f"{WEB}/explain", user="owner"))
+            assert (answer.status, "Retry-After" in answer.headers) == (wanted, True)
+
+    worlds.play(scenario)
+
+
 def test_a_manifest_is_placed_beside_what_runs_and_nothing_is_written() -> None:
     async def scenario(world: World) -> None:
         await shared(world)
@@ -200,70 +209,3 @@ def test_an_edit_of_what_runs_is_tried_as_an_edit() -> None:
         assert asking.body(fewer)["spec"]["placed"] == 2
 
     worlds.play(scenario)
-
-
-# Beside the hub's own work
-
-
-@pytest.mark.asyncio
-async def test_computing_holds_up_nothing_and_ends_when_nobody_waits() -> None:
-    compute, ended = Threads(1, 0.3), threading.Event()
-
-    def long(stop: Callable[[], bool]) -> None:
-        while not stop():
-            time.sleep(0.005)
-        ended.set()
-
-    async def beats() -> int:
-        found = 0
-        while not ended.is_set():
-            await asyncio.sleep(0.01)
-            found += 1
-        return found
-
-    counting = asyncio.create_task(beats())
-    with pytest.raises(Refused) as refused:
-        await compute(long)
-    assert (refused.value.status, refused.value.reason) == (503, "Timeout")
-    async with asyncio.timeout(5):
-        assert await counting > 5
-    assert await compute(lambda _: "next") == "next"  # the thread is free again
-
-
-@pytest.mark.asyncio
-async def test_no_more_are_computed_at_once_and_wait_than_allowed() -> None:
-    compute, go, running = Threads(1, 5.0), threading.Event(), []
-
-    def work(_: Callable[[], bool]) -> int:
-        running.append(1)
-        go.wait(5)
-        return len(running)
-
-    waiting = [asyncio.create_task(compute(work)) for _ in range(advising.WAITING_MAX)]
-    await asyncio.sleep(0.1)
-    assert len(running) == 1
-    with pytest.raises(Refused) as refused:
-        await compute(work)
-    assert refused.value.status == 429
-    go.set()
-    async with asyncio.timeout(5):
-        assert len(await asyncio.gather(*waiting)) == advising.WAITING_MAX
-    assert await compute(work) == advising.WAITING_MAX + 1
-
-
-@pytest.mark.asyncio
-async def test_who_goes_away_leaves_the_thread_to_others() -> None:
-    compute, stopped = Threads(1, 5.0), threading.Event()
-
-    def work(stop: Callable[[], bool]) -> None:
-        while not stop():
-            time.sleep(0.005)
-        stopped.set()
-
-    asked = asyncio.create_task(compute(work))
-    await asyncio.sleep(0.05)
-    asked.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await asked
-    async with asyncio.timeout(5):
-        assert await compute(lambda _: stopped.is_set())
