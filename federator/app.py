@@ -4,8 +4,6 @@ The top floor: it alone knows settings, transports and processes together.
 """
 
 import asyncio
-import base64
-import binascii
 import contextlib
 import logging
 import platform
@@ -177,13 +175,7 @@ async def run_member(settings: Settings, access: Access, *, cluster: str, standa
 def member_transport(obj: Mapping[str, Any], secret: Mapping[str, Any], *, allow_loopback: bool) -> Transport:
     """A transport from the kubeconfig in a member's Secret. Raises ValueError with a sentence that quotes no value."""
     name = obj["metadata"]["name"]
-    encoded = (secret.get("data") or {}).get("kubeconfig")
-    if not isinstance(encoded, str):
-        raise ValueError(f"the Secret of {name} has no key `kubeconfig`")
-    try:
-        data = base64.b64decode(encoded, validate=True)
-    except binascii.Error:
-        raise ValueError(f"the kubeconfig in the Secret of {name} is no base64") from None
+    data = kubeconfigs.in_secret(secret, name)
     try:
         access = kubeconfigs.member_access(data, allow_loopback=allow_loopback)
     except FieldError as refused:

@@ -1,4 +1,4 @@
-"""`federator cluster add|check|cordon|uncordon|trust|remove|list`: the members of the federation."""
+"""`federator cluster add|check|renew|grant|cordon|uncordon|trust|remove|list`: the members of the federation."""
 
 import sys
 import time
@@ -13,6 +13,13 @@ if TYPE_CHECKING:
     from federator.cli.joining import Examination
     from federator.hub.hardening import Check
     from federator.kube.client import Client
+
+LASTING = (
+    "the hub has a token that ends and is renewed; an older one that never ends is still there: "
+    "kubectl --context {context} delete secret federator-hub -n federator-system"
+)
+
+BROAD = "kubectl delete rolebinding,role federator-hub"
 
 
 @click.group()
@@ -38,6 +45,7 @@ def add(
 ) -> None:
     """Join a cluster under NAME: checks it, makes the hub's account there, pins its identity."""
     from federator.cli import joining
+    from federator.kube.kubeconfigs import MemberAccess
     from federator.model import selectors
 
     marks = dict(pair.partition("=")[::2] for pair in labels)
@@ -55,11 +63,12 @@ def add(
                 common.fail("the cluster is not fit to join; mend what is marked, or use --force")
             await joining.refuse_known(host, name, examination.uid)
             token = await joining.hub_account(client)
-            endpoint = endpoint_of(client)
-            text = joining.member_kubeconfig(
-                endpoint.server, endpoint.ca_pem, token or endpoint.token, cert_pem=endpoint.cert, key_pem=endpoint.key
-            )
-            await joining.join(host, name, examination.uid, text, marks)
+            found = endpoint_of(client)
+            certificate = (b"", b"") if token or found.token else (found.cert, found.key)
+            access = MemberAccess(found.server, found.ca_pem, token or found.token, *certificate)
+            await joining.join(host, name, examination.uid, joining.member_kubeconfig(access), marks)
+            if await joining.lasting_secret(client):
+                common.say(LASTING.format(context=member_context or name), err=True)
 
         await common.with_host(member_kubeconfig or kubeconfig, member_context or name, at_member)
         common.say(f"membercluster.federation.pinterest.com/{name} joined")
@@ -133,6 +142,70 @@ def report(examination: "Examination") -> None:
 
 @cluster.command()
 @click.argument("name")
+@click.option("--member-context", "-C", default="", help="Context of the cluster (default: NAME).")
+@click.option("--member-kubeconfig", default="", help="Kubeconfig with that context (default: that of the host).")
+@common.connection_options
+def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: str, context: str) -> None:
+    """Give the hub a fresh token of its account in a member that has joined, and its rights there as `add` does: after
+    an outage in which the old one ended, or when it may be known to somebody."""
+    from federator.api import kinds, membercluster
+    from federator.cli import contexts, joining
+    from federator.kube.kubeconfigs import MemberAccess
+
+    where = member_kubeconfig or kubeconfig, member_context or name
+
+    async def work(host: "Client") -> None:
+        obj = await host.get(kinds.KINDS["MemberCluster"].ref("", name))
+
+        async def at_member(client: "Client") -> None:
+            uid, pinned = await client.kube_system_uid(), membercluster.recorded_uid(obj)
+            if pinned and pinned != uid:
+                common.fail(f"this is another cluster: {uid}, but {pinned} has joined as {name}")
+            token = await joining.hub_account(client)
+            if not token:
+                common.fail("this cluster makes no tokens of service accounts")
+            found = contexts.plain(*where)
+            await joining.renew(host, obj, token, MemberAccess(found.server, found.ca_pem, token))
+            if await joining.lasting_secret(client):
+                common.say(LASTING.format(context=where[1]), err=True)
+
+        await common.with_host(*where, at_member)
+        common.say(f"membercluster.federation.pinterest.com/{name} has a fresh token of the hub")
+
+    common.run(common.with_federation(kubeconfig, context, work))
+
+
+@cluster.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "everyone", is_flag=True, help="Every member of the host.")
+@common.connection_options
+def grant(names: tuple[str, ...], everyone: bool, kubeconfig: str, context: str) -> None:
+    """Let the hub read and renew the Secrets of these members, each by its name: for MemberClusters that were written
+    by hand, and for those that joined before `add` did this."""
+    from federator.api import kinds
+    from federator.cli import granting
+
+    if bool(names) == everyone:
+        common.fail("name the members, or say --all")
+
+    async def work(host: "Client") -> None:
+        kind = kinds.KINDS["MemberCluster"]
+        if everyone:
+            found: Sequence[Any] = (await host.list(kind.api_version, kind.plural)).items
+        else:
+            found = [await host.get(kind.ref("", name)) for name in names]
+        for secret in sorted({granting.secret_of(obj) for obj in found} - {""}):
+            await granting.grant(host, secret)
+            common.say(f"secret/{secret} may be read and renewed by the hub")
+        if await granting.broad(host):
+            where = f"-n {granting.CREDENTIALS_NAMESPACE}"
+            common.say(f"the hub may read every Secret there still: {BROAD} {where}", err=True)
+
+    common.run(common.with_federation(kubeconfig, context, work))
+
+
+@cluster.command()
+@click.argument("name")
 @common.connection_options
 def cordon(name: str, kubeconfig: str, context: str) -> None:
     """Keep new work away; what is there stays."""
@@ -189,7 +262,7 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
     """Take a member out of the federation: copies leave it first, as there is room elsewhere. Ctrl-C ends the waiting;
     the removal goes on."""
     from federator.api.membercluster import Removal
-    from federator.cli import joining, removal
+    from federator.cli import granting, removal
 
     if orphan and lost:
         common.fail("--orphan and --lost exclude each other: the one is for a cluster that is heard, the other is not")
@@ -199,12 +272,12 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
         obj = await removal.find(host, name)
         removal.refuse_unfit(obj, how)
         await removal.ask(host, obj, how)
-        secret = removal.secret_of(obj)
+        secret = granting.secret_of(obj)
         if no_wait:
             common.say(f"membercluster.federation.pinterest.com/{name} is being removed")
             if secret:
-                where = f"-n {joining.CREDENTIALS_NAMESPACE}"
-                common.say(f"when it is gone: kubectl delete secret {secret} {where}", err=True)
+                what = f"secret/{secret} rolebinding/{granting.PREFIX}{secret} role/{granting.PREFIX}{secret}"
+                common.say(f"when it is gone: kubectl delete {what} -n {granting.CREDENTIALS_NAMESPACE}", err=True)
             return
         last = await removal.watch(host, obj, lambda text: common.say(text, err=True))
         if not await removal.drop_credentials(host, obj):

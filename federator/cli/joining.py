@@ -5,27 +5,23 @@ can make one, else the caller's credentials, if they are of a form the hub accep
 """
 
 import asyncio
-import base64
 import contextlib
 import email.utils
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-import yaml
-
 from federator.api import kinds
-from federator.kube import errors
+from federator.cli import granting
+from federator.cli.granting import CREDENTIALS_NAMESPACE, HUB_ACCOUNT, RBAC, SYSTEM_NAMESPACE
+from federator.kube import errors, kubeconfigs, tokens
 from federator.kube.client import Client
+from federator.kube.kubeconfigs import MemberAccess
 from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
 
-SYSTEM_NAMESPACE = "federator-system"
-CREDENTIALS_NAMESPACE = "federator-clusters"
-HUB_ACCOUNT = "federator-hub"
 CLOCK_SKEW_MAX_S = 5.0
-TOKEN_WAIT_S = 5.0
 OLDEST_MINOR = 27
 
 HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -50,6 +46,13 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 """What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for. What it only
 lists is looked for before a namespace that the hub made goes (`hub/tidying.py`)."""
+OWN_TOKEN: Mapping[str, Any] = {
+    "apiGroups": [""],
+    "resources": ["serviceaccounts/token"],
+    "resourceNames": [HUB_ACCOUNT],
+    "verbs": ["create"],
+}
+"""Its Role in its own namespace there: it renews its token, and makes none of any other account."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +120,9 @@ async def _rights(client: Client) -> list[Finding]:
     """What the hub will need, asked one by one by SelfSubjectAccessReview."""
     ref = ObjectRef("authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview")
 
-    async def ask(group: str, resource: str, verb: str) -> bool:
+    async def ask(group: str, resource: str, verb: str, **where: str) -> bool:
         resource, _, subresource = resource.partition("/")
-        attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb}
+        attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb, **where}
         body = {"apiVersion": ref.api_version, "kind": ref.kind, "spec": {"resourceAttributes": attributes}}
         answer = await client.create(ref, body)
         return bool((answer.get("status") or {}).get("allowed"))
@@ -131,56 +134,49 @@ async def _rights(client: Client) -> list[Finding]:
         name = f"{resource}.{group}" if group else resource
         message = f"may {', '.join(verbs)}" if not refused else f"may not {', '.join(refused)}"
         findings.append(Finding(f"RBAC {name}", not refused, message))
+    renews = await ask("", "serviceaccounts/token", "create", namespace=SYSTEM_NAMESPACE, name=HUB_ACCOUNT)
+    findings.append(Finding("RBAC serviceaccounts/token", renews, "may create" if renews else "may not create"))
     return findings
 
 
 async def hub_account(client: Client) -> str:
-    """Makes the hub's service account with its rights in the member; returns its token, "" where none is made."""
+    """Makes the hub's service account with its rights in the member; returns a token of it that ends, "" where the
+    member makes none. Raises ApiErrors."""
     rules: list[dict[str, Any]] = [
         {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)} for group, resource, verbs in HUB_RULES
     ]
-    rbac = "rbac.authorization.k8s.io"
-    account = {"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": SYSTEM_NAMESPACE}
+    subjects = [{"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": SYSTEM_NAMESPACE}]
+
+    def bound(kind: str, namespace: str) -> dict[str, Any]:
+        reference = {"apiGroup": RBAC, "kind": kind, "name": HUB_ACCOUNT}
+        head = {"apiVersion": f"{RBAC}/v1", "metadata": _named(namespace), "roleRef": reference, "subjects": subjects}
+        return head | {"kind": "RoleBinding" if namespace else "ClusterRoleBinding"}
+
+    rights = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": _named(""), "rules": rules}
+    own = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": _named(SYSTEM_NAMESPACE), "rules": [OWN_TOKEN]}
     wanted: tuple[tuple[str, dict[str, Any]], ...] = (
         ("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
         ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(SYSTEM_NAMESPACE)}),
-        (
-            "secrets",
-            {
-                "apiVersion": "v1",
-                "kind": "Secret",
-                "metadata": _named(SYSTEM_NAMESPACE)
-                | {"annotations": {"kubernetes.io/service-account.name": HUB_ACCOUNT}},
-                "type": "kubernetes.io/service-account-token",
-            },
-        ),
-        ("clusterroles", {"apiVersion": f"{rbac}/v1", "kind": "ClusterRole", "metadata": _named(""), "rules": rules}),
-        (
-            "clusterrolebindings",
-            {
-                "apiVersion": f"{rbac}/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": _named(""),
-                "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": HUB_ACCOUNT},
-                "subjects": [account],
-            },
-        ),
+        ("clusterroles", rights),
+        ("clusterrolebindings", bound("ClusterRole", "")),
+        ("roles", own),
+        ("rolebindings", bound("Role", SYSTEM_NAMESPACE)),
     )
     for plural, body in wanted:
         await client.patch(_ref(plural, body), body, kind="apply", force=True)
-    return await _token(client)
+    try:
+        return await tokens.request(client, SYSTEM_NAMESPACE, HUB_ACCOUNT)
+    except errors.NotFound:
+        return ""
 
 
-async def _token(client: Client) -> str:
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + TOKEN_WAIT_S
-    ref = ObjectRef("v1", "secrets", SYSTEM_NAMESPACE, HUB_ACCOUNT, "Secret")
-    while loop.time() < deadline:
-        data = (await client.get(ref)).get("data") or {}
-        if isinstance(data.get("token"), str):
-            return base64.b64decode(data["token"]).decode("ascii")
-        await asyncio.sleep(0.2)
-    return ""
+async def lasting_secret(client: Client) -> bool:
+    """Whether the member still holds the token without end that earlier versions made for the hub."""
+    try:
+        found = await client.get(ObjectRef("v1", "secrets", SYSTEM_NAMESPACE, HUB_ACCOUNT, "Secret"))
+    except (errors.NotFound, errors.Denied):
+        return False
+    return found.get("type") == "kubernetes.io/service-account-token"
 
 
 def _named(namespace: str) -> dict[str, Any]:
@@ -192,43 +188,20 @@ def _ref(plural: str, body: Mapping[str, Any]) -> ObjectRef:
     return ObjectRef(body["apiVersion"], plural, meta.get("namespace", ""), meta["name"], body["kind"])
 
 
-def member_kubeconfig(server: str, ca_pem: bytes, token: str, *, cert_pem: bytes = b"", key_pem: bytes = b"") -> str:
+def member_kubeconfig(access: MemberAccess) -> str:
     """The kubeconfig for the Secret, in the one form that the hub accepts. Raises FieldError without credentials."""
-    user: dict[str, str] = {}
-    if token:
-        user["token"] = token
-    elif cert_pem and key_pem:
-        user = {"client-certificate-data": _encoded(cert_pem), "client-key-data": _encoded(key_pem)}
-    else:
+    if not access.token and not (access.cert_pem and access.key_pem):
         raise FieldError(
             "user",
-            "the member made no token for the service account federator-system/federator-hub, and the context has"
-            " neither a token nor an inline certificate: run a controller manager there, or use such a context",
+            f"the member made no token for the service account {SYSTEM_NAMESPACE}/{HUB_ACCOUNT}, and the context has"
+            " neither a token nor an inline certificate: use such a context",
         )
-    return str(
-        yaml.safe_dump(
-            {
-                "apiVersion": "v1",
-                "kind": "Config",
-                "clusters": [
-                    {"name": "member", "cluster": {"server": server, "certificate-authority-data": _encoded(ca_pem)}}
-                ],
-                "users": [{"name": "hub", "user": user}],
-                "contexts": [{"name": "member", "context": {"cluster": "member", "user": "hub"}}],
-                "current-context": "member",
-            },
-            sort_keys=False,
-        )
-    )
-
-
-def _encoded(pem: bytes) -> str:
-    return base64.b64encode(pem).decode("ascii")
+    return kubeconfigs.written(access)
 
 
 async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mapping[str, str]) -> None:
-    """Writes the Secret and the MemberCluster, with the identity pinned. Raises `errors.AlreadyExists` for a taken
-    name."""
+    """Writes the Secret, the right to use it and the MemberCluster, with the identity pinned. Raises FieldError for a
+    caller who may not give that right, `errors.AlreadyExists` for a taken name."""
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CREDENTIALS_NAMESPACE}}
     with contextlib.suppress(errors.AlreadyExists):
         await host.create(_ref("namespaces", namespace), namespace)
@@ -246,8 +219,29 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
         "type": "Opaque",
         "stringData": {"kubeconfig": kubeconfig},
     }
+    await granting.grant(host, name)
     await host.patch(_ref("secrets", secret), secret, kind="apply", force=True)
     await host.create(kind.ref("", name), member)
+
+
+async def renew(host: Client, member: Mapping[str, Any], token: str, access: MemberAccess) -> None:
+    """Puts another token into the Secret of a member that has joined, and lets the hub use that. Where the Secret is
+    gone or holds no kubeconfig, `access` says how to reach the member. Raises FieldError, ApiErrors."""
+    name, secret = member["metadata"]["name"], granting.secret_of(member)
+    if not secret:
+        raise FieldError("", f"{name} names no Secret (spec.credentials.secretRef)")
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": secret, "namespace": CREDENTIALS_NAMESPACE},
+        "type": "Opaque",
+    }
+    with contextlib.suppress(errors.NotFound, ValueError):
+        found = await host.get(_ref("secrets", body))
+        access = kubeconfigs.member_access(kubeconfigs.in_secret(found, name), allow_loopback=True)
+    text = kubeconfigs.written(replace(access, token=token, cert_pem=b"", key_pem=b""))
+    await granting.grant(host, secret)
+    await host.patch(_ref("secrets", body), body | {"stringData": {"kubeconfig": text}}, kind="apply", force=True)
 
 
 async def refuse_known(host: Client, name: str, uid: str) -> None:

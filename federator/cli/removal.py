@@ -10,7 +10,7 @@ from typing import Any
 
 from federator.api import kinds, raw
 from federator.api.membercluster import Removal
-from federator.cli import joining
+from federator.cli import granting
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
@@ -36,7 +36,7 @@ async def find(host: Client, name: str) -> dict[str, Any]:
         await host.get(_secret_ref(name))
     except errors.NotFound:
         raise FieldError("", text) from None
-    left = f"its credentials are still there: kubectl delete secret {name} -n {joining.CREDENTIALS_NAMESPACE}"
+    left = f"its credentials are still there: kubectl delete secret {name} -n {granting.CREDENTIALS_NAMESPACE}"
     raise FieldError("", f"{text}; {left}")
 
 
@@ -99,23 +99,22 @@ async def _last_word(host: Client, uid: str) -> str:
 
 
 async def drop_credentials(host: Client, obj: Mapping[str, Any]) -> bool:
-    """Deletes the Secret of a member that has left, unless another one uses it; tells whether it was there."""
-    secret = secret_of(obj)
+    """Deletes the Secret of a member that has left, and the hub's right to it, unless another one uses it; tells
+    whether it was there."""
+    secret = granting.secret_of(obj)
     if not secret:
         return True
     others = (await host.list(KIND.api_version, KIND.plural)).items
-    if any(secret_of(other) == secret for other in others):
+    if any(granting.secret_of(other) == secret for other in others):
         return True
     try:
         await host.delete(_secret_ref(secret), uid=(await host.get(_secret_ref(secret)))["metadata"]["uid"])
+        there = True
     except errors.NotFound:
-        return False
-    return True
-
-
-def secret_of(obj: Mapping[str, Any]) -> str:
-    return raw.text(obj, "spec", "credentials", "secretRef", "name")
+        there = False
+    await granting.revoke(host, secret)
+    return there
 
 
 def _secret_ref(name: str) -> ObjectRef:
-    return ObjectRef("v1", "secrets", joining.CREDENTIALS_NAMESPACE, name, "Secret")
+    return ObjectRef("v1", "secrets", granting.CREDENTIALS_NAMESPACE, name, "Secret")

@@ -116,17 +116,18 @@ async def process_rights(asked: Asked) -> Finding:
 
 
 async def credentials(asked: Asked) -> Finding:
-    """Members' Secrets are read by name: nobody who is the hub can list them."""
-    attributes = {"resource": "secrets", "verb": "list", "namespace": asked.credentials_namespace}
+    """Members' Secrets are read by name, each by a right of its own: nobody who is the hub can read another's."""
     subject = "members' Secrets"
-    if await _may(asked, attributes):
-        message = f"the hub may list the Secrets in {asked.credentials_namespace}: `get` is all that it needs"
-        return Finding(subject, Result.WARNING, message)
-    return Finding(subject, Result.OK, "the hub reads them by name")
+    for verb in ("list", "get", "create"):
+        attributes = {"resource": "secrets", "verb": verb, "namespace": asked.credentials_namespace}
+        if await _may(asked, attributes):
+            message = f"the hub may {verb} any Secret in {asked.credentials_namespace}: `federator cluster grant --all`"
+            return Finding(subject, Result.WARNING, f"{message}, then delete the role that lets it")
+    return Finding(subject, Result.OK, "the hub reads and renews them by name")
 
 
 async def lasting_token(asked: Asked) -> Finding:
-    """A token in a Secret never expires."""
+    """A token in a Secret never expires. The hub asks for others that do, and renews them."""
     subject = "the hub's token"
     ref = ObjectRef("v1", "secrets", asked.system_namespace, "federator-hub", "Secret")
     try:
@@ -135,7 +136,7 @@ async def lasting_token(asked: Asked) -> Finding:
         return Finding(subject, Result.OK, f"no Secret in {asked.system_namespace} holds one that lasts for ever")
     if raw.text(secret, "type") != "kubernetes.io/service-account-token":
         return Finding(subject, Result.OK, "is of the kind that ends")
-    message = f"the Secret {asked.system_namespace}/federator-hub holds one that never expires"
+    message = f"the Secret {asked.system_namespace}/federator-hub holds one that never expires: delete it"
     return Finding(subject, Result.WARNING, message)
 
 

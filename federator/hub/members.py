@@ -31,6 +31,7 @@ from federator.kube.futility import Futility
 from federator.kube.lanes import Lane
 from federator.kube.reflector import Reflector
 from federator.kube.store import Bound, Store, own_version, version_number
+from federator.kube.tokens import Token
 from federator.model import seq as seqs
 from federator.model.fleet import ClusterView, serves
 from federator.model.names import WorkloadKey
@@ -68,6 +69,10 @@ class Member:
     unasked: str = ""
     """Why its present state is not known, although nothing is known against it: this process could not ask, for want
     of something of its own, for longer than silence is borne. "" otherwise."""
+    token: Token | None = None
+    """What the token that we show there says of itself; None for a certificate, or a token of another kind."""
+    reread: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its Secret holds another token: its line takes that with the next probe."""
     uid: str = ""
     version: str = ""
     apis: frozenset[str] = frozenset()

@@ -9,6 +9,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from federator.api import raw
@@ -18,11 +19,12 @@ from federator.hub.link import Link, Sign
 from federator.hub.members import Member
 from federator.hub.options import HubOptions
 from federator.kube import client as clients
-from federator.kube import errors
+from federator.kube import errors, kubeconfigs, tokens
 from federator.kube.clock import Clock
 from federator.kube.gates import place_in
+from federator.kube.kubeconfigs import MemberAccess
 from federator.kube.metrics import Metrics
-from federator.kube.transport import Transport
+from federator.kube.transport import TakesToken, Transport
 from federator.model.steps import ObjectRef
 
 Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
@@ -41,6 +43,8 @@ OPENING_S = 2.0
 """For so long, in seconds, one of them counts: those that do not answer must not keep the others waiting."""
 IDENTITY_STANDS_S = 120.0
 """For so long a member that says it is ready is heard although it does not say who it is."""
+TAKEN_WITHIN_S = 60.0
+"""So long after a token was due, in seconds, a hub that does not lead looks whether the leader has renewed it."""
 LISTS_MAX = 16
 """Lists that are read from all members at once (F37)."""
 LISTS_OF_ONE_MAX = 2
@@ -104,6 +108,8 @@ class Line:
         """What the MemberCluster said of credentials when the present connection was made."""
         self._secret: object = None
         """The data of the Secret that the present connection was made from."""
+        self._reread_s = float("inf")
+        """By the wall clock: when the Secret is looked at again although all is well."""
 
     async def run(self) -> None:
         """Connects, then probes for ever; reflectors live in a task group beside the probes."""
@@ -143,7 +149,7 @@ class Line:
         """Credentials from the one namespace where they live, then a transport that is already probed once."""
         self._named = _credentials_named(self.member)
         secret = await self._credentials()
-        self._secret = secret.get("data")
+        self._note_secret(secret)
         within_s = self.options.probe_timeout_s * 4
         try:
             async with asyncio.timeout(within_s):
@@ -157,7 +163,7 @@ class Line:
         Raises ValueError when there is none, ApiErrors when the host keeps it from us, and `HostSilent` when nothing is
         heard of the host: then nothing was learnt of the member either.
         """
-        name = _secret_name(self.member)
+        name = secret_name(self.member)
         if not name:
             return {}
         namespace = self.options.credentials_namespace
@@ -170,6 +176,9 @@ class Line:
             ) from None
         except errors.OwnShortage:
             raise
+        except errors.Denied as refused:
+            hint = f"`federator cluster grant {self.member.name}` on the host lets it"
+            raise ValueError(f"the hub may not read the Secret {namespace}/{name}: {hint} ({refused})") from None
         except errors.ApiError as trouble:
             try:
                 await self.host.ready(timeout_s=self.options.probe_timeout_s)
@@ -177,9 +186,25 @@ class Line:
                 raise HostSilent(f"its credentials could not be read: {trouble}") from trouble
             raise
 
-    async def _renewed(self) -> bool:
-        """Whether the Secret says something else than the connection was made from."""
-        name = _secret_name(self.member)
+    def _note_secret(self, secret: Mapping[str, Any]) -> None:
+        """What the connection is made from, and until when that is good."""
+        self._secret = secret.get("data")
+        self.member.token = tokens.read(access.token) if (access := _access(secret)) is not None else None
+        self.member.reread.clear()
+        self._reread_s = self._overdue_s()
+
+    def _overdue_s(self) -> float:
+        """By the wall clock: when the leader, which may be another process, must have renewed the token."""
+        token = self.member.token
+        if token is None or token.ends_s is None:
+            return float("inf")
+        age_s = self.options.token_renew_s + TAKEN_WITHIN_S
+        return max(token.renewable_s(age_s), self.clock.now() + TAKEN_WITHIN_S)
+
+    async def _renewed(self, transport: Transport) -> bool:
+        """Whether the Secret says something else than the connection was made from, for which another is needed. A new
+        token alone is taken as it is: what is open stays open."""
+        name = secret_name(self.member)
         if not name:
             return False
         try:
@@ -188,12 +213,20 @@ class Line:
         except errors.ApiError as trouble:
             log.debug("the credentials of %s cannot be read: %s", self.member.name, trouble)
             return False
-        return secret.get("data") != self._secret
+        before, now = _access({"data": self._secret}), _access(secret)
+        same = secret.get("data") == self._secret
+        if not same and not _only_token(before, now, transport):
+            return True
+        self._note_secret(secret)
+        if not same:
+            log.info("member %s: another token is used from now on", self.member.name)
+            self.changed(self.member)
+        return False
 
     async def _serve(self, transport: Transport) -> None:
         """Probes until the credentials are refused for longer than a blip, or are not those of the Secret any more that
-        the MemberCluster names. A Secret is read again only while something is wrong: a member that moved, or was given
-        another certificate authority, is heard no more and rejects nothing."""
+        the MemberCluster names. A Secret is read again while something is wrong (a member that moved, or was given
+        another certificate authority, is heard no more and rejects nothing), and when its token was due."""
         member = self.member
         client = clients.Client(transport, member.name)
         served: frozenset[str] | None = None
@@ -225,7 +258,8 @@ class Line:
                     if served not in (None, member.apis):
                         break  # kinds that are served anew are listed now, and not after the next probe
                     unwell = not live or bool(member.vitals.auth_trouble)
-                    if member.link.link is Link.REFUSED or (unwell and await self._renewed()):
+                    due = member.reread.is_set() or self.clock.now() >= self._reread_s
+                    if member.link.link is Link.REFUSED or ((unwell or due) and await self._renewed(transport)):
                         break
                     if await self._estranged():
                         break
@@ -401,5 +435,21 @@ def _credentials_named(member: Member) -> str:
     return repr(raw.at(member.obj, "spec", "credentials"))
 
 
-def _secret_name(member: Member) -> str:
+def secret_name(member: Member) -> str:
+    """The Secret on the host that its spec names; "" for none."""
     return raw.text(member.obj, "spec", "credentials", "secretRef", "name")
+
+
+def _access(secret: Mapping[str, Any]) -> MemberAccess | None:
+    """What a Secret says, for comparison; None where that is no kubeconfig. Loopback is refused when connecting."""
+    try:
+        return kubeconfigs.member_access(kubeconfigs.in_secret(secret, ""), allow_loopback=True)
+    except ValueError:
+        return None
+
+
+def _only_token(before: MemberAccess | None, now: MemberAccess | None, transport: Transport) -> bool:
+    """Whether nothing but the token is another, and the transport has taken it."""
+    if before is None or now is None or not now.token or replace(before, token=now.token) != now:
+        return False
+    return isinstance(transport, TakesToken) and transport.take_token(now.token)

@@ -1,6 +1,9 @@
 """What an operator may set for the hub. Filled by `settings`; every field says its unit, and why it is so."""
 
 from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import Field
 
 from federator.kube.lease import LeaseOptions
 
@@ -45,6 +48,11 @@ class HubOptions:
     """Least time between two copies of one member's figures to the host: they serve people, not decisions."""
     capacity_copy_permille: int = 10
     """Change of free room, in thousandths, below which MemberCluster.status.capacity is left as it is."""
+    token_lifetime_s: Annotated[int, Field(ge=600)] = 604800
+    """Life of the hub's tokens in members, in seconds, as asked for; a member may give less. Longer than any outage of
+    all hubs that is to be survived without joining members again."""
+    token_renew_s: Annotated[float, Field(ge=1.0)] = 86400.0
+    """At this age a token is renewed, or after two thirds of its life if that is sooner; up to a tenth is taken off."""
     policies_per_namespace: int = 200
     """PlacementPolicies of one namespace that are in force, the oldest ones: each costs time whenever one is edited."""
     deletions_floor: int = 100

@@ -32,6 +32,7 @@ from federator.hub.options import HubOptions
 from federator.hub.orphans import Orphans
 from federator.hub.placing import Placing
 from federator.hub.removing import Removing
+from federator.hub.renewing import Renewing
 from federator.hub.reporting import SETTLE_S, Reporting
 from federator.hub.revising import Revisions
 from federator.hub.scheduling import Feedback
@@ -151,6 +152,9 @@ class HubProcess:
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self.departed = Departed(self.state, client, self._link_changed, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
+        self.renewing = Renewing(
+            self.state, client, self.connect, changed=self.reporting.changed, clock=self.clock, rng=self.rng
+        )
         self.removing = Removing(
             self.state,
             client,
@@ -295,6 +299,7 @@ class HubProcess:
                     group.create_task(self._announce(self.elector), name="announcing")
                 group.create_task(self.departed.run(), name="departed")
                 group.create_task(self.tidying.run(), name="tidying")
+                group.create_task(self.renewing.run(), name="renewing")
                 group.create_task(self.removing.run(), name="removing")
                 if self._inspect is not None:
                     group.create_task(self._inspect(self.state), name="inspecting")
@@ -431,6 +436,7 @@ class HubProcess:
             task.cancel()
         self.dispatching.forget(name)
         self.feedback.forget(name)
+        self.renewing.forget(name)
 
     def _link_changed(self, member: Member) -> None:
         """A line came up, fell silent or was judged: placing, folding and the report may all care."""
@@ -443,6 +449,7 @@ class HubProcess:
         self.forgetting.queue.add(member.name)
         self.removing.queue.add(member.name)
         self.tidying.look(member)
+        self.renewing.look(member)
         if not self.state.ready:
             return  # everything is looked at when this hub begins to lead
         self.orphans.look(member)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from federator.model.names import WorkloadKey
 from federator.status.conditions import FALSE, TRUE, Condition
 
-OWNED = ("ClockSynced", "Watching", "Authenticated", "SlicesKnown", "Removing")
+OWNED = ("ClockSynced", "Watching", "Authenticated", "SlicesKnown", "CredentialsRenewed", "Removing")
 """Condition types made here; all of them but Removing are True when all is well."""
 LOOKS = 3
 """So many measurements in a row change the verdict on a clock."""
@@ -79,6 +79,8 @@ class Vitals:
     """Which watches do not stand; "" when all do."""
     strangers: tuple[WorkloadKey, ...] = ()
     """Slices of this fleet that nothing on the host accounts for."""
+    renewal: Condition | None = None
+    """What keeps our token there from being renewed; None while nothing does."""
     removal: Condition | None = None
     """How far its removal is, and what it waits for; None while nobody removes it."""
     _failing: frozenset[str] = frozenset()
@@ -118,7 +120,7 @@ class Vitals:
             more = f" and {len(self.strangers) - 3} more" if len(self.strangers) > 3 else ""
             message = f"No workload and no decision of this host accounts for {shown}{more}; they are left as they are."
             found.append(Condition("SlicesKnown", FALSE, "UnknownSlices", message))
-        found.append(self.removal)
+        found += [self.renewal, self.removal]
         return tuple(one for one in found if one is not None)
 
 

@@ -326,6 +326,11 @@ class Client:
         path = paths.collection(ref.api_version, ref.plural, ref.namespace)
         return await self._write("create", "POST", ref, path, body, options=self._options(dry_run, strict))
 
+    async def create_at(self, ref: ObjectRef, subresource: str, body: Mapping[str, Any]) -> dict[str, Any]:
+        """POSTs to a subresource of an object, as for a TokenRequest."""
+        path = paths.single(ref, subresource)
+        return await self._write("create", "POST", ref, path, body, options=self._options(False, False))
+
     async def replace(
         self,
         ref: ObjectRef,

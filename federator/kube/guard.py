@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.transport import RefreshesCredentials, Request, Response, Transport
+from federator.kube.transport import RefreshesCredentials, Request, Response, TakesToken, Transport
 
 READS = frozenset({"GET", "HEAD"})
 
@@ -35,6 +35,10 @@ class GuardedTransport:
     async def refresh_credentials(self) -> bool:
         """Passed on."""
         return isinstance(self._inner, RefreshesCredentials) and await self._inner.refresh_credentials()
+
+    def take_token(self, token: str) -> bool:
+        """Passed on."""
+        return isinstance(self._inner, TakesToken) and self._inner.take_token(token)
 
     async def close(self) -> None:
         await self._inner.close()

@@ -43,12 +43,19 @@ class Credentials(Protocol):
 
 
 class StaticToken:
-    """A bearer token that never changes, or none."""
+    """A bearer token that never changes by itself, or none."""
 
     __slots__ = ("_header",)
 
     def __init__(self, token: str = "") -> None:
         self._header = f"Bearer {token}" if token else ""
+
+    def take(self, token: str) -> bool:
+        """Shows another one from now on; False where none was shown."""
+        if not self._header:
+            return False
+        self._header = f"Bearer {token}"
+        return True
 
     async def authorization(self) -> str:
         return self._header
@@ -126,6 +133,11 @@ class HttpTransport:
             return await self.endpoint.credentials.refresh()
         except (OSError, ValueError):
             return False
+
+    def take_token(self, token: str) -> bool:
+        """Shows another token from the next request on; connections and watches stay as they are."""
+        credentials = self.endpoint.credentials
+        return isinstance(credentials, StaticToken) and credentials.take(token)
 
     async def close(self) -> None:
         self._closed = True

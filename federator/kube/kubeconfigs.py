@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from federator.kube import addresses
+from federator.kube import addresses, tokens
 from federator.model import plaintext
 from federator.model.errors import FieldError
 
@@ -24,7 +24,6 @@ _NODES_MAX = 2000
 _DEPTH_MAX = 10
 _SHOWN = 60
 """Characters of a foreign name that a refusal repeats."""
-_TOKEN_MAX = 16 * 1024
 _HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?\.?")
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 
@@ -89,6 +88,44 @@ def member_access(data: bytes, *, allow_loopback: bool = False) -> MemberAccess:
     )
 
 
+def written(access: MemberAccess) -> str:
+    """The kubeconfig for a Secret, in the form that `member_access` takes. Raises FieldError without credentials."""
+    user: dict[str, str] = {}
+    if access.token:
+        user["token"] = access.token
+    elif access.cert_pem and access.key_pem:
+        user = {"client-certificate-data": _encoded(access.cert_pem), "client-key-data": _encoded(access.key_pem)}
+    else:
+        raise FieldError("user", "there is neither a token nor an inline certificate")
+    cluster = {"server": access.server, "certificate-authority-data": _encoded(access.ca_pem)}
+    if access.tls_server_name:
+        cluster["tls-server-name"] = access.tls_server_name
+    found = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "member", "cluster": cluster}],
+        "users": [{"name": "hub", "user": user}],
+        "contexts": [{"name": "member", "context": {"cluster": "member", "user": "hub"}}],
+        "current-context": "member",
+    }
+    return str(yaml.safe_dump(found, sort_keys=False))
+
+
+def in_secret(secret: Mapping[str, Any], name: str) -> bytes:
+    """The kubeconfig that the Secret of a member holds. Raises ValueError with a sentence that quotes nothing."""
+    encoded = (secret.get("data") or {}).get("kubeconfig")
+    if not isinstance(encoded, str):
+        raise ValueError(f"the Secret of {name} has no key `kubeconfig`")
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise ValueError(f"the kubeconfig in the Secret of {name} is no base64") from None
+
+
+def _encoded(pem: bytes) -> str:
+    return base64.b64encode(pem).decode("ascii")
+
+
 @dataclass(frozen=True, slots=True)
 class _Fields:
     """One mapping of the document and where it stands."""
@@ -138,7 +175,7 @@ def _credentials(user: _Fields) -> tuple[str, bytes, bytes]:
         cert_pem = _pem(user, "client-certificate-data", b"-----BEGIN CERTIFICATE-----")
         return "", cert_pem, _pem(user, "client-key-data", b"PRIVATE KEY-----")
     token = user.text("token")
-    if len(token) > _TOKEN_MAX or not token.isascii() or not token.isprintable() or " " in token:
+    if not tokens.is_bearer(token):
         raise Refused(user.at("token"), "is no bearer token")
     return token, b"", b""
 

@@ -66,6 +66,15 @@ TABLE: tuple[Row, ...] = (
         ("question", "code"),
     ),
     Row("federator_decisions_refused_total", Counter, "Decisions found on the host that no hub of this fleet wrote."),
+    Row(
+        "federator_member_token_ends_timestamp_seconds",
+        Gauge,
+        "When the hub's token in a member ends, in seconds since 1970; 0: it never does.",
+        ("cluster",),
+    ),
+    Row(
+        "federator_token_renewals_total", Counter, "Tries to renew the hub's token in a member, by result.", ("result",)
+    ),
     Row("federator_own_shortage", Gauge, "1 while this process lacks file descriptors for connections to members."),
     Row("federator_deletions_waiting", Gauge, "Deletions that the budget of slices deleted in a minute holds back."),
     Row("workqueue_depth", Gauge, "Keys that are ready to be taken.", ("name",)),

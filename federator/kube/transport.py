@@ -61,3 +61,12 @@ class RefreshesCredentials(Protocol):
     async def refresh_credentials(self) -> bool:
         """Fetches credentials anew; False when there is nothing fresher to try."""
         ...
+
+
+@runtime_checkable
+class TakesToken(Protocol):
+    """A transport that can go on with another bearer token; what is open stays open. Decorators pass it on."""
+
+    def take_token(self, token: str) -> bool:
+        """Shows it from the next request on; False where it shows no token."""
+        ...

@@ -7,6 +7,7 @@ Each step waits for what came of it, so that the requests of one are not lost in
 import json
 from typing import Any
 
+from federator.kube import kubeconfigs, tokens
 from federator.model import podsecurity
 from tests.e2e import workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
@@ -41,6 +42,7 @@ def tell(deployed: Deployed) -> None:
     fleet.host("create", "ns", "feed")
     fleet.host("apply", "-f", fleet.manifest(PROFILE, QUOTA))
     _asked_before_there_is_a_report(deployed)
+    _tokens_are_renewed(deployed)
     _a_service_grows_and_shrinks(fleet)
     _what_runs_is_looked_into(fleet)
     _ten_revisions_are_kept(fleet)
@@ -64,6 +66,37 @@ def _asked_before_there_is_a_report(deployed: Deployed) -> None:
     fleet.ready("feed", "psvc/web")
     until(lambda: fleet.members["b"].items("clustercapacities") != [], lambda: "the hub has asked nothing of b")
     deployed.start_member("b")
+    deployed.ready("a", "b")
+
+
+def _token(fleet: Fleet, member: str) -> tuple[str, tokens.Token]:
+    """The hub's token in a member as the host has it, and what it says of itself."""
+    secret = fleet.host.json("get", "secret", member, "-n", "federator-clusters")
+    text = kubeconfigs.member_access(kubeconfigs.in_secret(secret, member), allow_loopback=True).token
+    found = tokens.read(text)
+    assert found is not None
+    return text, found
+
+
+def _tokens_are_renewed(deployed: Deployed) -> None:
+    """By the hub, which may make a token of its own account and of no other, and use the Secrets of members by name."""
+    fleet = deployed.fleet
+    first, said = _token(fleet, "a")
+    assert said.ends_s is not None, "a member that joins gets no token without end"
+    until(lambda: _token(fleet, "a")[0] != first, lambda: "the hub's token in a was not renewed", 90)
+    for shell, words, allowed in (
+        (fleet.members["a"], ("create", "serviceaccounts/federator-hub", "--subresource=token"), True),
+        (fleet.members["a"], ("create", "serviceaccounts/federator-member", "--subresource=token"), False),
+        (fleet.members["a"], ("create", "serviceaccounts", "--subresource=token"), False),
+        (fleet.host, ("patch", "secrets/a"), True),
+        (fleet.host, ("get", "secrets/b"), True),
+        (fleet.host, ("get", "secrets/another"), False),
+        (fleet.host, ("list", "secrets"), False),
+        (fleet.host, ("get", "secrets"), False),
+    ):
+        space = "federator-clusters" if shell is fleet.host else "federator-system"
+        answer = shell.run("auth", "can-i", *words, "-n", space, f"--as={user(HUB)}").out.strip()
+        assert answer == ("yes" if allowed else "no"), words
     deployed.ready("a", "b")
 
 
@@ -243,6 +276,9 @@ def _clusters_leave(deployed: Deployed) -> None:
     """One member is emptied of what the hub made there; the other is given up, whose credentials are gone."""
     fleet = deployed.fleet
     assert fleet.federator("cluster", "remove", "b").endswith("/b removed\n")
+    left = fleet.host("get", "secrets,roles,rolebindings", "-n", "federator-clusters", "-o", "name").split()
+    assert [name for name in left if name.endswith(("/b", "-b"))] == []
+    assert "role.rbac.authorization.k8s.io/federator-hub-a" in left
     assert fleet.members["b"].items("rp") == []
     fleet.host("delete", "secret", "a", "-n", "federator-clusters")
     deployed.stop_hub()

@@ -2,11 +2,13 @@
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
+from federator.kube import kubeconfigs, tokens
 from tests.controlplane import build
 from tests.e2e import federations, workloads
 from tests.e2e.federations import Fleet, until
@@ -89,10 +91,40 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     assert again.code == 1
     assert f"has joined already, as {last}" in again.err
     fleet.host("wait", "--for=condition=Ready", f"mc/{last}", "--timeout=30s")
+    _the_hub_is_given_rights_and_tokens(fleet, last)
     fleet.host("scale", "psvc/stays", "-n", "leaving", "--replicas=90")
     until(lambda: last in fleet.spread("psvc", "leaving", "stays"), lambda: "nothing goes to the new member")
     fleet.ready("leaving", "psvc/stays")
     fleet.host("delete", "psvc/stays", "-n", "leaving")
+
+
+def _the_hub_is_given_rights_and_tokens(fleet: Fleet, name: str) -> None:
+    """The right to one Secret, by joining and by `grant`; another token by `renew`, which the hub goes on with."""
+    space = ("-n", "federator-clusters")
+    assert fleet.host.json("get", "role", f"federator-hub-{name}", *space)["rules"][0]["resourceNames"] == [name]
+    fleet.host("delete", "role", f"federator-hub-{name}", *space)
+    assert fleet.federator("cluster", "grant", name) == f"secret/{name} may be read and renewed by the hub\n"
+    assert len(fleet.federator("cluster", "grant", "--all").splitlines()) == len(fleet.members)
+    assert fleet.host.json("get", "role", f"federator-hub-{name}", *space)["rules"][0]["verbs"] == ["get", "patch"]
+    neither = fleet.federator.run("cluster", "grant")
+    assert (neither.code, neither.err) == (1, "error: name the members, or say --all\n")
+
+    before = fleet.host.json("get", "secret", name, *space)["data"]
+    said = fleet.federator("cluster", "renew", name, KUBECONFIG=_both(fleet, name))
+    assert said == f"membercluster.federation.pinterest.com/{name} has a fresh token of the hub\n"
+    after = fleet.host.json("get", "secret", name, *space)["data"]
+    old, new = (
+        kubeconfigs.member_access(kubeconfigs.in_secret({"data": one}, ""), allow_loopback=True)
+        for one in (before, after)
+    )
+    assert new.token != old.token
+    assert replace(new, token="") == replace(old, token="")
+    token = tokens.read(new.token)
+    assert token is not None
+    assert token.ends_s is not None
+    wrong = fleet.federator.run("cluster", "renew", min(fleet.members), "-C", name, KUBECONFIG=_both(fleet, name))
+    assert wrong.code == 1
+    assert "this is another cluster" in wrong.err
 
 
 def test_a_pause_stops_placing_until_it_ends(fleet: Fleet) -> None:

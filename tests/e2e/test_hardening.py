@@ -13,9 +13,20 @@ from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed
 from tests.e2e.deployed import HUB
+from tests.e2e.federations import until
 from tests.unit.deploy import manifests
 
 pytestmark = [pytest.mark.e2e, pytest.mark.real, pytest.mark.xdist_group("federation of real servers")]
+
+LASTING = """
+apiVersion: v1
+kind: Secret
+metadata:
+  name: federator-hub
+  namespace: federator-system
+  annotations: {kubernetes.io/service-account.name: federator-hub}
+type: kubernetes.io/service-account-token
+"""
 
 
 def found(cluster: Cluster, checks: Sequence[Check], *, token: str = "") -> dict[str, Finding]:
@@ -125,9 +136,32 @@ def test_a_host_with_deploy_applied_has_nothing_to_warn_of(host: Cluster) -> Non
     assert not _warnings(found(host, hardening.HOST_AS_HUB, token=token_of_hub(host)))
 
 
-def test_a_member_with_deploy_applied_has_but_its_lasting_token_to_warn_of(member: Cluster) -> None:
-    assert set(_warnings(found(member, hardening.MEMBER_AS_PERSON))) == {"the hub's token"}
+def test_a_member_with_deploy_applied_has_nothing_to_warn_of(member: Cluster) -> None:
+    assert not _warnings(found(member, hardening.MEMBER_AS_PERSON))
     assert not _warnings(found(member, hardening.MEMBER_AS_HUB, token=token_of_hub(member)))
+
+
+def test_a_token_without_end_as_earlier_versions_made_it_is_warned_of(member: Cluster) -> None:
+    assert member.kubectl("apply", "-f", "-", input=LASTING).returncode == 0
+    try:
+        assert set(_warnings(found(member, hardening.MEMBER_AS_PERSON))) == {"the hub's token"}
+    finally:
+        assert member.kubectl("delete", "secret", HUB, "-n", "federator-system").returncode == 0
+
+
+def test_a_hub_that_may_read_every_secret_of_members_is_warned_of(host: Cluster) -> None:
+    """The Role of earlier manifests: rights to some Secrets by name are none to all."""
+    where = ("-n", "federator-clusters")
+    made = ("create", "role", "old", "--verb=get", "--resource=secrets", *where)
+    named = ("create", "role", "new", "--verb=get,patch", "--resource=secrets", "--resource-name=a", *where)
+    for name, command in (("old", made), ("new", named)):
+        assert host.kubectl(*command).returncode == 0
+        bound = ("create", "rolebinding", name, f"--role={name}", f"--user={hardening.HUB_USER}", *where)
+        assert host.kubectl(*bound).returncode == 0
+    until(lambda: "members' Secrets" in _warnings(found(host, hardening.HOST_AS_PERSON)), lambda: "nothing is said", 30)
+    assert "federator cluster grant --all" in found(host, hardening.HOST_AS_PERSON)["members' Secrets"].message
+    assert host.kubectl("delete", "rolebinding", "old", *where).returncode == 0
+    until(lambda: not _warnings(found(host, hardening.HOST_AS_PERSON)), lambda: "it is warned of still", 30)
 
 
 def _warnings(findings: dict[str, Finding]) -> dict[str, str]:

@@ -50,6 +50,7 @@ OWN: Mapping[str, frozenset[str]] = {
     "MemberCluster Authenticated": frozenset({"AuthFailed"}),
     "MemberCluster ClockSynced": frozenset({"Synced", "ClockSkew"}),
     "MemberCluster Watching": frozenset({"WatchFailing"}),
+    "MemberCluster CredentialsRenewed": frozenset({"RenewalFailed"}),
     "MemberCluster SlicesKnown": frozenset({"UnknownSlices"}),
     "MemberCluster Removing": frozenset({"Emptying", "NowhereToGo", "Suspended", "UnknownSlices", "NotHeard"})
     | {"LettingGo", "Paused"},
@@ -114,6 +115,7 @@ ELSEWHERE: Mapping[str, str] = {
     "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
     "MemberCluster Ready: NotAsked": "No fault of the table takes descriptors from a hub.",
     "Event: NotAsked": "No fault of the table takes descriptors from a hub.",
+    "MemberCluster CredentialsRenewed: RenewalFailed": "Members of these worlds are reached without a token.",
     "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
     "PlacementPolicy InForce: TooManyPolicies": "No namespace of these worlds has two hundred policies.",
     "deletion: DeletionBudget": "A world has fewer slices than the hundred that may go within a minute.",

@@ -24,6 +24,7 @@ NO_REASONS = (
         *(
             "ClockSynced",
             "SlicesKnown",
+            "CredentialsRenewed",
             "SpreadViolated",
             "QuotaUnlimited",
             "ProjectRefused",

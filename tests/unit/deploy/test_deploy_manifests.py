@@ -8,7 +8,7 @@ import pytest
 
 from federator import settings
 from federator.api.deployment import MEMBER_STATUS_ANNOTATION
-from federator.cli import asking, joining
+from federator.cli import asking, granting, joining
 from federator.expand import priorities
 from federator.hub import departed, hardening, pauses, seals
 from federator.hub.options import HubOptions
@@ -28,7 +28,22 @@ def test_nothing_that_is_shipped_has_a_fault() -> None:
 def test_the_hub_has_in_members_exactly_the_rights_that_joining_makes_and_checks() -> None:
     found = manifests.load((manifests.DEPLOY / "member" / "hub-account.yaml").read_text())
     made = {("", group, resource, verb, "") for group, resource, verbs in joining.HUB_RULES for verb in verbs}
-    assert manifests.grants(found, joining.HUB_ACCOUNT) == made
+    own = {"kind": "Role", "metadata": {"name": granting.HUB_ACCOUNT}, "rules": [joining.OWN_TOKEN]}
+    made |= set(manifests.rows_of(own, granting.SYSTEM_NAMESPACE))
+    assert manifests.grants(found, granting.HUB_ACCOUNT) == made
+
+
+def test_no_manifest_holds_a_token_or_lets_the_hub_read_every_secret() -> None:
+    found = manifests.written()
+    kinds = {secret.get("type") for secret in manifests.of_kind(found, "Secret")}
+    assert "kubernetes.io/service-account-token" not in kinds
+    named = {row[4] for row in manifests.grants(found, "federator-hub") if row[2] == "secrets"}
+    assert named == {"federator-decisions"}
+    role, binding = granting.objects("us-east-1a")
+    assert manifests.grants([role, binding], granting.HUB_ACCOUNT) == {
+        ("federator-clusters", "", "secrets", verb, "us-east-1a") for verb in granting.VERBS
+    }
+    assert list(manifests.role_faults([role])) == []
 
 
 def test_names_in_the_manifests_are_those_of_the_code() -> None:
@@ -36,12 +51,12 @@ def test_names_in_the_manifests_are_those_of_the_code() -> None:
     spaces = {each["metadata"]["name"] for each in manifests.of_kind(found, "Namespace")}
     assert spaces == {options.system_namespace, options.credentials_namespace}
     assert (options.system_namespace, options.credentials_namespace) == (
-        joining.SYSTEM_NAMESPACE,
-        joining.CREDENTIALS_NAMESPACE,
+        granting.SYSTEM_NAMESPACE,
+        granting.CREDENTIALS_NAMESPACE,
     )
     named = {row[4] for account in ("federator-hub", "federator-member") for row in manifests.grants(found, account)}
     others = ("federator", "kube-system", serving.CLIENT_CA.name, seals.SECRET, *hardening.HOST_POLICIES)
-    mine = {options.lease_name, departed.OBJECT, *others}
+    mine = {options.lease_name, granting.HUB_ACCOUNT, departed.OBJECT, *others}
     assert named == {"", LEASE, *mine}
 
 

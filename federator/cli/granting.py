@@ -1,0 +1,80 @@
+"""What a host lets the hub do with one member's Secret: read and replace it, by name. One Role and one RoleBinding for
+each member, made when it joins and deleted when it leaves.
+
+Nobody can give rights that he has not got (Kubernetes refuses it): whoever joins a cluster needs `get` and `patch` on
+that Secret himself.
+"""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from federator.api import raw
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.model.errors import FieldError
+from federator.model.steps import ObjectRef
+
+CREDENTIALS_NAMESPACE: Final = "federator-clusters"
+SYSTEM_NAMESPACE: Final = "federator-system"
+HUB_ACCOUNT: Final = "federator-hub"
+RBAC: Final = "rbac.authorization.k8s.io"
+PREFIX: Final = "federator-hub-"
+"""What the names of these Roles and RoleBindings begin with; the name of the Secret follows."""
+VERBS: Final = ("get", "patch")
+"""What the hub does with the Secret: it connects with what it says, and renews the token in it."""
+BROAD: Final = "federator-hub"
+"""Role and RoleBinding of earlier manifests, by which the hub could read every Secret of the namespace."""
+
+
+def objects(secret: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Role and RoleBinding for the Secret of one member."""
+    meta = {"name": PREFIX + secret, "namespace": CREDENTIALS_NAMESPACE}
+    head = {"apiVersion": f"{RBAC}/v1", "metadata": meta}
+    rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [secret], "verbs": list(VERBS)}
+    account = {"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": SYSTEM_NAMESPACE}
+    role = {**head, "kind": "Role", "rules": [rule]}
+    reference = {"apiGroup": RBAC, "kind": "Role", "name": meta["name"]}
+    return role, {**head, "kind": "RoleBinding", "roleRef": reference, "subjects": [account]}
+
+
+async def grant(host: Client, secret: str) -> None:
+    """Lets the hub read and replace this Secret. Raises FieldError for a caller who may not give that right, and
+    ApiErrors."""
+    try:
+        for body in objects(secret):
+            await host.patch(_ref(body), body, kind="apply", force=True)
+    except errors.Denied as refused:
+        raise FieldError(
+            "",
+            f"you may not let the hub use the Secret {CREDENTIALS_NAMESPACE}/{secret}: that takes create and patch on"
+            f" roles and rolebindings in {CREDENTIALS_NAMESPACE}, and get and patch on the Secret itself ({refused})",
+        ) from refused
+
+
+async def revoke(host: Client, secret: str) -> None:
+    """Takes that right away. Raises ApiErrors."""
+    for body in reversed(objects(secret)):
+        with contextlib.suppress(errors.NotFound):
+            found = await host.get(_ref(body))
+            await host.delete(_ref(body), uid=found["metadata"]["uid"])
+
+
+async def broad(host: Client) -> bool:
+    """Whether the Role of earlier manifests is still bound."""
+    ref = ObjectRef(f"{RBAC}/v1", "rolebindings", CREDENTIALS_NAMESPACE, BROAD, "RoleBinding")
+    try:
+        await host.get(ref)
+    except errors.NotFound:
+        return False
+    return True
+
+
+def secret_of(member: Mapping[str, Any]) -> str:
+    """The Secret that a MemberCluster names; "" for none."""
+    return raw.text(member, "spec", "credentials", "secretRef", "name")
+
+
+def _ref(body: Mapping[str, Any]) -> ObjectRef:
+    plural = {"Role": "roles", "RoleBinding": "rolebindings"}[body["kind"]]
+    return ObjectRef(body["apiVersion"], plural, body["metadata"]["namespace"], body["metadata"]["name"], body["kind"])
