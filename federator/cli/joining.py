@@ -21,6 +21,8 @@ from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
 
+MEMBER_LEASE = "federator-member"
+"""The heartbeat of the member process."""
 CLOCK_SKEW_MAX_S = 5.0
 OLDEST_MINOR = 27
 
@@ -33,7 +35,6 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("", "namespaces", ("get", "list", "create", "patch", "delete")),
     ("", "pods", ("list",)),
     ("", "pods/log", ("get",)),
-    ("coordination.k8s.io", "leases", ("get",)),
     ("", "services", ("list",)),
     ("", "configmaps", ("list",)),
     ("", "serviceaccounts", ("list",)),
@@ -46,13 +47,12 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
 )
 """What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for. What it only
 lists is looked for before a namespace that the hub made goes (`hub/tidying.py`)."""
-OWN_TOKEN: Mapping[str, Any] = {
-    "apiGroups": [""],
-    "resources": ["serviceaccounts/token"],
-    "resourceNames": [HUB_ACCOUNT],
-    "verbs": ["create"],
-}
-"""Its Role in its own namespace there: it renews its token, and makes none of any other account."""
+OWN_RULES: tuple[tuple[str, str, str, str], ...] = (
+    ("", "serviceaccounts/token", HUB_ACCOUNT, "create"),
+    ("coordination.k8s.io", "leases", MEMBER_LEASE, "get"),
+)
+"""What it does in the federation's own namespace there, by (group, resource, name, verb): it renews its own token, and
+makes none of any other account; and it hears whether the member process lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +134,10 @@ async def _rights(client: Client) -> list[Finding]:
         name = f"{resource}.{group}" if group else resource
         message = f"may {', '.join(verbs)}" if not refused else f"may not {', '.join(refused)}"
         findings.append(Finding(f"RBAC {name}", not refused, message))
-    renews = await ask("", "serviceaccounts/token", "create", namespace=SYSTEM_NAMESPACE, name=HUB_ACCOUNT)
-    findings.append(Finding("RBAC serviceaccounts/token", renews, "may create" if renews else "may not create"))
+    for group, resource, name, verb in OWN_RULES:
+        allowed_one = await ask(group, resource, verb, namespace=SYSTEM_NAMESPACE, name=name)
+        message = f"may {verb}" if allowed_one else f"may not {verb}"
+        findings.append(Finding(f"RBAC {resource}.{group}".rstrip("."), allowed_one, message))
     return findings
 
 
@@ -153,7 +155,15 @@ async def hub_account(client: Client) -> str:
         return head | {"kind": "RoleBinding" if namespace else "ClusterRoleBinding"}
 
     rights = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": _named(""), "rules": rules}
-    own = {"apiVersion": f"{RBAC}/v1", "kind": "Role", "metadata": _named(SYSTEM_NAMESPACE), "rules": [OWN_TOKEN]}
+    own = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "Role",
+        "metadata": _named(SYSTEM_NAMESPACE),
+        "rules": [
+            {"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": [verb]}
+            for group, resource, name, verb in OWN_RULES
+        ],
+    }
     wanted: tuple[tuple[str, dict[str, Any]], ...] = (
         ("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
         ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(SYSTEM_NAMESPACE)}),

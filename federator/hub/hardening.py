@@ -22,6 +22,7 @@ from federator.model.steps import ObjectRef
 HOST_POLICIES: Final = (
     "federator-clusters",
     "federator-decisions",
+    "federator-hub-writes",
     "federator-marks",
     "federator-namespace-levels",
     "federator-statuses",
@@ -32,6 +33,7 @@ MEMBER_POLICIES: Final = (
     "federator-carried",
     "federator-levels",
     "federator-pods",
+    "federator-priorities",
     "federator-slice-statuses",
     "federator-slices",
 )

@@ -135,7 +135,13 @@ class Renewing:
         data = {"kubeconfig": base64.b64encode(text.encode()).decode("ascii")}
         await self._prove(member, {**secret, "data": data})
         meta = {"uid": secret["metadata"]["uid"], "resourceVersion": secret["metadata"]["resourceVersion"]}
-        await self.host.patch(ref, {"metadata": meta, "data": data})
+        try:
+            await self.host.patch(ref, {"metadata": meta, "data": data})
+        except errors.Denied as refused:
+            hint = f"`federator cluster grant {member.name}` on the host lets it"
+            raise ValueError(
+                f"the hub may not write the Secret {ref.namespace}/{ref.name}: {hint} ({refused})"
+            ) from None
         member.reread.set()
         return fresh
 

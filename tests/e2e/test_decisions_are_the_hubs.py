@@ -235,3 +235,23 @@ def test_the_level_of_a_namespace_is_for_those_who_may_change_namespaces_everywh
     host.shell("label", "ns", SPACE, f"{podsecurity.ENFORCE}=restricted")
     refused(host.patch(f"ns/{SPACE}", {"metadata": {"labels": {podsecurity.ENFORCE: None}}}, AS_TENANT), why)
     host.shell("label", "ns", SPACE, f"{podsecurity.ENFORCE}-")
+
+
+def test_the_hub_changes_no_cluster_and_takes_no_revision_of_others(host: Guarded) -> None:
+    """Whoever has its token sends no work elsewhere by cordoning, labels or credentials of a MemberCluster."""
+    changes: tuple[dict[str, Any], ...] = (
+        {"spec": {"cordoned": True}},
+        {"spec": {"credentials": {"secretRef": {"name": "other"}}}},
+        {"metadata": {"labels": {"region": "elsewhere"}}},
+        note(removal="Orphan"),
+    )
+    for change in changes:
+        refused(host.patch("mc/a", change, AS_HUB), "nothing of a MemberCluster but its finalizers and status")
+    taken(host.patch("mc/a", {"metadata": {"finalizers": []}}, AS_HUB))
+    revision = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "revision": 1, "data": {}}
+    meta = {"name": "web-1", "namespace": SPACE}
+    refused(host.create({**revision, "metadata": meta}, AS_HUB), "only ControllerRevisions that carry its label")
+    taken(host.create({**revision, "metadata": {**meta, "labels": {names.FLEET_LABEL: "federator"}}}, AS_HUB))
+    host.shell("create", "-f", "-", input=yaml.safe_dump({**revision, "metadata": meta}))
+    refused(host.tries("delete", "controllerrevision/web-1", AS_HUB), "only ControllerRevisions that carry its label")
+    host.shell("delete", "controllerrevision/web-1", "-n", SPACE)

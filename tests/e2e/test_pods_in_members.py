@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
+from federator.expand import priorities
 from federator.model import names, podsecurity
 from federator.model.podsecurity import Level
 from tests import hostilepods
@@ -186,3 +187,16 @@ def test_the_hub_gives_its_namespaces_a_level_but_opens_none(member: Guarded) ->
         lambda: "the list is not heeded",
         30,
     )
+
+
+def test_our_accounts_make_the_priority_classes_of_the_tiers_and_no_others(member: Guarded) -> None:
+    """`globalDefault` or a large value would put the federation before everybody's pods."""
+    act = f"--as={deployed.user(MEMBER)}"
+    made = priorities.PRIORITY_CLASSES
+    for obj in made:
+        done = create(member, obj, act)
+        assert (done.code, done.err) == (0, ""), done.err
+    why = "makes the PriorityClasses of its tiers"
+    refused(create(member, {**made[0], "value": 1_000_000_000}, act), why)
+    refused(create(member, {**made[0], "globalDefault": True}, act), why)
+    refused(create(member, {**made[0], "metadata": {"name": "first"}}, act), why)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from federator import settings
 from federator.api.deployment import MEMBER_STATUS_ANNOTATION
@@ -28,8 +29,11 @@ def test_nothing_that_is_shipped_has_a_fault() -> None:
 def test_the_hub_has_in_members_exactly_the_rights_that_joining_makes_and_checks() -> None:
     found = manifests.load((manifests.DEPLOY / "member" / "hub-account.yaml").read_text())
     made = {("", group, resource, verb, "") for group, resource, verbs in joining.HUB_RULES for verb in verbs}
-    own = {"kind": "Role", "metadata": {"name": granting.HUB_ACCOUNT}, "rules": [joining.OWN_TOKEN]}
-    made |= set(manifests.rows_of(own, granting.SYSTEM_NAMESPACE))
+    own = {
+        (granting.SYSTEM_NAMESPACE, group, resource, verb, name) for group, resource, name, verb in joining.OWN_RULES
+    }
+    made |= own
+    assert joining.MEMBER_LEASE == LEASE
     assert manifests.grants(found, granting.HUB_ACCOUNT) == made
 
 
@@ -84,6 +88,7 @@ def test_admission_policies_name_our_accounts_and_marks() -> None:
         "federator-decisions": (names.REBALANCE_ANNOTATION, names.FORCE_FORGET_ANNOTATION),
         "federator-marks": (f"{names.FEDERATION}/", names.SLICE_ANNOTATION, MEMBER_STATUS_ANNOTATION),
         "federator-clusters": (names.CLUSTER_FINALIZER,),
+        "federator-hub-writes": (names.FLEET_LABEL,),
     }
     for name, texts in marks.items():
         found = str(_named("ValidatingAdmissionPolicy", name))
@@ -95,7 +100,9 @@ def test_admission_policies_name_our_accounts_and_marks() -> None:
 
 def test_priority_classes_come_from_the_member_process_alone() -> None:
     assert manifests.of_kind(manifests.written(), "PriorityClass") == []
-    assert priorities.PRIORITY_CLASSES
+    values = {each["metadata"]["name"]: each["value"] for each in priorities.PRIORITY_CLASSES}
+    (said,) = _named("ValidatingAdmissionPolicy", "federator-priorities")["spec"]["variables"]
+    assert yaml.safe_load(said["expression"]) == values
 
 
 @pytest.mark.parametrize("path", sorted(manifests.DEPLOY.rglob("federator.yaml")), ids=lambda path: path.parent.name)
@@ -110,7 +117,13 @@ def test_the_crds_of_the_base_are_all_there_are() -> None:
     assert kustomization["resources"] == sorted(path.name for path in folder.glob("*.pinterest.com.yaml"))
 
 
-_WITHOUT_MARKS = ("federator-statuses", "federator-slice-statuses", "federator-pods", "federator-levels")
+_WITHOUT_MARKS = (
+    "federator-statuses",
+    "federator-slice-statuses",
+    "federator-pods",
+    "federator-levels",
+    "federator-priorities",
+)
 _FOR_EVERYBODY = ("federator-namespace-levels",)
 _BINDING = "ValidatingAdmissionPolicyBinding"
 

@@ -156,6 +156,15 @@ async def test_the_account_that_joining_makes_for_the_hub_may_what_the_hub_needs
         for verb in verbs:
             wanted = Attributes(verb, group, resource, namespace="team", name="a")
             assert made.context.authorizer.decide(hub, wanted).allowed, wanted
+    for group, resource, name, verb in joining.OWN_RULES:
+        plural, _, part = resource.partition("/")
+        for space, called, allowed in (
+            ("federator-system", name, True),
+            ("federator-system", "x", False),
+            ("team", name, False),
+        ):
+            asked = Attributes(verb, group, plural, subresource=part, namespace=space, name=called)
+            assert made.context.authorizer.decide(hub, asked).allowed is allowed, asked
     for verb, resource in (("list", "secrets"), ("update", "namespaces"), ("create", "pods"), ("delete", "services")):
         assert not made.context.authorizer.decide(hub, Attributes(verb, resource=resource)).allowed
     running.cancel()

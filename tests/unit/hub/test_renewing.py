@@ -18,12 +18,11 @@ from federator.kube.tokens import Token
 from federator.kube.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
 from tests.unit.hub.test_probing import restart, status_of
-from tests.unit.hub.world import World, play, service
+from tests.unit.hub.world import FORBIDDEN, World, play, service
 
 AGE_S = 1200.0
 QUICK = HubOptions(token_lifetime_s=7 * 1200, token_renew_s=AGE_S)
 """A life of hours and not days: every probe of virtual time costs some."""
-FORBIDDEN = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","message":"no","code":403}'
 TOKEN_PATH = "/serviceaccounts/federator-hub/token"
 
 
@@ -242,6 +241,25 @@ def test_what_a_member_gives_that_is_no_token_of_ours_is_not_written(book: Book)
         told = await condition(world, "b")
         assert told is not None
         assert told["reason"] == "RenewalFailed"
+
+    play(scenario, options=QUICK)
+
+
+def test_a_host_that_keeps_the_secret_from_being_written_is_told_with_what_helps(book: Book) -> None:
+    async def scenario(world: World) -> None:
+        await joined(world, "b")
+        first = await in_secret(world, "b")
+        world.unwritable.add(("hub", "host", "/secrets/b"))
+        await asyncio.sleep(1.5 * AGE_S)
+        told = await condition(world, "b")
+        assert told is not None
+        assert "`federator cluster grant b` on the host lets it" in told["message"]
+        assert await in_secret(world, "b") == first
+        assert book.token("b") == first
+        world.unwritable.clear()
+        await asyncio.sleep(600)
+        assert await condition(world, "b") is None
+        assert await in_secret(world, "b") != first
 
     play(scenario, options=QUICK)
 

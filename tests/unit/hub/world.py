@@ -23,6 +23,7 @@ from federator.model.steps import ObjectRef
 
 EPOCH_S = 1_790_000_000.0
 UNAUTHORIZED = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}'
+FORBIDDEN = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403}'
 DISCOVERY = {"accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 
@@ -49,6 +50,8 @@ class Tap:
             if (process, cluster) == (self.process, self.cluster) and request.path.endswith(ending):
                 self.world.answered[ending] += 1
                 return Canned(status, body)
+        if request.method in WRITES and self._unwritable(request):
+            return Canned(403, FORBIDDEN)
         if (self.process, self.cluster) in self.world.denied:
             return Canned(401, UNAUTHORIZED)
         if (self.process, self.cluster) in self.world.short_watches and ("watch", "true") in request.query:
@@ -70,6 +73,12 @@ class Tap:
         if ("watch", "true") in request.query:
             return Halting(self.world, (self.process, self.cluster), response)
         return response
+
+    def _unwritable(self, request: Request) -> bool:
+        return any(
+            (process, cluster) == (self.process, self.cluster) and request.path.endswith(ending)
+            for process, cluster, ending in self.world.unwritable
+        )
 
     async def end_streams(self) -> None:
         """Watches that are open end, as when their connections break."""
@@ -148,6 +157,8 @@ class World:
         """(process, cluster) where something answers that is no API server."""
         self.canned: dict[tuple[str, str, str], tuple[int, bytes]] = {}
         """(process, cluster, end of a path) and what is answered there, by nobody's API server."""
+        self.unwritable: set[tuple[str, str, str]] = set()
+        """(process, cluster, end of a path) of what may be read there and not written."""
         self.answered: Counter[str] = Counter()
         """How often, by the end of the path."""
         self.denied: set[tuple[str, str]] = set()
