@@ -1,5 +1,7 @@
 """Burying: a decision whose workload is gone empties the members and only then lets go of its finalizer.
 
+One that somebody deleted although its workload lives is let go at once, and written anew: it is not its workload's end.
+
 The decision is the tombstone. Members that cannot be reached keep it alive, and are named
 (`spec.deletion.waitingFor`), until they return or are removed from the fleet. Nothing is deleted in a member before
 its lists are in. When many workloads vanish at once, a budget spreads the deletions.
@@ -70,7 +72,12 @@ class Burying:
         if not self.state.ready or self.state.paused:
             return None
         workload = self.state.workloads.get(record.key)
-        if workload is not None and workload.uid == record.workload_uid and not record.deleting:
+        lives = workload is not None and workload.uid == record.workload_uid
+        if workload is not None and lives and record.deleting and not workload.deleting:
+            await self._release(name, record)
+            self.state.lose_record(*name, record.uid)
+            return None
+        if lives and not record.deleting:
             self._count_waiting(name, waits=False)
             await self._say(name, record, "")
             return None
@@ -109,11 +116,19 @@ class Burying:
         return None
 
     async def _bury_lost(self, name: tuple[str, str], record: Record) -> Revisit | None:
-        """A decision without an object, of a workload that is gone: the tomb lets its slices be removed."""
+        """A decision without an object, of a workload that is gone: the tomb lets its slices be removed, those of
+        members that are not heard when they return."""
         await confirm_absence(self.host, record.key, record.workload_uid)
         self.state.tombs.add(record.workload_uid)
         if not await self.state.hand_on():
             return self._recheck(name, "the lease does not say yet what was buried")
+        slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
+        if slices and record.workload_uid not in self._paid:
+            if wait_s := self.state.may_delete(slices, self.clock.monotonic()):
+                return Revisit(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
+            self._paid.add(record.workload_uid)
+        if (await self._empty(record))[1]:
+            return self._recheck(name, "slices are being removed")
         self._gone(name, record)
         return None
 
@@ -217,11 +232,16 @@ class Burying:
         self.state.note_record(name[0], self.state.read_record(written))
 
     async def _let_go(self, name: tuple[str, str], record: Record) -> None:
+        await self._release(name, record)
+        log.info("let go of %s", record.key)
+        self._gone(name, record)
+
+    async def _release(self, name: tuple[str, str], record: Record) -> None:
+        """Takes our finalizer from the decision, if it is there still. Raises ApiErrors."""
         ref = kinds.KINDS["PlacementDecision"].ref(*name)
         try:
             live = await self.host.get(ref)
             if live["metadata"].get("uid") != record.uid:
-                self._gone(name, record)
                 return
             rest = [text for text in live["metadata"].get("finalizers") or () if text != DECISION_FINALIZER]
             await self.host.patch(
@@ -236,11 +256,9 @@ class Burying:
             )
         except errors.NotFound:
             log.debug("decision %s/%s is gone already", *name)
-        log.info("let go of %s", record.key)
-        self._gone(name, record)
 
     def _gone(self, name: tuple[str, str], record: Record) -> None:
-        self._paid.discard(record.uid)
+        self._paid -= {record.uid, record.workload_uid}
         self._emptiness.forget(record.uid)
         self._rechecks.pop(name, None)
         self._count_waiting(name, waits=False)

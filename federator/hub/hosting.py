@@ -290,6 +290,8 @@ class Hosting:
         if new is None:
             assert old is not None
             self.state.drop_refused(namespace, name, old.uid)
+            if self.state.lose_record(namespace, name, old.uid):
+                return
             if self.state.drop_record(namespace, name, old.uid) is not None:
                 self.state.signals.place(old.key)
                 self.state.signals.freed()

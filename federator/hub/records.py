@@ -93,7 +93,7 @@ class Record:
 
     def as_lost(self) -> "Record":
         """The same without an object that could be changed."""
-        return replace(self, facts=replace(self.facts, uid="", resource_version=""))
+        return replace(self, facts=replace(self.facts, uid="", resource_version="", deleting=False))
 
     def share_of(self, cluster: str) -> Share | None:
         return self.facts.share_of(cluster)

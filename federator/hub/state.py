@@ -512,6 +512,25 @@ class HubState:
                 self.signals.bury(namespace, name)
         self.signals.place(refused.key)
 
+    def lose_record(self, namespace: str, name: str, uid: str) -> bool:
+        """The object of a decision is gone, and nobody here let go of it. What was decided stands: it is to be written
+        anew or, where the workload is gone and has slices, to be buried without an object. Tells whether that is so."""
+        record = self.records.get((namespace, name))
+        if record is None or record.uid != uid or name != records.name_of(record.key, record.workload_uid):
+            return False
+        workload = self.workloads.get(record.key)
+        lives = workload is not None and workload.uid == record.workload_uid and not workload.deleting
+        left = self.ready and self.leading and any(True for _ in self.slices_with_uid(record.key, record.workload_uid))
+        if not (lives or left):
+            return False
+        self.records[namespace, name] = record.as_lost()
+        if lives:
+            log.warning("the decision %s/%s was deleted, and its workload lives: it is written anew", namespace, name)
+            self.signals.place(record.key)
+        else:
+            self.signals.bury(namespace, name)
+        return True
+
     def drop_record(self, namespace: str, name: str, uid: str) -> Record | None:
         """Forgets a decision that is gone, if it is still the one with this uid, and what it held."""
         old = self.records.get((namespace, name))

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from federator.cli import joining
 from federator.hub.budget import DeletionBudget
 from federator.hub.options import HubOptions
@@ -297,5 +299,60 @@ def test_a_decision_stays_while_a_member_that_was_never_seen_to_hold_anything_fa
         await asyncio.sleep(60)
         assert await slices(world) == 0
         assert await world.decisions() == []
+
+    play(scenario)
+
+
+async def _slices(world: World) -> dict[str, tuple[str, int]]:
+    """cluster -> (uid, copies) of what members hold of web."""
+    found = {name: await world.get("PinterestService", "feed", "web", at=name) for name in world.federation.members}
+    return {name: (obj["metadata"]["uid"], obj["spec"]["replicas"]) for name, obj in found.items() if obj is not None}
+
+
+@pytest.mark.parametrize("whose", ["the hub's", "without a finalizer", "while no hub runs", "twice"])
+def test_a_decision_that_is_deleted_by_hand_takes_nothing_down_and_is_written_anew(whose: str) -> None:
+    async def scenario(world: World) -> None:
+        await world.create("PinterestService", "feed", "web", service(6))
+        await world.settle()
+        (before,) = await world.decisions()
+        slices, name = await _slices(world), before["metadata"]["name"]
+        deletes = {key: count for key, count in world.writes.items() if key[2] == "DELETE"}
+        if whose == "while no hub runs":
+            await world.federation.kill("hub")
+        if whose == "without a finalizer":
+            await world.patch("PlacementDecision", "feed", name, {"metadata": {"finalizers": []}})
+        for _ in range(2 if whose == "twice" else 1):
+            await world.delete("PlacementDecision", "feed", name)
+            if whose == "while no hub runs":
+                world.federation.start_hub()
+            for _ in range(40):
+                await asyncio.sleep(0.5)
+                assert await _slices(world) == slices
+        await world.settle()
+        (after,) = await world.decisions()
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        assert after["metadata"]["finalizers"] == before["metadata"]["finalizers"]
+        assert _counts(after) == _counts(before)
+        gone = {key: count for key, count in world.writes.items() if key[2] == "DELETE" and key[1] != "host"}
+        assert gone == {key: count for key, count in deletes.items() if key[1] != "host"}
+
+    play(scenario)
+
+
+def _counts(decision: dict[str, Any]) -> dict[str, int]:
+    return {share["cluster"]: share["replicas"] for share in decision["spec"]["shares"]}
+
+
+def test_a_decision_deleted_by_hand_ends_with_its_workload_all_the_same() -> None:
+    async def scenario(world: World) -> None:
+        await world.create("PinterestService", "feed", "web", service(6))
+        await world.settle()
+        (decision,) = await world.decisions()
+        await world.delete("PlacementDecision", "feed", decision["metadata"]["name"])
+        await world.delete("PinterestService", "feed", "web")
+        await asyncio.sleep(60)
+        assert await _slices(world) == {}
+        assert await world.decisions() == []
+        assert len(world.federation.hub.state.books) == 0
 
     play(scenario)
