@@ -31,14 +31,20 @@ async def at_once(work: Callable[[Stop], T]) -> T:
 
 
 def port_of(
-    world: World, *, leader: str = "", options: QueryOptions | None = None, hub: str = "hub", compute: Any = at_once
+    world: World,
+    *,
+    leader: str = "",
+    options: QueryOptions | None = None,
+    hub: str = "hub",
+    compute: Any = at_once,
+    metrics: Metrics | None = None,
 ) -> QueryPort:
     """The query port of one hub of the world."""
     process = world.federation.processes[hub]
     clock = world.federation.clock
     sources = Sources(process.state, process.host, clock, options or QueryOptions(), facts.facts, compute)
     access = Access(world.federation.client("host", "query"), clock=clock)
-    return QueryPort(access, lambda: sources, lambda: leader, metrics=Metrics())
+    return QueryPort(access, lambda: sources, lambda: leader, metrics=metrics or Metrics())
 
 
 async def grant(world: World, user: str, namespace: str, *rules: dict[str, Any]) -> None:
