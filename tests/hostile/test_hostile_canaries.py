@@ -75,7 +75,7 @@ async def first_tenant(world: World) -> None:
     await world.create("PinterestJobSet", BOUND, f"{WORD}-jobs", {**jobset(4, 2, "10m"), "project": "theirs"}, **MARKED)
     await world.create("PlacementPolicy", FIRST, f"{WORD}-rule", {"workloads": {"matchLabels": {WORD: "x"}}})
     body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": WORD, "namespace": FIRST}}
-    body["stringData"] = {"password": SECRET}  # type: ignore[assignment]
+    body["stringData"] = {"password": SECRET}
     await world.host.create(ObjectRef("v1", "secrets", FIRST, WORD, "Secret"), body)
     await world.settle()
     assert sum((await world.shares(FIRST, f"{WORD}-app")).values()) == COPIES
