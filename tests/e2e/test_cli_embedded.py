@@ -9,13 +9,16 @@ import json
 import random
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
 
+from federator.api import raw
 from federator.embedded import fleetfile
 from federator.embedded.federation import Federation
 from federator.kube.clock import RealClock
+from federator.status.given import Contradiction
 from tests.controlplane import build
 from tests.e2e import shells
 from tests.e2e.shells import DEADLINE_S, Shell, psvc
@@ -216,6 +219,32 @@ async def test_explain_tells_a_shortfall_and_what_would_lift_it(shell: Shell) ->
     assert "has no node with room for one copy (cpu 64" in out
     assert "short by 4 (InsufficientCapacity)" in out
     assert "cpu request of container main 64 -> " in out
+
+
+async def test_a_member_is_trusted_again_by_an_operators_word(shell: Shell) -> None:
+    async def untrustworthy() -> dict[str, Any]:
+        found = await shell.json("get", "mc", "us-west-2a")
+        return raw.condition(found, "Untrustworthy")
+
+    async def until(status: str) -> dict[str, Any]:
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                found = dict(await untrustworthy())
+                if found.get("status", "False") == status:
+                    return found
+                await asyncio.sleep(0.2)
+
+    state, now_s = shell.federation.hub.state, shell.federation.clock.monotonic()
+    lie = Contradiction("ShardsNotGiven", "it tells of 40 shards that it was never given (20-59)")
+    state.hold_against(state.members["us-west-2a"], "a lie that is over", lie, now_s)
+    since = (await until("True"))["lastTransitionTime"]
+    out, _ = await shell.run("cluster", "trust", "us-west-2a")
+    assert out == "membercluster.federation.pinterest.com/us-west-2a is trusted again\n"
+    await until("False")
+    found = await shell.json("get", "mc", "us-west-2a")
+    assert found["metadata"]["annotations"]["federation.pinterest.com/trust-again"] == since
+    assert (await shell.run("cluster", "trust", "us-west-2a"))[0] == "us-west-2a is not Untrustworthy.\n"
+    assert '"none" not found' in (await shell.run("cluster", "trust", "none", code=1))[1]
 
 
 async def test_explain_names_the_fix_of_a_cordon(shell: Shell) -> None:

@@ -58,7 +58,8 @@ async def service(shell: Shell, name: str, deadline_s: int = 5) -> None:
 
 
 async def patch(shell: Shell, kind: str, name: str, body: dict[str, Any]) -> None:
-    await shell.federation.client("host").patch(kinds.KINDS[kind].ref("default", name), body)
+    namespace = "default" if kinds.KINDS[kind].namespaced else ""
+    await shell.federation.client("host").patch(kinds.KINDS[kind].ref(namespace, name), body)
 
 
 async def annotate(shell: Shell, kind: str, name: str, cause: str, **notes: str) -> None:
@@ -202,3 +203,41 @@ async def test_a_lease_that_is_not_renewed_is_told(tmp_path: Path) -> None:
             await federation.kill(hub)
         _, err = await shell.run("wait", "psvc/web", "--for=deleted", "--timeout", "25s", code=1)
     assert err.count("No hub leads since") == 1
+
+
+async def test_while_an_edit_is_held_back_every_command_says_so_and_the_old_generation_serves(shell: Shell) -> None:
+    await service(shell, "held", 600)
+    account = {"apiVersion": "federation.pinterest.com/v1alpha1", "kind": "FederatedQuota", "metadata": {"name": "all"}}
+    limit = {"tiers": {"OnDemand": {"max": {"cpu": "100"}}}}
+    await shell.create({**account, "spec": {"projects": ["default"], **limit}})
+    try:
+        larger = psvc("held", 6, cpu="20")["spec"]["template"]
+        await patch(shell, "PinterestService", "held", {"spec": {"template": larger}})
+        await shell.settle()
+        why = "the edit of generation 2 asks for 120 cpu of project default in tier OnDemand (6 running copies of 20)"
+        stays = "FederatedQuota all allows 100 (spec.tiers.OnDemand.max.cpu); generation 1 stays in force"
+        for command, begins in (
+            (("rollout", "status", "psvc/held", "--timeout", "2s"), "timed out waiting for the rollout of"),
+            (("wait", "psvc/held", "--for=rolled-out", "--timeout", "2s"), "timed out waiting for"),
+            (("wait", "psvc/held", "--for=ready", "--timeout", "2s"), "timed out waiting for"),
+        ):
+            _, err = await shell.run(*command, code=1)
+            assert err.startswith(f"error: {begins} pinterestservice.pinterest.com/held: "), command
+            assert why in err, command
+            assert stays in err, command
+        assert "available condition met" in (await shell.run("wait", "psvc/held", "--for=available"))[0]
+        assert "6/6 ready, 6 of an earlier template" in (await shell.run("get", "psvc", "held"))[0]
+        found = await shell.json("get", "psvc", "held")
+        assert (found["status"]["observedGeneration"], found["status"]["updatedReplicas"]) == (2, 0)
+        explained, _ = await shell.run("explain", "psvc/held")
+        head = "PinterestService/held  desired 6  placed 6  ready 6  Placed=False (QuotaExceeded)"
+        assert explained.splitlines()[0] == head
+        assert why in explained.splitlines()[1]
+
+        await patch(shell, "FederatedQuota", "all", {"spec": {"tiers": {"OnDemand": {"max": {"cpu": "1000"}}}}})
+        out, _ = await shell.run("rollout", "status", "psvc/held", "--timeout", "50s")
+        assert out.endswith('psvc "held" successfully rolled out\n')
+    finally:
+        host = shell.federation.client("host")
+        ref = kinds.KINDS["FederatedQuota"].ref("", "all")
+        await host.delete(ref, uid=(await host.get(ref))["metadata"]["uid"])

@@ -315,3 +315,33 @@ def test_an_edit_that_was_not_permitted_is_an_admission_when_it_is() -> None:
         assert {cpu for _, cpu in (await cpu_in_members(world)).values()} == {"500m"}
 
     play(scenario)
+
+
+@pytest.mark.parametrize("change", ["20", "700m"], ids=["held back", "admitted"])
+def test_no_member_hears_of_an_edit_before_placing_has_judged_it(change: str) -> None:
+    """However long the verdict takes to be on the host."""
+
+    async def scenario(world: World) -> None:
+        await asked(world)
+        before = await cpu_in_members(world)
+        arrived: list[str] = []
+
+        def late(what: str) -> Any:
+            async def wait() -> None:
+                await asyncio.sleep(20)
+                arrived.append(what)
+
+            return wait
+
+        for verb, what in (("POST", "controllerrevisions"), ("PATCH", "placementdecisions")):
+            world.on_the_way["hub", "host", verb, what] = late(what)
+        await world.patch(KIND, "feed", "web", template(change))
+        while not arrived:
+            assert await cpu_in_members(world) == before
+            await asyncio.sleep(0.2)
+        await asyncio.sleep(60)
+        await world.settle()
+        wanted = "500m" if change == "20" else "700m"
+        assert {cpu for _, cpu in (await cpu_in_members(world)).values()} == {wanted}
+
+    play(scenario)
