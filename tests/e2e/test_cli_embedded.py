@@ -224,12 +224,12 @@ async def test_explain_tells_a_shortfall_and_what_would_lift_it(shell: Shell) ->
 async def test_a_member_is_trusted_again_by_an_operators_word(shell: Shell) -> None:
     async def untrustworthy() -> dict[str, Any]:
         found = await shell.json("get", "mc", "us-west-2a")
-        return raw.condition(found, "Untrustworthy")
+        return dict(raw.condition(found, "Untrustworthy"))
 
     async def until(status: str) -> dict[str, Any]:
         async with asyncio.timeout(DEADLINE_S):
             while True:
-                found = dict(await untrustworthy())
+                found = await untrustworthy()
                 if found.get("status", "False") == status:
                     return found
                 await asyncio.sleep(0.2)
