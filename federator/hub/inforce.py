@@ -57,6 +57,32 @@ class InForce:
         self._specs[workload.key] = (workload.uid, name, found)
         return name
 
+    async def adopt(self, workload: Workload, record: Record) -> None:
+        """A decision that holds an edit back was written anew: its revision is the new object's, for what the old one
+        owned goes with it. Without it, after a restart, members are asked."""
+        try:
+            spec = await self._spec(workload, record)
+            if spec is None:
+                return
+            name, body = self._body(workload, record, spec)
+            ref = _ref(workload.key, name)
+            live = await self._live(ref)
+            if live is not None:
+                if any(owner.get("uid") == record.uid for owner in raw.objects(live, "metadata", "ownerReferences")):
+                    return
+                await self._applier.apply(Delete(ref, live["metadata"]["uid"]), workload.key.namespace)
+            outcome = await self._applier.apply(Create(ref, body), workload.key.namespace)
+            if outcome.error is not None:
+                raise outcome.error
+        except errors.ApiError as trouble:
+            log.info("%s: the revision in force is not the new decision's: %s", workload.key, trouble)
+
+    async def _live(self, ref: ObjectRef) -> Mapping[str, Any] | None:
+        try:
+            return await self._client.get(ref)
+        except errors.NotFound:
+            return None
+
     async def drop(self, key: WorkloadKey, revision: str) -> None:
         """No decision names it any more. One that stays after all goes with its decision."""
         self._specs.pop(key, None)
@@ -104,13 +130,11 @@ class InForce:
             return known[2]
         found: Spec | None = None
         if name:
-            try:
-                obj = await self._client.get(_ref(key, name))
-                found = _read(name, obj)
-                if found is None:
-                    log.warning("%s: the revision in force, %s, is not as the hub wrote it", key, name)
-            except errors.NotFound:
-                log.warning("%s: the revision in force, %s, is gone", key, name)
+            obj = await self._live(_ref(key, name))
+            found = _read(name, obj) if obj is not None else None
+            if found is None:
+                gone = "gone" if obj is None else "not as the hub wrote it"
+                log.warning("%s: the revision in force, %s, is %s", key, name, gone)
         if found is None:
             found = await self._present(workload, record)
         if found is not None:
@@ -118,7 +142,7 @@ class InForce:
         return found
 
     async def _present(self, workload: Workload, record: Record) -> Spec | None:
-        """What members hold: of the slices the newest generation's. The host's object as it was before is the same
+        """What members hold, where all agree. The host's object as it was before is the same
         without what a member's server fills in; it is taken where the slice proves that, or where the decision was
         made for that very generation. Raises ApiErrors."""
         fleet, charged = self._state.options.fleet, record.terms.charged
@@ -136,10 +160,10 @@ class InForce:
             if proven or (charged is not None and charged.generation == generation):
                 return generation, _kept(raw.mapping(before, "spec"))
         if charged is not None and charged.generation:
-            # A member may claim any generation: only what was admitted counts.
-            seen = [one for one in seen if _origin(one) == charged.generation]
+            # A member may claim any generation: what is newer than what was admitted does not count.
+            seen = [one for one in seen if _origin(one) <= charged.generation]
         if len({one.live for one in seen}) > 1:
-            log.warning("%s: members disagree about generation %d", workload.key, _origin(seen[0]))
+            log.warning("%s: members hold different specs, and nobody can tell which is in force", workload.key)
             return None
         for one in sorted(seen, key=lambda one: one.cluster):
             member = self._state.holder(one.cluster)

@@ -191,7 +191,8 @@ class Placing:
             self.state.evaluated[key] = record.facts.inputs_hash if record is not None and same else found
             self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
             if record is not None and same:
-                self._vet(workload, record)
+                if refused is None:  # what may not run is never in force
+                    self._vet(workload, record)
                 self.state.signals.dispatch(key)  # members wait for this where it asks for other than is charged
         valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
         complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
@@ -366,6 +367,8 @@ class Placing:
         self.events.placed(item.workload, item.record, decision)
         if item.record is not None and item.record.terms.held_back and not decision.held_back:
             await self.in_force.drop(key, item.record.terms.revision)
+        elif item.record is not None and decision.held_back and item.record.uid != record.uid:
+            await self.in_force.adopt(item.workload, record)
         log.info(
             "placed",
             extra={

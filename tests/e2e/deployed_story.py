@@ -49,6 +49,7 @@ def tell(deployed: Deployed) -> None:
     _drift_is_repaired(fleet)
     _what_a_service_gives_up_goes(fleet)
     _a_namespace_has_another_level(fleet)
+    _an_edit_is_held_back(fleet)
     _more_policies_than_a_namespace_may_have(fleet)
     _a_plain_deployment(fleet)
     _a_jobset_that_completes(fleet)
@@ -186,6 +187,35 @@ def _a_namespace_has_another_level(fleet: Fleet) -> None:
         return all(found in space for space in spaces for found in ('"baseline"', '"v1.35"'))
 
     until(reached, lambda: "the level of a namespace has not reached the members")
+
+
+def _an_edit_is_held_back(fleet: Fleet) -> None:
+    """More than the quota has: what runs stays as it is, and what keeps that goes with the edit."""
+    small, large = ({"cpu": cpu, "memory": "64Mi"} for cpu in ("100m", "30"))
+    held = workloads.service("held", "feed", 2, project="feed")
+    held["spec"]["template"]["spec"]["containers"][0]["resources"] = {"requests": small}
+    fleet.host("apply", "-f", fleet.manifest(held))
+    fleet.ready("feed", "psvc/held")
+    container = "/spec/template/spec/containers/0/resources/requests"
+    edit = [{"op": "replace", "path": container, "value": large}]
+    fleet.host("patch", "psvc", "held", *SPACE, "--type=json", "-p", _json(edit))
+    fleet.host(
+        "wait", "--for=jsonpath={.status.conditions[?(@.type=='Placed')].reason}=QuotaExceeded", "psvc/held", *SPACE
+    )
+    (decision,) = [one for one in fleet.host.items("pd", *SPACE) if one["spec"]["workload"]["name"] == "held"]
+    assert decision["spec"]["inForce"]["heldBack"] == 2
+    for slice_ in fleet.spread("psvc", "feed", "held").values():
+        assert slice_["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "100m"
+    edit = [{"op": "replace", "path": container, "value": small}]
+    fleet.host("patch", "psvc", "held", *SPACE, "--type=json", "-p", _json(edit))
+    fleet.host("wait", "--for=condition=Placed", "psvc/held", *SPACE)
+
+    def dropped() -> bool:
+        revisions = fleet.host.items("controllerrevisions", *SPACE)
+        return all(one["metadata"]["ownerReferences"][0]["kind"] != "PlacementDecision" for one in revisions)
+
+    until(dropped, lambda: "the revision of an edit that was held back stays")
+    fleet.host("delete", "psvc", "held", *SPACE)
 
 
 def _more_policies_than_a_namespace_may_have(fleet: Fleet) -> None:

@@ -188,6 +188,59 @@ def test_what_is_in_force_outlives_the_hub_and_is_what_new_slices_are_made_from(
     play(scenario)
 
 
+def test_a_decision_that_is_written_anew_keeps_what_is_in_force() -> None:
+    """The garbage collector takes what the deleted one owned, the revision among it."""
+
+    async def scenario(world: World) -> None:
+        await asked(world)
+        await world.patch(KIND, "feed", "web", template("20"))
+        await asyncio.sleep(10)
+        (before,) = await world.decisions()
+        await world.delete("PlacementDecision", "feed", before["metadata"]["name"])
+        await asyncio.sleep(30)
+        (after,) = await world.decisions()
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        listing = await world.host.list("apps/v1", "controllerrevisions", "feed")
+        (kept,) = [one for one in listing.items if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"]
+        assert kept["metadata"]["name"] == after["spec"]["inForce"]["revision"]
+        assert kept["metadata"]["ownerReferences"][0]["uid"] == after["metadata"]["uid"]
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("restart", [True, False])
+def test_what_was_refused_before_an_edit_was_held_back_is_not_in_force(restart: bool) -> None:
+    """Members hold the first generation, the second asks for nothing more and was refused, the third is held back."""
+
+    async def scenario(world: World) -> None:
+        await asked(world)
+        await world.patch(KIND, "feed", "web", {"spec": {"template": {"spec": {"hostPID": True}}}})
+        await asyncio.sleep(10)
+        if restart:
+            await world.federation.kill("hub")
+        change = {"template": {"spec": {"hostPID": None}}, "project": "nobodys"}
+        await world.patch(KIND, "feed", "web", {"spec": change})
+        await asyncio.sleep(60)
+        if restart:
+            world.federation.start_hub()
+            await asyncio.sleep(30)
+        before = await cpu_in_members(world)
+        assert "generation 1 stays in force" in (await world.condition(KIND, "feed", "web", "Placed"))["message"]
+        await world.patch(KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": [min(before)]}}}})
+        await asyncio.sleep(60)
+        await world.settle()
+        moved = await cpu_in_members(world)
+        assert min(before) not in moved
+        assert sum(copies for copies, _ in moved.values()) == 4
+        for cluster in moved:
+            slice_ = await world.get(KIND, "feed", "web", at=cluster)
+            assert slice_ is not None
+            assert "hostPID" not in slice_["spec"]["template"]["spec"]
+            assert slice_["spec"]["project"] == "feed"
+
+    play(scenario)
+
+
 @pytest.mark.parametrize("how", ["deleted", "forged"])
 def test_what_is_in_force_is_not_what_a_tenant_makes_of_it(how: str) -> None:
     """The revision lies in his namespace: whoever deletes it, or writes another of its name, changes nothing."""
