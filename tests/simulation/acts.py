@@ -86,6 +86,19 @@ async def tenant(world: "World") -> AsyncIterator[Client]:
                 await admin.delete(ref, uid=obj["metadata"]["uid"])
 
 
+@contextlib.asynccontextmanager
+async def standing(world: "World", kind: str, name: str, spec: Mapping[str, Any]) -> AsyncIterator[None]:
+    """An object that an operator makes for as long as this lasts."""
+    admin, info = Client(world.federation.host.transport(), "host", field_manager="kubectl"), kinds.KINDS[kind]
+    body = {"apiVersion": info.api_version, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
+    made = await admin.create(info.ref("", name), body)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(errors.NotFound):
+            await admin.delete(info.ref("", name), uid=made["metadata"]["uid"])
+
+
 def _his(world: "World") -> Iterator[tuple[ObjectRef, Obj]]:
     host = world.federation.host
     for kind in (kinds.KINDS[name] for name in OWNED):

@@ -22,6 +22,8 @@ from tests.simulation.invariants import Obj, Step, all_of
 NAME = "15 availability"
 SERVICES = ("PinterestService", "Deployment")
 LATELY_S = 10.0
+HEARD_S = 3.0
+"""A copy that has been ready for less may not have been told of yet: by its member at most once a second."""
 ON_ITS_WAY_S = 1.0
 """So long after a decision a write may still be by the one before."""
 
@@ -38,13 +40,19 @@ class Availability:
         """uid of a workload -> (when it was replaced, how many copies it gave) of the decision before."""
         self._lost_s: dict[str, float] = {}
         """uid of a workload -> when a member had fewer ready copies of it than before, through no write of ours."""
+        self._risen: dict[tuple[str, str], tuple[float, int]] = {}
+        """(cluster, uid of a workload) -> when it last had more ready copies than before, and how many before."""
         self._given_up: dict[tuple[str, str], int] = {}
         """(cluster, uid of a workload) -> the highest seq that was let go there when the cluster was given up."""
+        self._deleted: set[str] = set()
+        """uids of decisions that somebody else has deleted: whoever may do that takes the service down."""
 
     def breaches(self, step: Step) -> list[str]:
         """What one write breaks."""
         if step.kind == "PlacementDecision" and step.old is not None:
             facts = decision_facts(step.old)
+            if not step.writer.startswith("hub") and "deletionTimestamp" in step.obj["metadata"]:
+                self._deleted.add(facts.uid)
             self._before[facts.workload_uid] = self._now(), facts.placed
             for cluster in _lost(step):
                 if step.new is None or decision_facts(step.new).share_of(cluster) is None:
@@ -61,6 +69,10 @@ class Availability:
         uid = (step.old["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL, "")
         was, now = ready_of(step.old), ready_of(step.new) if step.new is not None else 0
         wants = step.new["spec"].get("replicas", 1) if step.new is not None else 0
+        if uid and now > was:
+            risen_s, before = self._risen.get((step.cluster, uid), (-math.inf, was))
+            recent = self._now() - risen_s < HEARD_S
+            self._risen[step.cluster, uid] = self._now(), min(before, was) if recent else was
         if uid and now < min(was, wants) and not step.writer.startswith("hub"):
             self._lost_s[uid] = self._now()
 
@@ -79,6 +91,8 @@ class Availability:
             return []
         if self._now() - self._lost_s.get(uid, -math.inf) < LATELY_S:
             return []
+        if any(facts.uid in self._deleted for facts in _decisions(step, uid)):
+            return []
         self.judged += 1
         there = {cluster: self._ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
         had = there.get(step.cluster, 0)
@@ -88,11 +102,16 @@ class Availability:
         if self._now() - replaced_s < ON_ITS_WAY_S:
             given = min(given, gave)  # it had left when the decision changed
         needed = given - verbs.max_unavailable(live)
-        if left < min(needed, sum(there.values())):
+        if left < min(needed, sum(self._told(cluster, uid, ready) for cluster, ready in there.items())):
             told = ", ".join(f"{cluster} {ready}" for cluster, ready in sorted(there.items()))
             what = f"{left} ready copies are left of {told}, {needed} are needed"
             return [f"{NAME}: {step.name}: {step.writer} goes from {before} to {after}: {what}"]
         return []
+
+    def _told(self, cluster: str, uid: str, ready: int) -> int:
+        """Ready copies that a hub has had the time to hear of."""
+        risen_s, before = self._risen.get((cluster, uid), (-math.inf, ready))
+        return min(ready, before) if self._now() - risen_s < HEARD_S else ready
 
     def _ready(self, step: Step, cluster: str, uid: str) -> int:
         """Ready copies of a workload in a member."""

@@ -87,7 +87,7 @@ class Booked:
         if step.new is None or not step.writer or not step.all_of("FederatedQuota"):
             return
         uid = (step.new["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL, "")
-        if uid not in self._admitted or not self._limited(step, uid):
+        if uid not in self._admitted or not self._limited(step, uid) or _with_another_profile(step):
             return
         now, was = _asked(step.new), _asked(step.old)
         self.judged[ADMITTED] += 1
@@ -105,6 +105,16 @@ class Booked:
             for facts in found
             for quota in step.all_of("FederatedQuota")
         )
+
+
+def _with_another_profile(step: Step) -> bool:
+    """Whether a RuntimeProfile has come between this state of a native and the one before: of a workload with an edit
+    that is held back, what an operator adds to its pods is charged only with the next edit that is admitted."""
+    was, now = (
+        sorted(str(one.get("name")) for one in raw.mapping(obj, "spec", "template", "spec").get("containers") or ())
+        for obj in (step.old or {}, step.new or {})
+    )
+    return bool(was) and was != now
 
 
 def _ours(pod: Obj) -> bool:

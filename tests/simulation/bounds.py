@@ -50,7 +50,8 @@ def _skewed(
     rule: SpreadRule, now: Mapping[str, int], grown: set[str], members: Mapping[str, Obj | None]
 ) -> Iterator[str]:
     """Domains that grew too far above another one that holds copies, or at all where the fleet has too few: whether an
-    empty one could take some is not known here."""
+    empty one could take some is not known here. A domain that did not grow counts as one copy for that: what it holds
+    beyond it stays, as when a relabelled cluster has joined it."""
     domains: dict[str, str] = {}
     for cluster, obj in members.items():
         if obj is None:
@@ -59,12 +60,13 @@ def _skewed(
     totals: Counter[str] = Counter()
     for cluster, copies in now.items():
         totals[domains.get(cluster, "")] += copies
-    there = len(set(domains.values()))
-    if grown and there < min(rule.min_domains, totals.total()):
+    there, growing = len(set(domains.values())), {domains.get(cluster, "") for cluster in grown}
+    rightly = sum(copies if domain in growing else min(copies, 1) for domain, copies in totals.items())
+    if grown and there < min(rule.min_domains, rightly):
         who = ", ".join(sorted(grown))
         yield f"{who} grow, {rule.topology_key} has {there} domains, minDomains is {rule.min_domains}"
     least = min(totals.values(), default=0)
-    for domain in sorted({domains.get(cluster, "") for cluster in grown}):
+    for domain in sorted(growing):
         if totals[domain] - least > rule.max_skew > 0:
             where = f"{rule.topology_key} {domain}"
             yield f"{where} is given {totals[domain]} and another one {least}, maxSkew is {rule.max_skew}"

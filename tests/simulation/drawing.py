@@ -14,6 +14,8 @@ from tests.simulation import hostile
 REQUEST_FAULTS_MOST = 7
 """Kinds of faults of single requests in one world: few, so that each has time to bite."""
 EPISODES_MOST = 4
+MEMBER_DOWN_PER_MILLE = 30
+"""Of all worlds, so many have a member whose process is gone for longer than the grace."""
 SLOW_HOST_PER_MILLE = 50
 """Of all worlds, so many have a host that answers late for a while. Drawn in the same way as room."""
 ROOMS_PER_MILLE = 250
@@ -28,7 +30,7 @@ MOVING_S = 15.0
 """Job sets of a backlog are moved for about so long first of all."""
 STATUSES_SHARE = 0.6
 """Of the worlds with a backlog, such a part has a host that refuses statuses of job sets for a while."""
-APART = table.ROOMS | {table.STATUSES, table.SLOW_HOST}
+APART = table.ROOMS | {table.STATUSES, table.SLOW_HOST, table.MEMBER_DOWN}
 """Episodes that are drawn by themselves."""
 
 
@@ -160,6 +162,9 @@ def _turns(seed: int, rng: random.Random, only: Collection[str], *, within_s: fl
     slow = generator(seed, "slow host")
     if not only and slow.randrange(1000) < SLOW_HOST_PER_MILLE:
         found.append(_turn(slow, table.SLOW_HOST, within_s))
+    down = generator(seed, "member process")
+    if not only and down.randrange(1000) < MEMBER_DOWN_PER_MILLE:
+        found.append(_turn(down, table.MEMBER_DOWN, within_s))
     acting = generator(seed, "hostile")
     acts = [_turn(acting, name, within_s) for name in hostile.drawn(acting, only)]
     return [*sorted(found, key=lambda turn: (turn.start_s, turn.fault)), *acts]

@@ -28,7 +28,7 @@ from federator.model.quantity import vector
 from federator.model.shards import Ranges
 from federator.model.taints import Effect
 from federator.placement.policies import Policies, Subject
-from tests.simulation import bounds, departures, hearing, machines
+from tests.simulation import bounds, confined, departures, hearing, machines
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.world import World
 
@@ -47,6 +47,9 @@ class Knowledge:
     """MemberClusters by name; None where it cannot be said which state was heard."""
     policy: Policy | None
     """The one in force; None where that cannot be said."""
+    workload: Obj | None
+    everywhere: tuple[Obj, ...]
+    """ClusterPlacementPolicies."""
     project: str
     unheard: frozenset[str]
     """Members that never answered a probe of this life, or none for long."""
@@ -111,6 +114,12 @@ class Feasibility:
         if before is not None and before.shares == facts.shares:
             return
         self.judged += 1
+        grown = {
+            one.cluster: one.count for one in facts.shares if _grows(one, before, facts.terms.unit, shards_count=True)
+        }
+        if known.workload is not None:
+            for why in confined.required(facts, grown, known.everywhere, known.workload, known.members):
+                yield f"{confined.REQUIRED}: {step.name}: {why}"
         open_to_shards = any(not list(_closed(one.cluster, known, facts, grows=True)) for one in facts.shares)
         for share in facts.shares:
             grows = _grows(share, before, facts.terms.unit, shards_count=open_to_shards)
@@ -155,6 +164,8 @@ class Feasibility:
         return Knowledge(
             members=members,
             policy=self._policy(hub, workload),
+            workload=self._heard(hub, workload.key.kind).get((workload.key.namespace, workload.key.name)),
+            everywhere=tuple(one for one in self._heard(hub, POLICIES[1]).values() if one is not None),
             project=workload.ask.project if workload.ask is not None else "",
             unheard=frozenset(unheard),
             better_known=hub.placing.overtaken(workload.key),

@@ -17,7 +17,7 @@ from federator.embedded.server import EmbeddedCluster
 from federator.kube.elector import Elector
 from federator.member.caches import NATIVES
 from federator.model.shards import Ranges
-from tests.simulation import conduct, hearing, invariants, reasons
+from tests.simulation import conduct, confined, hearing, invariants, reasons
 from tests.simulation.availability import Availability
 from tests.simulation.booked import Booked
 from tests.simulation.bulkhead import Bulkhead
@@ -29,6 +29,7 @@ from tests.simulation.once import Once
 from tests.simulation.removals import Removals
 from tests.simulation.respect import Respect
 from tests.simulation.shardruns import ShardRuns
+from tests.simulation.silence import Silence
 from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
 from tests.simulation.world import WRITER, Listener, World
@@ -79,6 +80,7 @@ class Judges:
         self.respect = Respect()
         self.doubts = Doubts(world)
         self.bulkhead = Bulkhead(world)
+        self.silence = Silence(world)
         self.charges, self.once = Charges(world), Once()
         self.shard_runs = ShardRuns(world.liars)
         self.availability = Availability(world.federation.clock.monotonic, world.liars)
@@ -124,6 +126,7 @@ class Judges:
             divided=self.once.divided,
             unrecorded=self.once.unrecorded,
             spared=self.availability.judged,
+            silent=self.silence.judged,
             **self.shard_runs.judged,
             **self.booked.judged,
         )
@@ -193,6 +196,7 @@ class Judges:
     def _breaches(self, step: invariants.Step, now_s: float) -> list[str]:
         return [
             *invariants.breaches(step),
+            *confined.breaches(step),
             *self.world.patience.breaches(step, now_s),
             *self.tombstones.breaches(step, now_s),
             *self.removals.breaches(step, now_s),
@@ -202,6 +206,7 @@ class Judges:
             *self.shard_runs.breaches(step),
             *self.availability.breaches(step),
             *self.booked.breaches(step),
+            *self.silence.breaches(step),
         ]
 
     def _heard(self, life: Life | None, written: Obj, obj: Obj) -> bool:

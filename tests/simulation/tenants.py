@@ -7,8 +7,10 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from federator.api import kinds
+from federator.kube import errors
 from federator.model import seq as seqs
-from tests.simulation.acts import TENANT, Act, Actor, service, tenant, tried
+from federator.model.steps import ObjectRef
+from tests.simulation.acts import TENANT, Act, Actor, service, standing, tenant, tried
 from tests.simulation.invariants import FORGED
 
 if TYPE_CHECKING:
@@ -79,7 +81,148 @@ async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[N
         yield
 
 
+ROOT = (
+    {"hostPID": True},
+    {"hostNetwork": True},
+    {"nodeName": "node-0"},
+    {"priorityClassName": "system-node-critical"},
+    {"volumes": [{"name": "root", "hostPath": {"path": "/"}}]},
+    {"containers": [{"name": "app", "image": "app:1", "securityContext": {"privileged": True}}]},
+)
+"""Each would make its pods more than a tenant's."""
+HARMLESS = dict.fromkeys(("hostPID", "hostNetwork", "nodeName", "priorityClassName", "volumes"))
+
+
+@contextlib.asynccontextmanager
+async def hostile_templates(world: "World", rng: random.Random) -> AsyncIterator[None]:
+    """He makes a service that would be root on its nodes, and edits one that runs to be that, to and fro."""
+    async with tenant(world) as client:
+        ref, body = service("rooted", rng.randint(1, 3))
+        body["spec"]["template"]["spec"] |= rng.choice(ROOT)
+        await tried(world, "hostile-templates", client.create(ref, body))
+        ref, body = service("honest", rng.randint(2, 5))
+        await tried(world, "hostile-templates", client.create(ref, body))
+        for _ in range(rng.randint(3, 6)):
+            await asyncio.sleep(rng.uniform(*EDIT_S))
+            pods = {**HARMLESS, "containers": body["spec"]["template"]["spec"]["containers"]}
+            pods |= rng.choice((*ROOT, {}))
+            edit = {"template": {"spec": pods}, "replicas": rng.randint(1, 5)}
+            await tried(world, "hostile-templates", client.patch(ref, {"spec": edit}))
+        yield
+
+
+EVERYTHING = [{"operator": "Exists"}]
+"""Tolerations of every taint."""
+
+
+@contextlib.asynccontextmanager
+async def policy_dodged(world: "World", rng: random.Random) -> AsyncIterator[None]:
+    """An operator keeps his copies away from one cluster by a Required policy. He names that cluster, in a policy of
+    his own and in the service, and tolerates everything."""
+    kept = rng.choice(sorted(world.members))
+    clusters = rng.choice(({"exclude": [kept]}, {"names": sorted({*world.members} - {kept})}))
+    spec = {"enforcement": "Required", "workloads": {"namespaces": [TENANT]}, "clusters": clusters}
+    if not clusters.get("names", [kept]):
+        spec["clusters"] = {"exclude": [kept]}
+    policy = kinds.KINDS["PlacementPolicy"]
+    free = {"clusters": {"names": [kept]}, "tolerations": EVERYTHING}
+    ways = (
+        {"policyRef": "free", "clusters": None, "tolerations": None},
+        {"policyRef": None, "clusters": {"names": [kept]}, "tolerations": EVERYTHING},
+        {"policyRef": None, "clusters": None, "tolerations": EVERYTHING},
+    )
+    async with standing(world, "ClusterPlacementPolicy", "confines", spec), tenant(world) as client:
+        body = {"apiVersion": policy.api_version, "kind": policy.kind, "metadata": {"name": "free"}, "spec": free}
+        await tried(world, "policy-dodged", client.create(policy.ref(TENANT, "free"), body))
+        ref, body = service("loose", rng.randint(2, 6))
+        await tried(world, "policy-dodged", client.create(ref, body))
+        for _ in range(rng.randint(3, 6)):
+            await asyncio.sleep(rng.uniform(*EDIT_S))
+            edit = {"placement": rng.choice(ways), "replicas": rng.randint(1, 6)}
+            await tried(world, "policy-dodged", client.patch(ref, {"spec": edit}))
+        yield
+
+
+@contextlib.asynccontextmanager
+async def quota_dodged(world: "World", rng: random.Random) -> AsyncIterator[None]:
+    """He has an account of one cpu. He edits a service that runs within it to ask for more, to and fro, and makes one
+    that asks for nothing and has many copies."""
+    tiers = {"OnDemand": {"max": {"cpu": "1", "memory": "4Gi"}}}
+    account = {"projects": [TENANT], "namespaces": [TENANT], "tiers": tiers, "unknownProjects": "Allow"}
+    async with standing(world, "FederatedQuota", TENANT, account), tenant(world) as client:
+        greedy, body = service("greedy", rng.randint(2, 4))
+        await tried(world, "quota-dodged", client.create(greedy, body))
+        free, body = service("free", rng.randint(1, 14))
+        body["spec"]["template"]["spec"]["containers"][0].pop("resources")
+        await tried(world, "quota-dodged", client.create(free, body))
+        for _ in range(rng.randint(3, 6)):
+            await asyncio.sleep(rng.uniform(*EDIT_S))
+            requests = {"cpu": rng.choice(("100m", "400m", "2")), "memory": rng.choice(("16Mi", "2Gi"))}
+            container = {"name": "app", "image": "app:1", "resources": {"requests": requests}}
+            edit = {"template": {"spec": {"containers": [container]}}, "replicas": rng.randint(1, 8)}
+            await tried(world, "quota-dodged", client.patch(greedy, {"spec": edit}))
+            await tried(world, "quota-dodged", client.patch(free, {"spec": {"replicas": rng.randint(1, 14)}}))
+        yield
+
+
+@contextlib.asynccontextmanager
+async def decision_owned(world: "World", rng: random.Random) -> AsyncIterator[None]:
+    """He makes a ConfigMap of his the owner of the decision of a service that runs, and deletes the ConfigMap: the
+    garbage collector deletes the decision with it, and the service begins anew. Admission, which these worlds have
+    not, refuses the first; without it nobody else's may suffer, and nothing may be left behind."""
+    kind = kinds.KINDS["PlacementDecision"]
+    async with tenant(world) as client:
+        ref, body = service("owned", rng.randint(2, 5))
+        await tried(world, "decision-owned", client.create(ref, body))
+        for number in range(rng.randint(2, 4)):
+            await asyncio.sleep(rng.uniform(*EDIT_S))
+            owner = ObjectRef("v1", "configmaps", TENANT, f"owner-{number}", "ConfigMap")
+            meta = {"name": owner.name, "namespace": TENANT}
+            made = await client.create(owner, {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta})
+            uid = made["metadata"]["uid"]
+            named = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name, "uid": uid}
+            for found in (await client.list(kind.api_version, kind.plural, namespace=TENANT)).items:
+                owned = {"metadata": {"ownerReferences": [named]}}
+                await tried(world, "decision-owned", client.patch(kind.ref(TENANT, found["metadata"]["name"]), owned))
+            await asyncio.sleep(rng.uniform(*EDIT_S))
+            with contextlib.suppress(errors.NotFound):
+                await client.delete(owner, uid=uid)
+        yield
+
+
 ROWS = (
+    Act(
+        "hostile-templates",
+        Actor.TENANT,
+        "27",
+        "pods that would be root on their nodes, in services that are new and that run",
+        "his services are deleted",
+        hostile_templates,
+    ),
+    Act(
+        "policy-dodged",
+        Actor.TENANT,
+        "2",
+        "placements, policies and tolerations of his own against a Required policy",
+        "his service and the policies are deleted",
+        policy_dodged,
+    ),
+    Act(
+        "quota-dodged",
+        Actor.TENANT,
+        "6",
+        "templates raised while they run, and copies without requests, under an account of one cpu",
+        "his services and the account are deleted",
+        quota_dodged,
+    ),
+    Act(
+        "decision-owned",
+        Actor.TENANT,
+        "8",
+        "an ownerReference to a ConfigMap of his on a decision, and the ConfigMap deleted",
+        "his service is deleted",
+        decision_owned,
+    ),
     Act(
         "decision-forged",
         Actor.TENANT,

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-ORACLES = ("availability.py", "booked.py", "charges.py", "shardruns.py")
+ORACLES = ("availability.py", "booked.py", "charges.py", "confined.py", "shardruns.py")
 
 
 @pytest.mark.parametrize("name", ORACLES)

@@ -157,7 +157,7 @@ class World:
         self._outside = contextvars.copy_context()
         self._born: Counter[str] = Counter()
         self._made = 0
-        self._held_down: set[str] = set()
+        self._held_down: Counter[str] = Counter()
         self._clocks: dict[str, ProcessClock] = {}
         self._facing: dict[str, EmbeddedCluster] = {}
         self.on_cluster: list[Callable[[str, EmbeddedCluster], None]] = []
@@ -314,7 +314,7 @@ class World:
 
     def begin(self, process: str) -> None:
         """A new life of a process, with an empty memory; nothing while it is held down or lives already."""
-        if process in self._held_down or (process in self.lives and not self.lives[process].dead):
+        if self._held_down[process] or (process in self.lives and not self.lives[process].dead):
             return
         self._born[process] += 1
         life = Life(f"{process}#{self._born[process]}", self._died)
@@ -335,13 +335,13 @@ class World:
         self.lives[process].die()
 
     def hold_down(self, process: str) -> None:
-        """SIGKILL, and it stays down until `let_up`."""
-        self._held_down.add(process)
+        """SIGKILL, and it stays down until everybody who held it down has called `let_up`."""
+        self._held_down[process] += 1
         self.kill(process)
 
     def let_up(self, process: str) -> None:
         """What was held down starts."""
-        self._held_down.discard(process)
+        self._held_down[process] -= 1
         self.begin(process)
 
     def _ended(self, process: str) -> None:

@@ -74,6 +74,18 @@ async def crash_loop(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
+async def member_process_down(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
+    """A member's process is gone for longer than the grace, beside an API server that answers."""
+    process = f"member-{rng.choice(list(stage.members))}"
+    stage.hold_down(process)
+    stage.happened("member-process-down")
+    try:
+        yield
+    finally:
+        stage.let_up(process)
+
+
+@contextlib.asynccontextmanager
 async def frozen(stage: Stage, name: str, process: str) -> AsyncIterator[None]:
     """A process stands still while this is entered; what it has in hand goes on after that, late."""
     life = stage.life(process)
@@ -168,6 +180,14 @@ ROWS = (
     ),
     RequestFault("crash-at-list", "F4", "a list, as at a start", a_list, _crash_at_list, 80, 20),
     Episode("crash-loop", "F5", "one process, or every hub", "after 20 to 90 s", crash_loop, (20.0, 90.0)),
+    Episode(
+        "member-process-down",
+        "F5",
+        "a member's process",
+        "starts again after 100 to 200 s",
+        member_process_down,
+        (100.0, 200.0),
+    ),
     Episode("leader-frozen", "F6", "the leading hub", "goes on after 20 to 60 s", leader_frozen, (20.0, 60.0)),
     RequestFault("freeze-at-write", "F6", "a hub's write of work", a_hub_s_write, _freeze_with_write, 10, 0),
     Episode("process-frozen", "F10", "any process", "goes on after 20 s", process_frozen, (BLOCKED_S, BLOCKED_S)),
