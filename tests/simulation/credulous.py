@@ -72,10 +72,6 @@ CREDULOUS: Mapping[str, tuple[str, Plant]] = {
         confined.REQUIRED,
         in_worlds_of(instead(enforcing, "combined", _own_alone), "policy-dodged"),
     ),
-    "a workload tolerates what a Required policy does not": (
-        confined.REQUIRED,
-        in_worlds_of(instead(enforcing, "forbids", _says(None)), "policy-dodged"),
-    ),
     "an edit that asks for more is not an admission": (
         confined.EDITS,
         in_worlds_of(instead(editing, "judge", _as_asked), "quota-dodged"),

@@ -54,11 +54,17 @@ def _of_each(
         share.cluster: min(share.count, each)
         for share in before.shares
         if (obj := members.get(share.cluster)) is not None
-        if not _said(obj, policy) and "deletionTimestamp" not in obj["metadata"]
+        if not (_said(obj, policy) or _kept_out(share.cluster, policy) or "deletionTimestamp" in obj["metadata"])
     }
     for cluster, had in stood.items() if sum(stood.values()) > each else ():
         if now.get(cluster, 0) < had:
             yield f"{cluster} goes from {had} to {now.get(cluster, 0)}, nobody changed the {each} that each was to have"
+
+
+def _kept_out(cluster: str, policy: Policy) -> bool:
+    """Whether a Required policy of an operator admits other clusters only: then this is none of those of which the
+    count speaks."""
+    return any(demand.names and cluster not in demand.names for demand in policy.required)
 
 
 def _runs(share: Share, done: Ranges) -> int:
@@ -71,4 +77,5 @@ def _said(cluster: Obj, policy: Policy) -> bool:
         return True
     tainted = capacityfields.taints_of(raw.at(cluster, "spec", "taints"))
     evicting = taints.untolerated(tainted, policy.tolerations, (Effect.NO_EXECUTE,))
-    return cluster["metadata"]["name"] in policy.exclude or (evicting is not None and not policy.problem)
+    excluded = {*policy.exclude, *(name for demand in policy.required for name in demand.exclude)}
+    return cluster["metadata"]["name"] in excluded or (evicting is not None and not policy.problem)

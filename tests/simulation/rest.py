@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from federator.api import federatedquota, kinds, membercluster, raw
+from federator.api import federatedquota, kinds, membercluster
 from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.controllers.fit import node_matches
 from federator.embedded.controllers.nodes import Node
@@ -25,7 +25,7 @@ from federator.model.quantity import vector
 from federator.placement import quota
 from federator.placement.policies import Bindings, Policies, Subject
 from tests.simulation import feasibility, foreign
-from tests.simulation.invariants import FORGED, Obj, all_of, finished
+from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World
 
 Uid = str
@@ -57,12 +57,7 @@ def slices(world: World, kind: str, uid: Uid) -> dict[str, Obj]:
 
 
 def no_orphans(world: World) -> Iterator[str]:
-    """Nothing in a member, and no decision, speaks of a workload that is gone.
-
-    A decision that its owner may write, as in these worlds, where admission keeps nobody away, he may also rob of its
-    finalizer, or have removed as foreign in the instant in which its hub dies. Then nobody can prove any more that its
-    slices may go: they are told (UnknownSlices).
-    """
+    """Nothing in a member, and no decision, speaks of a workload that is gone."""
     alive = host_workloads(world)
     for facts in decisions(world):
         if facts.workload_uid not in alive:
@@ -71,15 +66,8 @@ def no_orphans(world: World) -> Iterator[str]:
         for info in member.registry.stored():
             for found in member.store.items(info):
                 labels = found.obj["metadata"].get("labels") or {}
-                if labels.get(names.WORKLOAD_UID_LABEL, "") in {"", *alive}:
-                    continue
-                if found.key != FORGED or not _told_as_unknown(world, cluster):
+                if labels.get(names.WORKLOAD_UID_LABEL, "") not in {"", *alive}:
                     yield f"{info.plural} {'/'.join(found.key)} in {cluster} belongs to a workload that is gone"
-
-
-def _told_as_unknown(world: World, cluster: str) -> bool:
-    objs = all_of(world.federation.host, "MemberCluster")
-    return any(raw.integer(obj, "status", "unknownSlices") for obj in objs if obj["metadata"]["name"] == cluster)
 
 
 def decided_as_asked(world: World) -> Iterator[str]:
@@ -386,7 +374,7 @@ def _natives(world: World) -> dict[str, Any]:
             group = api_version.rpartition("/")[0]
             for native in member.store.items(member.registry.get(group, plural)):
                 meta = native.obj["metadata"]
-                if names.FLEET_LABEL in (meta.get("labels") or {}) and native.key != FORGED:
+                if names.FLEET_LABEL in (meta.get("labels") or {}):
                     template = (native.obj.get("spec") or {}).get("template") or {}
                     contents = workloads.digest([(template.get("spec") or {}), native.obj.get("data")])
                     found.setdefault(f"native {kind} {meta['namespace']}/{meta['name']}", set()).add(contents)

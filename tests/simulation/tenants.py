@@ -7,17 +7,20 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 from federator.api import kinds
+from federator.embedded.faults.guests import drop, until
 from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
 from tests.simulation.acts import TENANT, Act, Actor, service, standing, tenant, tried
-from tests.simulation.invariants import FORGED
+from tests.simulation.invariants import FORGED, all_of
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
 
 ESCAPES = "\x1b[2J\x1b]0;owned\x07\u202e\u2066\x00"[:-1]
 """Clears a terminal, names its window, and turns what follows around."""
+BURIED_S = 60.0
+"""So long the operator waits for hubs to have removed what the forger's service had."""
 EDIT_S = (1.0, 5.0)
 """From one edit to the next."""
 
@@ -64,7 +67,9 @@ async def charge_edited(world: "World", rng: random.Random) -> AsyncIterator[Non
 @contextlib.asynccontextmanager
 async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[None]:
     """He writes the decision of a service of his: all copies in one cluster, or none, charged to nobody, now and then
-    with the highest seq there is."""
+    with the highest seq there is. Where a hub dies in the instant in which it has removed such a decision, and the
+    service is deleted then, nobody can prove any more that its slices may go: they are told (UnknownSlices), and an
+    operator removes them."""
     kind = kinds.KINDS["PlacementDecision"]
     async with tenant(world) as client:
         ref, body = service(FORGED[1], rng.randint(2, 5))
@@ -72,6 +77,8 @@ async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[N
         for _ in range(rng.randint(2, 5)):
             await asyncio.sleep(rng.uniform(*EDIT_S))
             for found in (await client.list(kind.api_version, kind.plural, namespace=TENANT)).items:
+                if found["spec"]["workload"]["name"] != FORGED[1]:
+                    continue  # of another act
                 many = rng.choice((0, 1, 400))
                 share = {"cluster": rng.choice(list(world.members)), "seq": found["spec"]["seq"] + 1, "replicas": many}
                 spec = {"shares": [share], "placed": many, "wanted": many, "charge": None, "shortfall": 0}
@@ -79,6 +86,16 @@ async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[N
                 forged = kind.ref(TENANT, found["metadata"]["name"])
                 await tried(world, "decision-forged", client.patch(forged, {"spec": spec}))
         yield
+    await until(lambda: not _decided(world), BURIED_S)
+    if not _decided(world):
+        for cluster in world.members:
+            await drop(world, cluster, ref)
+
+
+def _decided(world: "World") -> bool:
+    """Whether a decision of the forger's service stands."""
+    found = all_of(world.clusters["host"], "PlacementDecision")
+    return any((obj["metadata"]["namespace"], obj["spec"]["workload"]["name"]) == FORGED for obj in found)
 
 
 ROOT = (
@@ -182,6 +199,8 @@ async def decision_owned(world: "World", rng: random.Random) -> AsyncIterator[No
             uid = made["metadata"]["uid"]
             named = {"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name, "uid": uid}
             for found in (await client.list(kind.api_version, kind.plural, namespace=TENANT)).items:
+                if found["spec"]["workload"]["name"] != ref.name:
+                    continue  # of another act
                 owned = {"metadata": {"ownerReferences": [named]}}
                 await tried(world, "decision-owned", client.patch(kind.ref(TENANT, found["metadata"]["name"]), owned))
             await asyncio.sleep(rng.uniform(*EDIT_S))
