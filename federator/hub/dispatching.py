@@ -249,7 +249,8 @@ class Dispatching:
             workload.ask.unit if workload.ask is not None else Unit.REPLICAS,
             record.shares,
             held,
-            max_unavailable=workload.max_unavailable,
+            # What is asked for now has not been decided: a part of a larger count may be all that there is.
+            max_unavailable=workload.max_unavailable if self.state.is_current(workload, record) else 0,
             max_clusters_at_once=record.terms.max_clusters_at_once,
         )
         return {action.cluster: action for action in actions}

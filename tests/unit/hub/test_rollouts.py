@@ -328,3 +328,35 @@ def test_a_turn_that_read_an_earlier_state_renumbers_nothing() -> None:
         assert images(await history(world)) == [(1, "app:1"), (2, "app:2"), (3, "app:3")]
 
     play(scenario)
+
+
+def test_a_larger_count_takes_nothing_down_before_it_is_decided() -> None:
+    """A share of unavailable copies that is a part of the count grows with it; the decision in force is of the old."""
+
+    async def scenario(world: World) -> None:
+        await world.create("ClusterPlacementPolicy", "", "where", {"clusters": {"names": ["a"]}})
+        spec = {**service(8, "10m"), "updateStrategy": {"maxUnavailable": "25%"}}
+        spec["template"]["metadata"] = {"annotations": {"embedded.federator/start-delay-seconds": "300"}}
+        await world.create("PinterestService", "feed", "web", spec)
+        await asyncio.sleep(400)
+        await world.settle()
+        await world.patch("ClusterPlacementPolicy", "", "where", {"spec": {"clusters": {"names": ["b"]}}})
+        await asyncio.sleep(20)
+        ready = await _ready(world, "a")
+        assert ready >= 6
+
+        async def late() -> None:
+            await asyncio.sleep(40)
+
+        world.on_the_way["hub", "host", "PATCH", "placementdecisions"] = late
+        await world.patch("PinterestService", "feed", "web", {"spec": {"replicas": 80}})
+        for _ in range(60):
+            assert await _ready(world, "a") >= 6
+            await asyncio.sleep(0.5)
+
+    play(scenario)
+
+
+async def _ready(world: World, cluster: str) -> int:
+    found = await world.get("PinterestService", "feed", "web", at=cluster)
+    return int(found["status"].get("ready", 0)) if found is not None else 0
