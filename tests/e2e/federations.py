@@ -204,13 +204,13 @@ def _settings(home: Path) -> str:
     return str(path)
 
 
-def _fleet(kind: str, home: Path, kubeconfigs: Mapping[str, Path], programs: Family, many: int = 900) -> Fleet:
+def fleet_of(kind: str, home: Path, kubeconfigs: Mapping[str, Path], programs: Family, many: int = 900) -> Fleet:
     shells = {name: kubectl(home, path) for name, path in kubeconfigs.items()}
     host = shells.pop("host")
     return Fleet(kind, home, host, shells, many=many, programs=programs)
 
 
-def _controllers(programs: Family, home: Path, kubeconfigs: Mapping[str, Path]) -> None:
+def controllers(programs: Family, home: Path, kubeconfigs: Mapping[str, Path]) -> None:
     """The hub and one member process for each member."""
     settings = _settings(home)
     for name, path in kubeconfigs.items():
@@ -221,7 +221,7 @@ def _controllers(programs: Family, home: Path, kubeconfigs: Mapping[str, Path]) 
             programs.start(f"member-{name}", [*FEDERATOR, "member", "--cluster", name, *where])
 
 
-def _until_joined(programs: Family, fleet: Fleet) -> None:
+def until_joined(programs: Family, fleet: Fleet) -> None:
     def joined() -> bool:
         return all(_summary(obj) == "Ready" for obj in fleet.host.items("mc"))
 
@@ -242,9 +242,9 @@ def sandbox(home: Path, *, clusters: int = 3, separate: bool = False) -> Iterato
         programs.wait_until((directory / "ready").exists, "The sandbox", START_S)
         kubeconfigs = {path.name.removesuffix(".kubeconfig"): path for path in sorted(directory.glob("*.kubeconfig"))}
         if separate:
-            _controllers(programs, home, kubeconfigs)
-        fleet = _fleet("processes" if separate else "sandbox", home, kubeconfigs, programs)
-        _until_joined(programs, fleet)
+            controllers(programs, home, kubeconfigs)
+        fleet = fleet_of("processes" if separate else "sandbox", home, kubeconfigs, programs)
+        until_joined(programs, fleet)
         yield fleet
         programs.check()
 
@@ -267,19 +267,19 @@ def on_real_servers(home: Path, plane: ControlPlane) -> Iterator[Fleet]:
             stack.enter_context(nodes.running(cluster, machines))
             kubeconfigs[name] = cluster.kubeconfig()
         programs = stack.enter_context(family(home))
-        fleet = _fleet("real", home, kubeconfigs, programs, 60)
+        fleet = fleet_of("real", home, kubeconfigs, programs, 60)
         for path in kubeconfigs.values():
             fleet.federator("crd", "install", "--kubeconfig", str(path))
         for name, path in kubeconfigs.items():
             if name != "host":
-                _add(fleet, name, path)
-        _controllers(programs, home, kubeconfigs)
-        _until_joined(programs, fleet)
+                add(fleet, name, path)
+        controllers(programs, home, kubeconfigs)
+        until_joined(programs, fleet)
         yield fleet
         programs.check()
 
 
-def _add(fleet: Fleet, name: str, path: Path) -> None:
+def add(fleet: Fleet, name: str, path: Path) -> None:
     context = yaml.safe_load(path.read_text())["current-context"]
     region = f"region={name[:-1]}"
     done = fleet.federator.run(
