@@ -124,6 +124,7 @@ class Copier:
     def __init__(self, federation: Federation) -> None:
         self.federation = federation
         self.placing = federation.hub.placing
+        self.seals = federation.hub.state.seals
         self.snapshot = self.placing.state.snapshot(self.placing.clock)
         found = _get(federation.host, DEPLOYMENTS, NAME)
         listed = federation.host.store.items(federation.host.registry.get(*DECISIONS))
@@ -148,6 +149,8 @@ class Copier:
             "inputsHash": inputs.inputs_hash(ask, self.snapshot),
         }
         decided = _fresh(self.decision["metadata"], names.decision_name("deploy", name, uid))
+        # What bears no seal of its own is not the hub's, and would be written over.
+        spec["seal"] = self.seals.of(decided["namespace"], decided["name"], spec)
         decided["labels"] = {**decided["labels"], names.WORKLOAD_UID_LABEL: uid}
         decision = {**self.decision, "metadata": decided, "spec": spec}
         host.store.create(host.registry.get(*DECISIONS), decision)
