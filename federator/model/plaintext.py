@@ -31,6 +31,8 @@ def visible(text: str, *, keep: str = "") -> str:
 
 def clipped(text: str, limit: int = SENTENCE_MAX) -> str:
     """The text made visible, cut with three points where it is longer than `limit` characters."""
+    if len(text) <= limit and text.isascii() and text.isprintable():
+        return text
     shown = visible(text[: limit + 1])
     return shown if len(shown) <= limit else shown[: limit - 3] + "..."
 

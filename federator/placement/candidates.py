@@ -5,7 +5,7 @@ read for each ask.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
@@ -63,10 +63,11 @@ class Candidate:
     """Whether it makes a domain of spread rules even when it gets nothing (`domains.counts`)."""
     enforced: str = ""
     """The Required policy that sets maxPerCluster, if one does."""
+    name: str = field(init=False)
+    """The cluster's, which is asked for at every turn."""
 
-    @property
-    def name(self) -> str:
-        return self.place.view.name
+    def __post_init__(self) -> None:
+        self.name = self.place.view.name
 
     @property
     def score(self) -> int:

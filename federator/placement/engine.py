@@ -110,9 +110,9 @@ def decide(
     _charge(ask, shares, found, finished, ledger)
     told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
     last = max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
-    decision = _decision(ask, outcome, shares, told, as_of=snapshot.as_of, hashed=hashed, finished=finished, seq=last)
     per_cluster = _per_cluster(ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended))
-    return replace(decision, tolerated=_tolerated(shares, snapshot), per_cluster=per_cluster, surplus=outcome.surplus)
+    record = _Record(shares, told, hashed, last, _tolerated(shares, snapshot), per_cluster)
+    return _decision(ask, outcome, record, as_of=snapshot.as_of, finished=finished)
 
 
 def _per_cluster(ask: Ask, before: int, *, kept: bool) -> int:
@@ -167,8 +167,9 @@ def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
 
 def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tuple[str, ...]]:
     """The NoExecute taints with which copies stay, by cluster."""
-    with_taints = {one.cluster: taints.evicting(snapshot.clusters[one.cluster].taints) for one in shares}
-    return {cluster: tuple(sorted(map(str, found))) for cluster, found in with_taints.items() if found}
+    tainted = {one.cluster: found for one in shares if (found := snapshot.clusters[one.cluster].taints)}
+    evicting = {cluster: taints.evicting(found) for cluster, found in tainted.items()}
+    return {cluster: tuple(sorted(map(str, found))) for cluster, found in evicting.items() if found}
 
 
 def _told(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
@@ -360,8 +361,10 @@ def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
 
 def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
     """Of copies that an edit moves, moves as many as may be moved now; the others stay where they run."""
+    if job.leave is None or not any(one.held for one in taking):
+        return
     moving = leaving.moving(job.ask, taking, outcome.got)
-    if job.leave is None or moving <= 0:
+    if moving <= 0:
         return
     allowed = job.leave(moving, leaving.forced(job.ask, taking, outcome.got, moving))
     outcome.moved = min(max(allowed.copies, 0), moving)
@@ -486,17 +489,20 @@ def _charge(ask: Ask, shares: tuple[Share, ...], found: Sequence[Candidate], fin
     ledger.commit(made, {cluster: copies for cluster, copies in grown.items() if copies > 0})
 
 
-def _decision(
-    ask: Ask,
-    outcome: _Outcome,
-    shares: tuple[Share, ...],
-    told: tuple[Verdict, ...],
-    *,
-    as_of: float,
-    hashed: str,
-    finished: Ranges,
-    seq: int,
-) -> Decision:
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """What a decision records of how it was made."""
+
+    shares: tuple[Share, ...]
+    told: tuple[Verdict, ...]
+    hashed: str
+    seq: int
+    tolerated: dict[str, tuple[str, ...]]
+    per_cluster: int
+
+
+def _decision(ask: Ask, outcome: _Outcome, record: _Record, *, as_of: float, finished: Ranges) -> Decision:
+    shares = record.shares
     placed = sum(share.count for share in shares)
     wanted = outcome.wanted
     if ask.unit is Unit.SHARDS:
@@ -514,10 +520,10 @@ def _decision(
         shortfall=wanted - placed,
         reason=outcome.reason,
         message=outcome.message,
-        verdicts=told,
+        verdicts=record.told,
         as_of=as_of,
-        inputs_hash=hashed,
-        seq=seq,
+        inputs_hash=record.hashed,
+        seq=record.seq,
         policy_name=policy.name,
         policy_namespace=policy.namespace,
         policy_uid=policy.uid,
@@ -530,4 +536,7 @@ def _decision(
         held=sum(outcome.kept.values()),
         to_move=outcome.to_move,
         moved=outcome.moved,
+        tolerated=record.tolerated,
+        per_cluster=record.per_cluster,
+        surplus=outcome.surplus,
     )

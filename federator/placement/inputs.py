@@ -24,15 +24,16 @@ def inputs_hash(
     ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None, *, as_written: bool = False
 ) -> str:
     """Sixteen hexadecimal digits over the ask, its policy's content, and the clusters that the policy admits with the
-    facts it reads of them (group, domains, weight). `memo` (one per snapshot) keeps the fleet's part for equal
+    facts it reads of them (group, domains, weight). `memo` (one per snapshot) keeps what is the same for equal
     policies. `as_written` leaves lists in the order in which they are written (see `unchanged`)."""
-    text = ask_text(ask, as_written=as_written)
-    if memo is None:
-        return names.short_hash(text, fleet_text(ask, snapshot), length=16)
-    key = ("fleet", ask.policy)
-    if key not in memo:
-        memo[key] = fleet_text(ask, snapshot)
-    return names.short_hash(text, memo[key], length=16)
+    key = ("inputs", ask.policy)
+    known: tuple[str, str] | None = memo.get(key) if memo is not None else None
+    if known is None:
+        known = policy_text(normal(ask.policy)), fleet_text(ask, snapshot)
+        if memo is not None:
+            memo[key] = known
+    rules, fleet = known
+    return names.short_hash(ask_text(ask, policy_text(ask.policy) if as_written else rules), fleet, length=16)
 
 
 def unchanged(previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> bool:
@@ -44,8 +45,9 @@ def unchanged(previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, me
     return previous == present or (previous != "" and previous == inputs_hash(ask, snapshot, memo, as_written=True))
 
 
-def ask_text(ask: Ask, *, as_written: bool = False) -> str:
-    """What of the ask a decision depends on; its generation is not part of it (an image may change without a move)."""
+def ask_text(ask: Ask, rules: str) -> str:
+    """What of the ask a decision depends on, `rules` being its policy's text; its generation is not part of it (an
+    image may change without a move)."""
     wants = (
         ask.uid,
         str(ask.unit),
@@ -58,10 +60,14 @@ def ask_text(ask: Ask, *, as_written: bool = False) -> str:
         ask.whole,
         ask.suspended,
     )
-    policy = ask.policy if as_written else normal(ask.policy)
+    return f"({wants!r}, {rules})"
+
+
+def policy_text(policy: Policy) -> str:
+    """What of the policy a decision depends on."""
     required = tuple(_demand(one) for one in policy.required)
     # Of a workload without any the text is as it was before there were Required policies.
-    return repr((wants, _policy(policy), required) if required else (wants, _policy(policy)))
+    return f"{_policy(policy)!r}, {required!r}" if required else repr(_policy(policy))
 
 
 def normal(policy: Policy) -> Policy:

@@ -38,8 +38,17 @@ them may, now. Asked at most once in a decision."""
 def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], *, by_name: bool) -> list[Candidate]:
     """Clusters that run copies of the workload and are not admitted any more, by name. They take part only as far as
     what they run has no other place."""
-    last = len(ask.policy.division.groups)
-    mine = names.stable_order(ask.uid)
+    leaving = [
+        (place, copies)
+        for name in sorted(held)
+        if (place := eligible.get(name)) is not None
+        and place.refusal is not None
+        and place.refusal.moves
+        and (copies := books.copies_of(held[name])) > 0
+    ]
+    if not leaving:
+        return []
+    last, mine = len(ask.policy.division.groups), names.stable_order(ask.uid)
     return [
         Candidate(
             replace(place, level=last),
@@ -50,11 +59,7 @@ def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]
             weight=copies,
             order=candidates.tie_break(place, mine, by_name=by_name),
         )
-        for name, place in eligible.items()
-        if place.refusal is not None
-        and place.refusal.moves
-        and (holding := held.get(name)) is not None
-        and (copies := books.copies_of(holding)) > 0
+        for place, copies in leaving
     ]
 
 
@@ -65,6 +70,9 @@ def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int,
     Required policy does not admit them they stay last; clusters of earlier groups keep theirs first.
     """
     kept: dict[str, int] = {}
+    if lacking <= 0:
+        return kept
+    losers = [one for one in losers if one.held > got.get(one.name, 0)]
     for one in sorted(losers, key=lambda one: (bool(by_force(one)), one.place.level, one.order, one.name)):
         stays = min(min(one.held, most) - got.get(one.name, 0), lacking)
         if stays > 0:

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from federator.model.ask import DEFAULT_POLICY, Admitted, Ask, Division, Strategy, Tier, Unit
@@ -213,6 +213,7 @@ STEP = st.one_of(
 
 @settings(max_examples=150)
 @given(st.lists(STEP, max_size=14), st.sampled_from(list(Unit)))
+@example([("two", {"count": 5}), ("two", {"cpu": 100, "count": 3})], Unit.SHARDS)  # shards beyond it, in two clusters
 def test_for_any_edits_what_runs_stays_and_no_account_grows_beyond_its_limit(
     steps: list[tuple[str, Any]], unit: Unit
 ) -> None:
