@@ -21,6 +21,8 @@ RESERVE: Final = 64
 LASTS_S: Final = 75.0
 """A shortage that nobody has met for so long is over: everything that failed by it has been tried again (a reflector
 waits up to 30 s, a probe up to 11 s)."""
+LOOK_S: Final = 1.0
+"""Between two looks whether it is over, at least."""
 GUIDE: Final = "docs/operating/descriptors.md"
 _OURS: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 
@@ -123,7 +125,7 @@ class Shortage:
         """Returns when a shortage that began is over, with the sentence of it."""
         await self._met.wait()
         while (left_s := self._met_s + LASTS_S - self._clock.monotonic()) > 0:  # noqa: ASYNC110 - until nobody meets it
-            await asyncio.sleep(left_s)
+            await asyncio.sleep(max(left_s, LOOK_S))  # a rest that is only a rounding error long would never be over
         was, self.trouble, self.since = self.trouble, "", ""
         self._met.clear()
         if self._metrics is not None:

@@ -8,7 +8,7 @@ from federator.api import raw
 from federator.app import readiness as page
 from federator.cli import banner
 from federator.hub.link import Link
-from federator.kube.shortage import LASTS_S
+from federator.kube.shortage import LASTS_S, Shortage
 from federator.model.steps import ObjectRef
 from tests.unit.hub.test_probing import readiness, restart
 from tests.unit.hub.world import World, play, service
@@ -146,3 +146,19 @@ def test_a_leader_writes_it_into_the_lease_and_takes_it_back() -> None:
         assert raw.text_map(found["metadata"], "annotations")["federation.pinterest.com/own-shortage"] == ""
 
     play(scenario, election=True)
+
+
+def test_a_shortage_ends_whenever_it_was_met_last_and_never_spins() -> None:
+    """A rest that is only a rounding error long would begin again and again at the same moment."""
+
+    async def scenario(world: World) -> None:
+        found = Shortage(world.federation.clock)
+        for number in range(200):
+            await asyncio.sleep(number / 7)
+            found.meet("m1: not asked")
+            found.meet("m1: not asked")
+            began_s = asyncio.get_running_loop().time()
+            assert await found.over() == "m1: not asked"
+            assert LASTS_S <= asyncio.get_running_loop().time() - began_s + 1e-6 <= LASTS_S + 2
+
+    play(scenario)
