@@ -268,8 +268,10 @@ class HubState:
             return workload
         if not served.serves(workload, record.terms.revision):
             return workload
+        spec = {**served.spec, "replicas": sum(share.count for share in record.shares)}
         return dataclasses.replace(
             workload,
+            max_unavailable=workload.verbs.max_unavailable({"spec": spec}),
             generation=served.generation,
             content=served.content,
             profile=served.profile,

@@ -357,6 +357,31 @@ def test_a_larger_count_takes_nothing_down_before_it_is_decided() -> None:
     play(scenario)
 
 
+def test_an_edit_that_is_held_back_has_no_say_in_how_much_may_be_missing() -> None:
+    async def scenario(world: World) -> None:
+        limit = {"tiers": {"OnDemand": {"max": {"cpu": "4"}}}}
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], **limit})
+        await world.create("ClusterPlacementPolicy", "", "where", {"clusters": {"names": ["a"]}})
+        spec = {**service(8, "10m", project="feed"), "updateStrategy": {"maxUnavailable": "25%"}}
+        spec["template"]["metadata"] = {"annotations": {"embedded.federator/start-delay-seconds": "300"}}
+        await world.create("PinterestService", "feed", "web", spec)
+        await asyncio.sleep(400)
+        await world.settle()
+        larger = service(8, "2")["template"]
+        change = {"updateStrategy": {"maxUnavailable": "100%"}, "template": {"spec": larger["spec"]}}
+        await world.patch("PinterestService", "feed", "web", {"spec": change})
+        await asyncio.sleep(20)
+        assert (await world.condition("PinterestService", "feed", "web", "Placed"))["reason"] == "QuotaExceeded"
+        await world.patch("ClusterPlacementPolicy", "", "where", {"spec": {"clusters": {"names": ["b"]}}})
+        for _ in range(60):
+            assert await _ready(world, "a") >= 6
+            await asyncio.sleep(0.5)
+        await asyncio.sleep(600)
+        assert await _ready(world, "b") == 8
+
+    play(scenario)
+
+
 async def _ready(world: World, cluster: str) -> int:
     found = await world.get("PinterestService", "feed", "web", at=cluster)
     return int(found["status"].get("ready", 0)) if found is not None else 0
