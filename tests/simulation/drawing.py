@@ -26,11 +26,14 @@ BACKLOG_PER_MILLE = 250
 TWO_KINDS_PER_MILLE = 250
 """Of all worlds, so many have machines of two kinds. Drawn in the same way."""
 
+SHORTAGE_PER_MILLE = 40
+"""Of all worlds, so many have hubs that run out of descriptors. Drawn in the same way."""
+
 MOVING_S = 15.0
 """Job sets of a backlog are moved for about so long first of all."""
 STATUSES_SHARE = 0.6
 """Of the worlds with a backlog, such a part has a host that refuses statuses of job sets for a while."""
-APART = table.ROOMS | {table.STATUSES, table.SLOW_HOST, table.MEMBER_DOWN}
+APART = table.ROOMS | {table.STATUSES, table.SLOW_HOST, table.MEMBER_DOWN, table.SHORTAGE}
 """Episodes that are drawn by themselves."""
 
 
@@ -165,6 +168,9 @@ def _turns(seed: int, rng: random.Random, only: Collection[str], *, within_s: fl
     down = generator(seed, "member process")
     if not only and down.randrange(1000) < MEMBER_DOWN_PER_MILLE:
         found.append(_turn(down, table.MEMBER_DOWN, within_s))
+    short = generator(seed, "shortage")
+    if not only and short.randrange(1000) < SHORTAGE_PER_MILLE:
+        found.append(_turn(short, table.SHORTAGE, within_s))
     acting = generator(seed, "hostile")
     acts = [_turn(acting, name, within_s) for name in hostile.drawn(acting, only)]
     return [*sorted(found, key=lambda turn: (turn.start_s, turn.fault)), *acts]

@@ -90,7 +90,7 @@ MEMBERS = frozenset({"Conflict", "MissingDependency", "ExpansionFailed", "StaleS
 }
 """What a member and its pods can have that is worth telling, in any condition of the workload."""
 REFUSALS = frozenset({"Denied", "Invalid", "AlreadyExists", "Unreachable", "Malformed", "Throttled", "LaneClosed"}) | {
-    *("ServerTrouble", "NotLeading", "WentBack", "Expired", "Unauthenticated"),
+    *("ServerTrouble", "NotLeading", "WentBack", "Expired", "Unauthenticated", "OwnShortage"),
 }
 """How a write into a member can fail: the names of the client's errors."""
 ANYWHERE = "anywhere"
@@ -113,8 +113,9 @@ ELSEWHERE: Mapping[str, str] = {
     "slice Stalled: ProgressDeadlineExceeded": "A run is over before the ten minutes that a deadline gives.",
     "slice Conflict: ForeignObject": "The namesake is of the workload's own kind: the hub meets it, not the member.",
     "MemberCluster Ready: NotProbed": "A MemberCluster is written up only after its first probe.",
-    "MemberCluster Ready: NotAsked": "No fault of the table takes descriptors from a hub.",
-    "Event: NotAsked": "No fault of the table takes descriptors from a hub.",
+    "anywhere: OwnShortage": "Only a few worlds have hubs short of descriptors while there is something to write.",
+    "MemberCluster Ready: NotAsked": "Only a few worlds have hubs short of descriptors, and not all of them for long.",
+    "Event: NotAsked": "Only a few worlds have hubs short of descriptors, and not all of them for long.",
     "MemberCluster CredentialsRenewed: RenewalFailed": "Members of these worlds are reached without a token.",
     "MemberCluster SlicesKnown: UnknownSlices": "Slices are unknown only after a restore without a decision.",
     "PlacementPolicy InForce: TooManyPolicies": "No namespace of these worlds has two hundred policies.",

@@ -71,6 +71,25 @@ def test_a_link_that_fails_in_one_or_both_directions_moves_nothing_and_work_goes
     solo.tell(story)
 
 
+def test_a_hub_short_of_descriptors_calls_no_member_unreachable_and_moves_nothing() -> None:
+    async def story(world: World) -> None:
+        before, running = solo.shares(world), natives(world)
+        async with solo.happening(world, "hub-short-of-descriptors"):
+            await asyncio.sleep(30)
+            assert [ready(world, name) for name in world.members] == ["True"] * len(world.members)
+            await asyncio.sleep(90)
+            found = {solo.conditions(solo.one_of(world, "MemberCluster", name))["Ready"] for name in world.members}
+            assert found == {("Unknown", "NotAsked")}
+            assert solo.shares(world) == before
+            assert natives(world) == running
+        await asyncio.sleep(40)
+        await solo.settled(world)
+        assert [ready(world, name) for name in world.members] == ["True"] * len(world.members)
+        assert (solo.shares(world), natives(world)) == (before, running)
+
+    solo.tell(story)
+
+
 @pytest.mark.parametrize("name", ["hub-member-late", "hub-host-late", "member-own-api-late"])
 @pytest.mark.parametrize("replicas", [0, 5])
 def test_writes_that_arrive_after_their_sender_has_given_up_are_refused_or_cleaned_up(name: str, replicas: int) -> None:

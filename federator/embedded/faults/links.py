@@ -23,6 +23,8 @@ class Cut(enum.Enum):
     """Nothing arrives in either direction."""
     MUTE = "mute"
     """Requests are lost on the way; what the server sends arrives."""
+    SHORT = "short"
+    """The sender has no descriptor for a connection: nothing is sent, and what was open has ended."""
     DEAF = "deaf"
     """Requests arrive; answers and events are lost on the way back."""
 
@@ -59,7 +61,7 @@ class Links:
         self._cuts.setdefault((process, cluster), []).append(how)
         if late:
             self._late[process, cluster] += 1
-        if how is Cut.REFUSED:
+        if how in (Cut.REFUSED, Cut.SHORT):
             for response in [one for one in self._open.values() if one.pair == (process, cluster)]:
                 self.touched[how] += 1
                 await response.close()
@@ -120,6 +122,9 @@ class Links:
         if self.cut(*pair) is Cut.REFUSED:
             self.touched[Cut.REFUSED] += 1
             raise errors.Unreachable(f"{pair[1]} refuses connections")
+        if self.cut(*pair) is Cut.SHORT:
+            self.touched[Cut.SHORT] += 1
+            raise errors.OwnShortage(f"{pair[1]}: not asked, {pair[0]} is short of file descriptors")
         if self._late[pair] and self.cut(*pair) in _FORTH and request.method not in ("GET", "HEAD"):
             response = await self._hand_over(pair, inner, request, patience_s)
         else:

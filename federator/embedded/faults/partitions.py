@@ -102,5 +102,6 @@ ROWS = (
     _row("member-own-api-late", "F30", _OWN_API, Cut.SILENT, lasts_s=_WHILE_S, late=True),
     _row("member-down-short", "F22", _ONE_API, Cut.REFUSED, lasts_s=(1.0, 20.0)),
     _row("member-down-long", "F23", _ONE_API, Cut.REFUSED, lasts_s=(60.0, 300.0)),
+    _row("hub-short-of-descriptors", "F67", _ALL, Cut.SHORT, lasts_s=(60.0, 300.0)),
     _row("members-back-at-once", "F37", _ALL, Cut.REFUSED, lasts_s=(5.0, 60.0)),
 )
