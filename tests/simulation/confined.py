@@ -87,11 +87,20 @@ def _dearer(step: Step, facts: DecisionFacts, before: DecisionFacts, account: Ob
     for resource in MEASURED:
         if resource not in most or now.requests[resource] <= was.requests[resource]:
             continue
+        if now.requests[resource] > _asked(step, facts, resource):
+            continue  # an operator's RuntimeProfile adds to it
         theirs = sum(charge(step, one, resource) for one in mine if str(one.terms.tier) == tier)
         had, used = theirs + charge(step, before, resource), theirs + charge(step, facts, resource)
         if used > max(most[resource], had):
             told = f"from {was.requests[resource]} to {now.requests[resource]} of {resource} a copy"
             yield f"{step.name}: an edit goes {told}: {used} in all after {had}, of {most[resource]}"
+
+
+def _asked(step: Step, facts: DecisionFacts, resource: str) -> int:
+    """What the template itself asks for."""
+    live = next((one for one in step.all_of(facts.key.kind) if one["metadata"]["uid"] == facts.workload_uid), None)
+    asked = [raw.mapping(one, "resources", "requests") for one in _containers(_pods(live))] if live is not None else []
+    return sum(vector(one)[resource] for one in asked if resource in one)
 
 
 # -- where it may be ---------------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator
 from federator.api import kinds
 from federator.api.decisionfacts import decision_facts
 from federator.expand import jobsets
+from federator.hub.records import STRUCK
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Reason
@@ -60,6 +61,8 @@ class ShardRuns:
         changed = step.old is None or step.old["spec"] != step.obj["spec"]
         if job_set is None or not changed or not step.writer or not any(share.slots for share in facts.shares):
             return
+        if facts.inputs_hash == STRUCK:
+            return  # a cluster was taken out of it, and the next decision gives what it had
         if facts.terms.reason is Reason.MISCONFIGURED:
             return  # nobody is given anything anew by a policy that cannot be read, and `exclude` acts all the same
         self.judged[GIVEN] += 1
