@@ -35,7 +35,8 @@ _NAMESPACES = ("", "namespaces")
 
 
 class Api:
-    """One server's request handling. `requests` counts (verb, "plural.group/subresource") for budgets and metrics."""
+    """One server's request handling. `requests` counts (verb, "plural.group/subresource") for budgets and metrics; the
+    verbs of requests that only try something begin with "dry-run "."""
 
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
@@ -74,7 +75,7 @@ class Api:
         info = target.info
         request = self._permit(request, _attributes(request, verb, target))
         counted = f"{info.qualified_resource}/{target.subresource}" if target.subresource else info.qualified_resource
-        self.requests[(verb, counted)] += 1
+        self.requests[(f"dry-run {verb}" if request.param("dryRun") else verb, counted)] += 1
         answer = self._handler(request.method, verb, target)(self.ctx, request, target)
         if info.deprecation:
             return _with_warning(answer, info.deprecation)

@@ -136,11 +136,15 @@ def quantile(after: Mapping[float, float], before: Mapping[float, float], percen
     return lower
 
 
+UNCOUNTED = ("leases", "events", "selfsubject", "subjectaccessreviews", "tokenreviews")
+
+
 def writes(federation: Federation) -> Counter[str]:
-    """Writes that the servers took so far, by "cluster verb resource", leases and Events left out."""
+    """Writes that the servers took so far, by "cluster verb resource"; leases and Events are left out, and access
+    reviews, which store nothing."""
     found: Counter[str] = Counter()
     for name, cluster in (("host", federation.host), *federation.members.items()):
         for (verb, resource), count in cluster.api.requests.items():
-            if verb.upper() in fleets.WRITES | {"CREATE", "UPDATE"} and not resource.startswith(("leases", "events")):
+            if verb.upper() in fleets.WRITES | {"CREATE", "UPDATE"} and not resource.startswith(UNCOUNTED):
                 found[f"{name} {verb} {resource}"] += count
     return found

@@ -79,6 +79,8 @@ async def test_requests_are_counted_by_verb_and_resource() -> None:
     await api.configmap("a")
     await api.patch(api.url("configmaps", "a"), {"data": {"k": "v"}})
     await api.get("/version")
+    await api.patch(api.url("configmaps", "a"), {"data": {"k": "w"}}, dryRun="All")
+    assert made.api.requests[("dry-run patch", "configmaps")] == 1
     assert made.api.requests[("create", "configmaps")] == 1
     assert made.api.requests[("patch", "configmaps")] == 1
     assert made.api.requests[("get", "other")] == 1
