@@ -74,6 +74,13 @@ class Burying:
         workload = self.state.workloads.get(record.key)
         lives = workload is not None and workload.uid == record.workload_uid
         if workload is not None and lives and record.deleting and not workload.deleting:
+            if not await is_there(self.host, record.key, record.workload_uid):
+                return self._recheck(name, "its workload goes, too, as its watch is about to tell")
+            # Until it is written anew only the Lease tells the next leader that, should the workload go in between,
+            # what members hold of it may be removed.
+            self.state.tombs.add(record.workload_uid)
+            if not await self.state.hand_on():
+                return self._recheck(name, "the lease does not say yet which decision is let go")
             await self._release(name, record)
             self.state.lose_record(*name, record.uid)
             return None
@@ -265,6 +272,17 @@ class Burying:
         self.state.drop_record(*name, record.uid)
         self.state.signals.place(record.key)
         self.state.signals.freed()
+
+
+async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
+    """Reads the workload itself: presence in a cache is not proof enough to let its decision go. Raises ApiErrors."""
+    try:
+        found = await host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+    except errors.NotServed:
+        raise
+    except errors.NotFound:
+        return False
+    return found["metadata"].get("uid") == uid and not found["metadata"].get("deletionTimestamp")
 
 
 async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> None:

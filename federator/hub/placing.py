@@ -363,6 +363,7 @@ class Placing:
                 self._unheard[key] = item.workload.uid
             return trouble
         record = self.state.read_record(obj)
+        self.state.tombs.discard(record.workload_uid)
         news = self.state.note_record(key.namespace, record)
         self.events.placed(item.workload, item.record, decision)
         if item.record is not None and item.record.terms.held_back and not decision.held_back:

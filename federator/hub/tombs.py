@@ -35,6 +35,10 @@ class Tombs:
         while len(self._uids) > KEPT:
             self._uids.popitem(last=False)
 
+    def discard(self, uid: str) -> None:
+        """Its decision stands again."""
+        self._uids.pop(uid, None)
+
     def notes(self) -> dict[str, str]:
         """The annotation for the Lease; none while there is nothing to say."""
         return {ANNOTATION: ",".join(self._uids)} if self._uids else {}

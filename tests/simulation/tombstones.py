@@ -1,5 +1,5 @@
-"""8 and 14, at their moment: a decision is deleted only when its workload is gone, and let go only when the members
-that can be reached hold nothing of it.
+"""8 and 14, at their moment: a decision is deleted only when its workload is gone, and then let go only when the
+members that can be reached hold nothing of it.
 
 The product removes later what a write on its way has left behind, so a world at rest shows nothing of a finalizer that
 was dropped early. Hence only slices count that have stood for a while, in members that are Ready.
@@ -32,13 +32,14 @@ class Tombstones:
         if step.kind != "PlacementDecision" or step.old is None or not step.writer:
             return
         facts = decision_facts(step.old)
-        if _begins_to_go(step) and any(
+        lives = any(
             obj["metadata"]["uid"] == facts.workload_uid and not obj["metadata"].get("deletionTimestamp")
             for obj in step.all_of(facts.key.kind)
-        ):
+        )
+        if lives and _begins_to_go(step):
             yield f"{DOUBT}: {step.name}: {step.writer} deletes it, and its workload is there"
-        if step.new is not None:
-            return
+        if step.new is not None or lives:
+            return  # what somebody else has deleted is written anew for a workload that lives
         if records.summarise(step.old).given_up:
             return
         for cluster, slice_ in self._held(step, facts.key.kind, facts.workload_uid):

@@ -343,6 +343,53 @@ def _counts(decision: dict[str, Any]) -> dict[str, int]:
     return {share["cluster"]: share["replicas"] for share in decision["spec"]["shares"]}
 
 
+def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_is_unheard() -> None:
+    """Let go by memory alone nothing would be left that says what its members hold (seeds 2026 and 2090)."""
+
+    async def scenario(world: World) -> None:
+        await world.create("PinterestService", "feed", "web", service(6))
+        await world.settle()
+        hub, (decision,) = world.federation.hub, await world.decisions()
+        name = decision["metadata"]["name"]
+        world.mute.add(("hub", "host"))
+        await world.delete("PinterestService", "feed", "web")
+        await world.delete("PlacementDecision", "feed", name)
+        deleting = await world.get("PlacementDecision", "feed", name)
+        assert deleting is not None
+        hub.state.note_record("feed", hub.state.read_record(deleting))  # of the decision the watch is in time
+        hub.state.signals.bury("feed", name)
+        await asyncio.sleep(5)
+        assert [one["metadata"]["uid"] for one in await world.decisions()] == [decision["metadata"]["uid"]]
+        world.mute.clear()
+        await asyncio.sleep(60)
+        assert await _slices(world) == {}
+        assert await world.decisions() == []
+
+    play(scenario)
+
+
+def test_what_a_decision_left_that_was_let_go_and_never_written_anew_goes_with_its_workload() -> None:
+    """The leader dies in between, and the next one finds neither decision nor workload (seed 2090)."""
+
+    async def scenario(world: World) -> None:
+        await world.create("PinterestService", "feed", "web", service(6))
+        await world.settle()
+        (decision,) = await world.decisions()
+        world.unwritable.add(("hub", "host", "placementdecisions"))
+        await world.delete("PlacementDecision", "feed", decision["metadata"]["name"])
+        await asyncio.sleep(5)
+        assert await world.decisions() == []
+        await world.federation.kill("hub")
+        await world.delete("PinterestService", "feed", "web")
+        world.unwritable.clear()
+        assert len(await _slices(world)) == 3
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        assert await _slices(world) == {}
+
+    play(scenario, election=True)
+
+
 def test_a_decision_deleted_by_hand_ends_with_its_workload_all_the_same() -> None:
     async def scenario(world: World) -> None:
         await world.create("PinterestService", "feed", "web", service(6))
