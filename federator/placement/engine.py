@@ -91,20 +91,20 @@ def decide(
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
     _cap_by_shards(ask, found, mine, unfinished)
-    admission = ledger.admission(ask, wanted * _times(ask, found), sum(map(books.copies_of, mine.values())))
+    within = functools.partial(ledger.admission, ask, held=sum(map(books.copies_of, mine.values())))
+    admission = within(wanted * _times(ask, found))
     fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
     elif problem:
-        found = _with(found, leavers)
-        each = leaving.everywhere(ask) or per_cluster > 0
+        found, each = _with(found, leavers), leaving.everywhere(ask) or per_cluster > 0
         outcome = _unchanged(ask, found, wanted, problem, admission, each=each)
     elif per_cluster and (stays := leaving.as_duplicated(ask, (*found, *leavers), per_cluster)):
         found = _with(found, [one for one in leavers if one.name in stays])
         outcome = _as_duplicated(ask, found, stays, admission)
     else:
-        job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh, leave)
+        job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh, leave, within)
         outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(ask, grown, mine, unfinished))
     shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
     _charge(ask, shares, found, finished, ledger)
@@ -283,6 +283,13 @@ class _Job:
     wanted: int
     fresh: bool
     leave: leaving.Leave | None
+    within: Callable[[int], Admission]
+    """How many of so many copies quota admits."""
+
+    @property
+    def total(self) -> int:
+        """Copies that there may be: what is kept somewhere is of these, and comes on top of none."""
+        return min(self.wanted, self.admission.copies)
 
 
 def _placed(
@@ -297,8 +304,8 @@ def _placed(
         outcome, taking, kept = _whole_clusters(job, outcome, found, leavers, recap)
     else:
         taking, kept = _with(found, leavers), {}
-    lacking = job.wanted - sum(outcome.got.values())
-    if leaving.everywhere(ask) and (lacking > 0 or not found):
+    lacking = job.total - sum(outcome.got.values())
+    if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not found):
         lacking = sum(one.held for one in taking)
     back = leaving.give_back(taking, outcome.got, lacking, ask.count)
     outcome.got = {name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}}
@@ -307,6 +314,8 @@ def _placed(
         _say_kept(job, outcome, first)
     if ask.unit is Unit.REPLICAS:
         _move(job, outcome, taking)
+    if leaving.everywhere(ask):
+        _keep_first(job, outcome, taking)
     if outcome.to_move:
         outcome.message = f"{outcome.message}; {outcome.to_move} {verdicts.noun(ask)} are still to move{outcome.then}"
     return outcome, [one for one in taking if one.name in named or one.name in outcome.got]
@@ -323,7 +332,7 @@ def _whole_clusters(
     turn to move has not come. Returns the outcome, who takes part, and the slots that stay for want of a place."""
     taking, going = found, leavers
     named = {one.name for one in found}
-    while going and (lacking := job.wanted - sum(outcome.got.values())) > 0:
+    while going and (lacking := job.total - sum(outcome.got.values())) > 0:
         staying = leaving.enough(going, lacking)
         going = [one for one in going if one not in staying]
         taking = _with(taking, staying)
@@ -374,6 +383,19 @@ def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
         outcome.got = leaving.back_to_runners(job.ask, taking, outcome.got, outcome.to_move)
         outcome.placed = sum(outcome.got.values())
         outcome.wanted += outcome.placed - placed
+
+
+def _keep_first(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
+    """Of a workload that is everywhere, what stays for want of a place is more than was divided: quota is charged for
+    it first, and others grow by what is left."""
+    placed = sum(outcome.got.values())
+    allowed = job.within(placed)
+    if allowed.copies >= placed:
+        return
+    outcome.got = leaving.without_growth(taking, outcome.got, placed - allowed.copies)
+    outcome.placed, outcome.admission = sum(outcome.got.values()), allowed
+    outcome.reason = allowed.reason
+    outcome.message = f"{outcome.message}; of those, {placed - outcome.placed} are missing: {allowed.message}"
 
 
 def _with(found: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:

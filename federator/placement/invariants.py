@@ -139,7 +139,9 @@ def leaving(case: Case) -> list[str]:
     everywhere = ask.unit is Unit.REPLICAS and DIVIDERS[ask.policy.division.strategy].everywhere
     wanted = max(min(ask.slots, _unfinished(case)) if ask.unit is Unit.SHARDS else ask.count, 0)
     runs = sum(case.has(share.cluster) for share in decision.shares)
-    if runs >= wanted and not (everywhere and decision.shortfall):
+    ran = sum(map(case.had, {one.cluster for one in case.held}))
+    # Under a quota for fewer than are wanted, copies have somewhere to be as long as none is lost.
+    if runs >= (wanted if everywhere else min(wanted, ran)) and not (everywhere and decision.shortfall):
         return []
     breaches = []
     for cluster in sorted({one.cluster for one in case.held} & case.snapshot.clusters.keys()):

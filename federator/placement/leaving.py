@@ -120,12 +120,18 @@ def back_to_runners(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int
     stay = give_back([one for one in taking if edited(one)], got, surplus, ask.count)
     for one in taking:
         one.waits = TURN if one.name in stay else one.waits
+    divided = got if everywhere(ask) else without_growth(taking, got, sum(stay.values()))
+    both = {one.name: divided.get(one.name, 0) + stay.get(one.name, 0) for one in taking}
+    return {name: copies for name, copies in both.items() if copies > 0}
+
+
+def without_growth(taking: Sequence[Candidate], got: Mapping[str, int], surplus: int) -> dict[str, int]:
+    """The division with `surplus` copies less: where it grows as far as that goes, then where it holds."""
     parties = [replace(one.party(0, fresh=True, holders_first=False), seats=got.get(one.name, 0)) for one in taking]
     for one, party in zip(taking, parties, strict=True):
         party.floor = min(one.held, party.seats)
-    if not everywhere(ask):
-        division.shrink(parties, sum(stay.values()))
-    return {party.name: seats for party in parties if (seats := party.seats + stay.get(party.name, 0)) > 0}
+    division.shrink(parties, surplus)
+    return {party.name: party.seats for party in parties if party.seats > 0}
 
 
 def by_force(one: Candidate) -> str:

@@ -30,13 +30,16 @@ def breaches(  # noqa: PLR0917 what a decision was made from
     *,
     each: int = 0,
 ) -> Iterator[str]:
-    """A sentence for every cluster that loses running copies although fewer run than are wanted. `wanted` copies are to
-    run at once; of job sets `done` shards run no more. `each`: what the count last meant for each cluster."""
+    """A sentence for every cluster that loses running copies although fewer run than are wanted, and than ran before.
+    `wanted` copies are to run at once; of job sets `done` shards run no more. `each`: what the count last meant for
+    each cluster."""
     now = {share.cluster: _runs(share, done) for share in facts.shares}
     everywhere = policy.division.strategy is Strategy.DUPLICATE
     if 0 < each == wanted and not everywhere:
         yield from _of_each(now, before, policy, members, each)
-    if sum(now.values()) >= wanted and not (everywhere and facts.terms.shortfall):
+    ran = sum(_runs(share, done) for share in before.shares)
+    enough = wanted if everywhere else min(wanted, ran)
+    if sum(now.values()) >= enough and not (everywhere and facts.terms.shortfall):
         return
     for share in before.shares:
         had, has = min(_runs(share, done), wanted), now.get(share.cluster, 0)

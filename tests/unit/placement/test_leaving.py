@@ -15,7 +15,7 @@ from federator.model.resources import Resources
 from federator.model.selectors import LabelSelector, Operator, Requirement
 from federator.model.shards import Ranges
 from federator.model.taints import Taint, Toleration
-from federator.placement import engine, invariants
+from federator.placement import engine, invariants, leaving
 from federator.placement.invariants import Case
 from tests.unit.placement import worlds
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, holdings, jobs, service
@@ -209,6 +209,46 @@ def test_everywhere_keeps_a_cluster_that_is_no_longer_admitted_until_the_others_
     nobody = dataclasses.replace(policy, names=("nobody",))
     none = decide(service(5, policy=nobody), fleet(cluster("a", 9), cluster("b", 9)), held(a=5, b=5))
     assert (counts(none), none.wanted, none.shortfall) == ({"a": 5, "b": 5}, 10, 0)
+
+
+def limited(cpu: int, *views: ClusterView) -> FleetSnapshot:
+    """A fleet under a quota for so many copies."""
+    tiers = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 1000 * cpu}))}
+    return fleet(*views, quotas=[QuotaAccount("feed", projects=frozenset({"feed"}), tiers=tiers)])
+
+
+@pytest.mark.parametrize(
+    ("policy", "running", "room", "after"),
+    [
+        (Policy(names=("a", "b"), division=Division(Strategy.SPREAD, fresh=True)), held(a=2, b=6), 9, {"a": 4, "b": 4}),
+        (Policy(names=("a", "b")), held(c=8), 9, {"a": 4, "b": 4}),
+        (Policy(names=("a",)), held(c=8), 5, {"a": 5, "c": 3}),
+        (Policy(names=("a",)), held(a=2, c=6), 3, {"a": 3, "c": 5}),
+    ],
+)
+def test_copies_that_are_kept_are_of_those_that_quota_admits(
+    policy: Policy, running: tuple[Holding, ...], room: int, after: dict[str, int]
+) -> None:
+    there = limited(8, cluster("a", room), cluster("b", 9), cluster("c", 9))
+    decision = decide(service(11, policy=policy), there, running)
+    assert counts(decision) == after
+    assert decision.shortfall == 3
+    again = decide(service(11, policy=policy), there, holdings(decision.shares), previous_hash=decision.inputs_hash)
+    assert counts(again) == after
+
+
+def test_what_is_kept_of_a_workload_that_is_everywhere_is_charged_before_others_grow() -> None:
+    policy = Policy(names=("b",), division=Division(Strategy.DUPLICATE))
+    short = decide(service(5, policy=policy), limited(6, cluster("a", 9), cluster("b", 2)), held(a=5))
+    assert (counts(short), short.shortfall, short.reason) == ({"a": 5, "b": 1}, 4, Reason.EXCEEDS_MAX_QUOTA)
+    assert "1 are missing: FederatedQuota feed allows 6 cpu" in short.message
+    in_turns = decide(
+        service(5, policy=policy),
+        limited(5, cluster("a", 9), cluster("b", 9)),
+        held(a=5),
+        leave=lambda copies, forced: leaving.Allowance(2, " soon"),
+    )
+    assert (counts(in_turns), in_turns.to_move) == ({"a": 3, "b": 2}, 3)
 
 
 DUPLICATED = held(a=4, b=4, c=4)
