@@ -134,6 +134,9 @@ class Dispatching:
         host, served = workload, await self.in_force.load(workload, record)
         if served is None:
             return Revisit(key, HOLD_RECHECK_S, "what is in force of it while an edit is held back is not known yet")
+        if self.in_force.undercharged(workload, record):
+            self.state.signals.place(key)
+            return Revisit(key, HOLD_RECHECK_S, "what is in force of it asks for more than its decision charges")
         workload = served
         seen = member.slice_of(key)
         if seen is not None and self._is_this(seen, workload) and not self.standing(member, workload, seen).known:

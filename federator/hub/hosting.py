@@ -357,7 +357,8 @@ class Hosting:
                 "copy": runtimeprofile.member_copy(new, self.state.options.fleet),
             }
         for workload in list(self.state.workloads.values()):
-            if workload.profile == name:
+            served = self.state.served.get(workload.key)
+            if name in (workload.profile, served.profile if served is not None else workload.profile):
                 self.refreshing.add(workload.key)
 
     def _member_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:

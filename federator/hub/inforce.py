@@ -7,6 +7,7 @@ placing before such a decision is written, and by dispatching.
 
 import logging
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from federator.api import kinds, raw, revisions
@@ -19,6 +20,7 @@ from federator.kube import errors
 from federator.kube.applier import Applier
 from federator.kube.client import Client
 from federator.model import names
+from federator.model.ask import Admitted, Unit
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef
 
@@ -123,6 +125,29 @@ class InForce:
         self._state.signals.fold(workload.key)
         return self._state.serving(workload, record)
 
+    def admitted(self, workload: Workload, record: Record) -> Admitted | None:
+        """What the decision in force charges, None where it does not say. While an edit is held back, with what its
+        RuntimeProfile is now: that is an operator's, reaches the pods of the spec in force, and is admitted."""
+        charged, served = record.terms.charged, self._state.served.get(workload.key)
+        if charged is None or not record.terms.held_back or served is None:
+            return charged
+        if not served.serves(workload, record.terms.revision):
+            return charged
+        entry = self._state.profiles.get(served.profile)
+        requests = workloads.requests(workload, served.spec, entry["object"] if entry is not None else None)
+        if requests is None:
+            return charged
+        if workload.verbs.unit is Unit.SHARDS:
+            requests = requests.upper(charged.shape.requests)  # shards that have begun keep their template
+        return replace(charged, shape=replace(charged.shape, requests=requests))
+
+    def undercharged(self, workload: Workload, record: Record) -> bool:
+        """Whether the spec in force asks for more than its decision charges: no member may hear of it before."""
+        charged, now = record.terms.charged, self.admitted(workload, record)
+        if charged is None or now is None:
+            return False
+        return not now.shape.requests.within(charged.shape.requests)
+
     async def _spec(self, workload: Workload, record: Record) -> Spec | None:
         key, name = workload.key, record.terms.revision
         known = self._specs.get(key)
@@ -151,12 +176,13 @@ class InForce:
             for one in self._state.slices_of(workload.key).values()
             if one.serves(fleet, workload.uid) and not one.deleting
         ]
-        newest = max(seen, key=_origin, default=None)
+        newest = max(map(_origin, seen), default=0)
         before = self._documents.former(workload)
         if before is not None:
             generation = raw.integer(before, "metadata", "generation")
             digest = workloads.content_digest(workload.verbs, workloads.neutral(workload.verbs, before))
-            proven = newest is not None and newest.live == digest
+            # One proves it: another may have been edited in its member.
+            proven = any(one.live == digest for one in seen if _origin(one) == newest)
             if proven or (charged is not None and charged.generation == generation):
                 return generation, _kept(raw.mapping(before, "spec"))
         if charged is not None and charged.generation:

@@ -212,9 +212,11 @@ class Placing:
 
     def _admitted(self, item: Due) -> Admitted | None:
         """What the decision in force charges; None for one that does not say, and without one."""
-        charged = item.record.terms.charged if item.record is not None else None
+        if item.record is None:
+            return None
+        charged = self.in_force.admitted(item.workload, item.record)
         uid, vetted = self._vetted.get(item.ask.key, ("", 0))
-        if charged is None or item.record is None or item.record.terms.held_back or uid != item.workload.uid:
+        if charged is None or item.record.terms.held_back or uid != item.workload.uid:
             return charged
         return dataclasses.replace(charged, generation=max(charged.generation, vetted))
 
@@ -514,6 +516,15 @@ def _then(message: str) -> str:
     return message.partition(" are still to move")[2]
 
 
+def _charges_alike(record: Record, decision: Decision) -> bool:
+    """Whether what stays in force while an edit is held back is charged as before: no hash of what is asked for now
+    tells of a RuntimeProfile that only the former spec names."""
+    charged, under = record.terms.charged, decision.under
+    if not decision.held_back or charged is None or under is None:
+        return True
+    return charged.shape.requests == under.shape.requests
+
+
 def _same(record: Record, decision: Decision) -> bool:
     """Whether writing the decision would tell nobody anything new. Its message may carry figures that move with the
     room of the fleet; they are not worth a write (`explain` computes them afresh)."""
@@ -523,6 +534,7 @@ def _same(record: Record, decision: Decision) -> bool:
         and record.terms.shortfall == decision.shortfall
         and record.terms.held == decision.held
         and record.terms.held_back == decision.held_back
+        and _charges_alike(record, decision)
         and record.terms.to_move == decision.to_move
         and _then(record.terms.message) == _then(decision.message)
         and record.terms.tolerated == decision.tolerated

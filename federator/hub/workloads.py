@@ -15,7 +15,7 @@ import msgspec
 from federator.api import kinds, raw, read
 from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.api.verbs import SliceMark, WorkloadVerbs
-from federator.expand import asks
+from federator.expand import asks, effective
 from federator.hub import packing
 from federator.kube import client as clients
 from federator.kube import errors
@@ -24,6 +24,7 @@ from federator.model.ask import DEFAULT_POLICY, Ask, Unit
 from federator.model.decision import Share
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
 from federator.model.shards import Ranges
 
 OPEN_MAX = 64
@@ -198,6 +199,16 @@ def composed(obj: Mapping[str, Any], served: Mapping[str, Any] | None, generatio
     spec = raw.mapping(obj, "spec")
     taken = {name: spec[name] for name in TAKEN_AT_ONCE if name in spec}
     return {**obj, "metadata": {**obj["metadata"], "generation": generation}, "spec": {**served, **taken}}
+
+
+def requests(workload: Workload, spec: Mapping[str, Any], profile: Mapping[str, Any] | None) -> Resources | None:
+    """What each pod of a spec of this workload asks for with this RuntimeProfile; None where it cannot be read."""
+    verbs, obj = workload.verbs, {"spec": spec}
+    template, sidecars = verbs.pod_template(obj), verbs.sidecars(obj)
+    try:
+        return effective.pod_shape(template, profile, sidecars, batch=verbs.unit is Unit.SHARDS).requests
+    except FieldError:
+        return None
 
 
 def created_s(obj: Mapping[str, Any]) -> float:

@@ -290,6 +290,84 @@ def test_an_edit_of_the_image_goes_on_while_nothing_more_is_asked_for() -> None:
     play(scenario)
 
 
+@pytest.mark.parametrize("named", ["default", "other"])
+def test_what_a_profile_adds_to_what_is_in_force_is_charged_before_members_hear_of_it(named: str) -> None:
+    """Also where only the former spec names the profile."""
+
+    def sidecar(cpu: str) -> dict[str, Any]:
+        container = {"image": "logs:1", "resources": {"requests": {"cpu": cpu}}}
+        return {"sidecars": [{"name": "logs", "container": container}]}
+
+    async def scenario(world: World) -> None:
+        await world.create("RuntimeProfile", "", "default", sidecar("100m"))
+        await world.create("RuntimeProfile", "", "other", sidecar("100m"))
+        await asked(world)
+        before = await cpu_in_members(world)
+        await world.patch(KIND, "feed", "web", {"spec": {**template("20")["spec"], "runtimeProfile": named}})
+        await asyncio.sleep(10)
+        await world.patch("RuntimeProfile", "", "default", {"spec": sidecar("400m")})
+        await asyncio.sleep(30)
+        await world.settle()
+        (decision,) = await world.decisions()
+        assert decision["spec"]["inForce"]["heldBack"] == 2
+        assert decision["spec"]["charge"]["shape"]["requests"]["cpu"] == "900m"
+        quota = await world.get("FederatedQuota", "", "feed")
+        assert quota is not None
+        assert quota["status"]["usage"][0]["used"]["cpu"] == "3600m"
+        pods = [await world.get("Deployment", "feed", "web", at=cluster) for cluster in before]
+        cpus = {
+            one["resources"]["requests"]["cpu"]
+            for pod in pods
+            if pod is not None
+            for one in pod["spec"]["template"]["spec"]["containers"]
+        }
+        assert cpus == {"500m", "400m"}
+        assert await cpu_in_members(world) == before
+
+    play(scenario)
+
+
+def test_an_edit_that_adds_nothing_to_what_a_profile_added_meanwhile_is_admitted() -> None:
+    async def scenario(world: World) -> None:
+        await asked(world, "2200m")
+        await world.patch(KIND, "feed", "web", {"spec": {"suspend": True}})
+        await asyncio.sleep(10)
+        container = {"image": "logs:1", "resources": {"requests": {"cpu": "200m"}}}
+        await world.create("RuntimeProfile", "", "default", {"sidecars": [{"name": "logs", "container": container}]})
+        await asyncio.sleep(10)
+        await world.patch(KIND, "feed", "web", {"spec": {"suspend": False}})
+        await asyncio.sleep(30)
+        await world.settle()
+        (decision,) = await world.decisions()
+        assert "inForce" not in decision["spec"]
+        assert decision["spec"]["charge"]["shape"]["requests"]["cpu"] == "700m"
+
+    play(scenario)
+
+
+def test_a_slice_that_was_edited_in_its_member_does_not_hide_what_is_in_force() -> None:
+    """While a workload is suspended nobody puts its slices right."""
+
+    async def scenario(world: World) -> None:
+        await asked(world)
+        await world.patch(KIND, "feed", "web", {"spec": {"suspend": True}})
+        await asyncio.sleep(5)
+        first, *others = sorted(await cpu_in_members(world))
+        assert others
+        by_hand = {"spec": {"template": {"metadata": {"labels": {"by": "hand"}}}}}
+        await world.patch(KIND, "feed", "web", by_hand, at=first)
+        await asyncio.sleep(5)
+        await world.patch(KIND, "feed", "web", {"spec": {**template("20")["spec"], "suspend": False}})
+        await asyncio.sleep(60)
+        (decision,) = await world.decisions()
+        assert decision["spec"]["inForce"]["revision"]
+        slice_ = await world.get(KIND, "feed", "web", at=first)
+        assert slice_ is not None
+        assert "by" not in slice_["spec"]["template"].get("metadata", {}).get("labels", {})
+
+    play(scenario)
+
+
 def test_several_edits_are_held_back_one_after_the_other_and_the_first_generation_stays() -> None:
     async def scenario(world: World) -> None:
         await asked(world)
