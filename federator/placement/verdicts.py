@@ -102,6 +102,8 @@ def _spared(ask: Ask, one: Candidate, left_out: Reason | None, outcome: Outcome)
     if left_out is Reason.AT_MAXIMUM:
         most = enforcing.bound(ask.policy, "maxClusters")
         return left_out, f"could take {one.cap} {things}, but {most} is reached by better clusters"
+    if one.cap <= 0 and one.place.refusal is not None:  # it was let take part for what it had, all of it done by now
+        return one.place.refusal.reason, one.place.refusal.message.removeprefix(f"cluster {one.name} ")
     if one.cap <= 0:
         return one.limit, _full(ask, one)
     if one.weight <= 0:
@@ -177,7 +179,7 @@ def shortage(
         return Reason.CHOSEN, ""
     if admission.copies < wanted and placed >= min(admission.copies, wanted):
         return admission.reason, admission.message
-    if not found:
+    if not any(one.place.refusal is None or one.cap > 0 for one in found):
         return _nowhere(ask, eligible)
     return _binding(ask, placed, found, left_out, violated)
 

@@ -59,17 +59,21 @@ class ShardRuns:
             self._given[uid, share.cluster] = shards.union(self._given[uid, share.cluster], share.ranges)
         job_set = next((obj for obj in step.all_of(JOBSET) if obj["metadata"]["uid"] == uid), None)
         changed = step.old is None or step.old["spec"] != step.obj["spec"]
-        if job_set is None or not changed or not step.writer or not any(share.slots for share in facts.shares):
+        if job_set is None or not changed or not step.writer:
+            return
+        told = [one for (of, _), ranges in self._told.items() if of == uid for one in ranges]
+        done = shards.union(told, self._recorded[uid])
+        before = decision_facts(step.old).shares if step.old is not None else ()
+        # A cluster that takes nothing new keeps its share as it is when all in it is done: its slots are no slots then.
+        if not any(one.slots and (one not in before or shards.minus(one.ranges, done)) for one in facts.shares):
             return
         if facts.inputs_hash == STRUCK:
             return  # a cluster was taken out of it, and the next decision gives what it had
         if facts.terms.reason is Reason.MISCONFIGURED:
             return  # nobody is given anything anew by a policy that cannot be read, and `exclude` acts all the same
         self.judged[GIVEN] += 1
-        told = [one for (of, _), ranges in self._told.items() if of == uid for one in ranges]
         given = [one for share in facts.shares for one in share.ranges]
         every: Ranges = ((0, int(job_set["spec"]["shards"]) - 1),)
-        done = shards.union(told, self._recorded[uid])
         if lost := shards.minus(every, shards.union(given, done)):
             yield f"{GIVEN}: {step.name}: nobody is given {shards.text(lost)}, done are {shards.text(done)}"
 

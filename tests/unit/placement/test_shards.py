@@ -46,6 +46,18 @@ def test_shards_that_only_a_cordoned_cluster_has_slots_for_run_there() -> None:
     assert split(then) == {"a": ("0-99", 10)}
 
 
+def test_a_cordoned_cluster_that_has_done_its_shards_is_no_place_for_others_and_says_why() -> None:
+    first = decide(jobs(13, 6), two(a=10, b=10), seq=3)
+    (a, _, _), (b, _, _) = ((one.cluster, one.ranges, one.slots) for one in first.shares)
+    mine = next(one for one in first.shares if one.cluster == a)
+    cordoned = fleet(cluster(a, 20, cordoned=True), cluster(b, 20, cordoned=True))
+    then = decide(jobs(13, 6), cordoned, holdings([mine]), seq=9, finished=mine.ranges)
+    assert (then.shares, then.reason) == ((mine,), Reason.CORDONED)
+    assert "0 of 6 slots are placed, 6 are missing: cluster a is cordoned" in then.message
+    assert [one.reason for one in then.verdicts] == [Reason.CORDONED, Reason.CORDONED]
+    assert then.verdicts[0].message == "cluster a is cordoned (spec.cordoned)"
+
+
 def test_asking_again_moves_nothing() -> None:
     snapshot = two()
     first = decide(jobs(100, 20), snapshot, seq=3)
