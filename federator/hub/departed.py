@@ -4,6 +4,8 @@ The hub cannot reach them, so the host remembers them, in one ConfigMap: by the 
 everything there was written before it was given up. When such a cluster joins again, under whatever name, it takes no
 new work until all slices up to that seq are gone; then it is struck from the list. Bounded: beyond `KEPT` clusters the
 oldest is forgotten, and what it holds is only reported (UnknownSlices).
+
+That a MemberCluster is gone at all is the host's word about its name, and never just its absence from a list.
 """
 
 import logging
@@ -98,6 +100,18 @@ class Departed:
             self.entries = {}
             return
         self.entries = parse(raw.text_map(found, "data"))
+
+    async def confirms(self, cluster: str, uid: str = "") -> bool:
+        """Whether the host, asked for the MemberCluster by name, says that it is gone (the one of that uid, where a uid
+        is given): lists and watches may come of an API server that lags behind, and not show it (F11). Raises
+        ApiErrors."""
+        try:
+            found = await self.host.get(kinds.KINDS["MemberCluster"].ref("", cluster))
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            return True
+        return bool(uid) and raw.text(found, "metadata", "uid") != uid
 
     async def run(self) -> None:
         self.look_everywhere()

@@ -47,6 +47,7 @@ from federator.hub.writing import SliceWriter
 from federator.kube import client as clients
 from federator.kube import errors, guard
 from federator.kube.applier import Applier
+from federator.kube.backoff import Backoff
 from federator.kube.clock import Clock
 from federator.kube.elector import Elector, LeaseLost
 from federator.kube.futility import Futility
@@ -150,6 +151,8 @@ class HubProcess:
         """What has to do with members that leave the fleet, what they leave behind, and decisions of nobody."""
         self.sealing = Sealing(self.state, client, clock=self.clock, rng=self.rng)
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
+        self._missed: dict[str, Member] = {}
+        """By name: whose MemberCluster is not shown any more, until the host has said of it that it is gone."""
         self.departed = Departed(self.state, client, self._link_changed, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
         self.renewing = Renewing(
@@ -270,6 +273,7 @@ class HubProcess:
             if self.elector is not None:
                 self.state.tombs.inherit(self.elector.inherited)
                 await self._insist("the decisions", self.hosting.reread_decisions)
+            await self._insist("the clusters that decisions name", self._meet_named)
             term = self.state.begin_term(transitions)
             if self.elector is not None and term > transitions:
                 self.elector.raise_term(term)
@@ -310,6 +314,17 @@ class HubProcess:
                 self._writers = None
                 self.state.ready = self.state.signals.heeded = False
 
+    async def _meet_named(self) -> None:
+        """Returns when every cluster that a decision names was heard or given up for now, or has left the fleet by the
+        host's word: nothing is decided or removed because a list does not show it. Raises ApiErrors."""
+        members = self.state.members
+        named = sorted({cluster for record in self.state.records.values() for cluster in record.clusters})
+        for name in named:
+            if name not in members and not await self.departed.confirms(name):
+                raise errors.ServerTrouble(f"the MemberCluster {name} is there, and the list does not show it yet")
+        while any(name in members and self._awaited(members[name]) for name in named):  # noqa: ASYNC110 - once a term
+            await asyncio.sleep(0.02)
+
     async def _carried_by_lease(self, elector: Elector) -> None:
         """Returns when the Lease says the term: a leader that comes after us must not take it for its own."""
         while not await elector.note():  # noqa: ASYNC110 - each try waits for a renewal
@@ -338,13 +353,15 @@ class HubProcess:
         """A MemberCluster appeared, changed or went away."""
         member = self.state.members.get(name)
         if obj is None:
-            self._close_line(name)
-            if self.state.members.pop(name, None) is not None:
-                self._mark_duplicates()  # one that it kept from joining may now
-                self.hosting.requeueing.everything()
-                for namespace, record in sorted(self.state.records):
-                    self.state.signals.bury(namespace, record)
+            if member is not None and self._missed.get(name) is not member:
+                assert self._group is not None
+                self._missed[name] = member
+                self._group.create_task(self._confirm_gone(member), name=f"gone {name}")
             return
+        if name in self._missed:
+            if member is not None and member.obj["metadata"].get("uid") != obj["metadata"].get("uid"):
+                self._leave(name)  # it was deleted, and another has its name
+            self._missed.pop(name, None)
         if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
             member.obj = obj
             self.removing.queue.add(name)
@@ -353,6 +370,31 @@ class HubProcess:
                 self.reporting.questions.add(name)
             return
         self._begin(name, obj)
+
+    async def _confirm_gone(self, member: Member) -> None:
+        """A MemberCluster is not shown any more: it has left the fleet when the host says so of its name. Until then
+        its member stays as it is; it is looked for more and more seldom, and no more when it is shown again."""
+        name, waits = member.name, Backoff(self.rng, base_s=0.5, cap_s=15.0)
+        while self._missed.get(name) is member and self.state.members.get(name) is not None:
+            try:
+                gone = await self.departed.confirms(name, str(member.obj["metadata"].get("uid", "")))
+            except errors.ApiError as trouble:
+                log.warning("whether the MemberCluster %s is gone cannot be asked: %s", name, trouble)
+                gone = False
+            if gone and self._missed.get(name) is member:
+                self._leave(name)
+                return
+            await asyncio.sleep(waits.next())
+
+    def _leave(self, name: str) -> None:
+        """A cluster is out of the fleet."""
+        del self._missed[name]
+        self._close_line(name)
+        del self.state.members[name]
+        self._mark_duplicates()  # one that it kept from joining may now
+        self.hosting.requeueing.everything()
+        for namespace, record in sorted(self.state.records):
+            self.state.signals.bury(namespace, record)
 
     def _begin(self, name: str, obj: Mapping[str, Any]) -> None:
         """A member of which nothing is known yet."""
