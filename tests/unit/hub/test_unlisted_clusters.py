@@ -75,3 +75,22 @@ def test_a_fleet_that_vanishes_from_lists_alone_stays_and_one_that_is_gone_by_na
         assert sum(fresh.values()) == 6
 
     play(scenario)
+
+
+def test_a_hub_without_the_right_to_ask_by_name_believes_lists_and_leads() -> None:
+    """It was upgraded, and its role was not."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        refusal = {"apiVersion": "v1", "kind": "Status", "status": "Failure", "reason": "Forbidden", "code": 403}
+        world.canned["hub", "host", f"{PATH}/c"] = (403, msgspec.json.encode(refusal))
+        found = await world.get("MemberCluster", "", "c")
+        assert found is not None
+        await world.host.delete(KIND.ref("", "c"), uid=found["metadata"]["uid"])
+        await asyncio.sleep(120)
+        await restart(world)
+        await world.settle()
+        assert set(await world.shares("feed", "web")) == set("ab")
+
+    play(scenario)
