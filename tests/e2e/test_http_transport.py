@@ -16,6 +16,7 @@ import uvloop
 from federator.kube import errors, tls
 from federator.kube.addresses import member_guard
 from federator.kube.client import Client
+from federator.kube.exchange import OBJECT_LIMIT
 from federator.kube.http import Endpoint, HttpTransport, StaticToken
 from federator.kube.transport import Request
 from federator.model.steps import ObjectRef
@@ -113,7 +114,7 @@ def test_an_endless_body_ends_at_the_limit(run: Run) -> None:
 
     async def main() -> None:
         async with serving(endless) as server, Speaking(server, timeout_s=30) as client:
-            with pytest.raises(errors.Malformed, match="beyond the limit of 33554432 bytes"):
+            with pytest.raises(errors.Malformed, match=f"beyond the limit of {OBJECT_LIMIT} bytes"):
                 await client.get(REF)
 
     run(main())
