@@ -13,7 +13,7 @@ from tests.simulation.script import JOBSET
 from tests.simulation.unreleased import UNRELEASED
 from tests.simulation.world import World
 
-BACKLOGS = (0, 4, 13, 18)
+BACKLOGS = (0, 4, 13, 18, 9)
 """Seeds with a backlog; most have a host that refuses statuses for a while."""
 
 
