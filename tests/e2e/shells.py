@@ -53,6 +53,16 @@ class Shell:
     async def settle(self) -> None:
         await self.federation.until_settled(DEADLINE_S)
 
+    async def reported(self) -> None:
+        """Until the host has every member's figures, which come some seconds after it has joined."""
+        kind = kinds.KINDS["MemberCluster"]
+        async with asyncio.timeout(DEADLINE_S):
+            while True:
+                found = await self.federation.client("host").list(kind.api_version, kind.plural)
+                if all("capacity" in one.get("status", {}) for one in found.items):
+                    return
+                await asyncio.sleep(0.2)
+
 
 def psvc(name: str, replicas: int, cpu: str = "1", **meta: Any) -> dict[str, Any]:
     container = {"name": "main", "image": "registry/app:1", "resources": {"requests": {"cpu": cpu}}}

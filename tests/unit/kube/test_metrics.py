@@ -21,6 +21,8 @@ from tests.unit.kube.scripted import FOREVER, Script, line, listing, on_virtual_
 OF_THE_HUB = {
     "federator_hardening_warnings",
     "federator_member_clock_skew_seconds",
+    "federator_member_token_ends_timestamp_seconds",
+    "federator_token_renewals_total",
     "federator_query_requests_total",
 }
 """Reported by a floor above: see the hub's tests."""
