@@ -16,24 +16,26 @@ from typing import Any
 
 from federator.advice import facts
 from federator.hub import hardening
+from federator.hub.cache.state import HubState
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.hub.query import announcing
 from federator.hub.query.questions import Sources
 from federator.hub.query.serving import QueryServer
-from federator.hub.seals import KEY_BYTES
-from federator.hub.state import HubState
-from federator.kube import connect, kubeconfigs, logs, memory, shortage
+from federator.hub.records.seals import KEY_BYTES
+from federator.kube import shortage
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
-from federator.kube.elector import Elector
-from federator.kube.http import HttpTransport
+from federator.kube.leader.elector import Elector
+from federator.kube.login import connect, kubeconfigs
 from federator.kube.metrics import Metrics
-from federator.kube.serving import StatusServer
 from federator.kube.threads import Threads
-from federator.kube.transport import Transport
+from federator.kube.wire.http import HttpTransport
+from federator.kube.wire.transport import Transport
 from federator.member.process import MemberProcess
 from federator.model.errors import FieldError
+from federator.process import logs, malloc
+from federator.process.status_server import StatusServer
 from federator.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -58,8 +60,8 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
     """The hub until SIGTERM. Raises `elector.LeaseLost` when another may lead; its next life stands again."""
     configure_logs(settings)
     log.info("up to %d file descriptors may be open", shortage.raise_limit())
-    memory.collect_rarely()
-    memory.return_large_blocks()
+    malloc.collect_rarely()
+    malloc.return_large_blocks()
     metrics = Metrics()
 
     async def connect_member(obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
@@ -153,7 +155,7 @@ def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.R
 async def run_member(settings: Settings, access: Access, *, cluster: str, standalone: bool = False) -> None:
     """The member process until SIGTERM."""
     configure_logs(settings)
-    memory.return_large_blocks()
+    malloc.return_large_blocks()
     transport = await access.open()
     metrics = Metrics()
     process = MemberProcess(

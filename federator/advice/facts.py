@@ -12,7 +12,7 @@ from federator.advice import search, trials
 from federator.advice.trials import Stop, never
 from federator.api import raw
 from federator.hub.offline import Situation
-from federator.hub.workloads import Workload
+from federator.hub.records.workloads import Workload
 from federator.model import quantity, shards
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.decision import REFUSALS, Reason, Share, Verdict

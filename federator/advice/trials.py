@@ -11,9 +11,11 @@ from typing import Any, Final
 from federator.advice import patches
 from federator.advice.patches import Patch
 from federator.api import federatedquota, kinds, membercluster
-from federator.hub import offline, policying, workloads
+from federator.hub import offline
+from federator.hub.cache import policying
 from federator.hub.offline import Id, Situation
-from federator.hub.workloads import Workload
+from federator.hub.records import workloads
+from federator.hub.records.workloads import Workload
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision

@@ -158,8 +158,9 @@ class Leader:
     ) -> dict[str, Any]:
         """The answer to the question of this path (`parts`: namespace, plural and what follows), asked by POST where
         there is a body. Ends the command with a sentence where there is none."""
-        from federator.kube import connect, errors
+        from federator.kube import errors
         from federator.kube.client import Client
+        from federator.kube.login import connect
 
         said = await announced(host, self.instead)
         address = self.address or said.address
@@ -235,8 +236,8 @@ def unreachable(said: "Announcement", address: str, trouble: Exception, instead:
 
 async def own_client(opened: contextlib.AsyncExitStack, cluster: str, kubeconfig: str) -> "Client | None":
     """A client of a member by a person's own context of that name, closed with the stack; None where there is none."""
-    from federator.kube import connect
     from federator.kube.client import Client
+    from federator.kube.login import connect
 
     if cluster not in connect.contexts(kubeconfig):
         return None

@@ -31,7 +31,7 @@ Obj = Mapping[str, Any]
 
 async def lines(client: "Client") -> list[str]:
     """The banner of this host, "" none; three small requests side by side."""
-    from federator.hub import pauses
+    from federator.hub.cache import pauses
     from federator.model.steps import ObjectRef
 
     lease = ObjectRef("coordination.k8s.io/v1", "leases", SYSTEM_NAMESPACE, LEASE, "Lease")
@@ -42,7 +42,7 @@ async def lines(client: "Client") -> list[str]:
 
 def paused(obj: Obj | None) -> str:
     """The sentence about a pause; "" while there is none."""
-    from federator.hub import pauses
+    from federator.hub.cache import pauses
 
     facts = pauses.facts(obj)
     if facts is None:

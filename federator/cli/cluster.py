@@ -45,7 +45,7 @@ def add(
 ) -> None:
     """Join a cluster under NAME: checks it, makes the hub's account there, pins its identity."""
     from federator.cli import joining
-    from federator.kube.kubeconfigs import MemberAccess
+    from federator.kube.login.kubeconfigs import MemberAccess
     from federator.model import selectors
 
     marks = dict(pair.partition("=")[::2] for pair in labels)
@@ -150,7 +150,7 @@ def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: st
     an outage in which the old one ended, or when it may be known to somebody."""
     from federator.api import kinds, membercluster
     from federator.cli import contexts, joining
-    from federator.kube.kubeconfigs import MemberAccess
+    from federator.kube.login.kubeconfigs import MemberAccess
 
     where = member_kubeconfig or kubeconfig, member_context or name
 

@@ -62,9 +62,9 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
     SIGTERM ends it as Ctrl-C does, so that whatever a command has made is taken down and away in either case.
     """
-    from federator.kube.connect import NotConfigured
-    from federator.kube.elector import LeaseLost
     from federator.kube.errors import ApiError
+    from federator.kube.leader.elector import LeaseLost
+    from federator.kube.login.connect import NotConfigured
     from federator.model.errors import FieldError
 
     try:
@@ -100,8 +100,8 @@ def _runner() -> Callable[[Coroutine[Any, Any, T]], T]:
 
 async def with_host(kubeconfig: str, context: str, work: Callable[[Any], Awaitable[T]]) -> T:
     """Opens a client of the host, does the work, closes it."""
-    from federator.kube import connect
     from federator.kube.client import Client
+    from federator.kube.login import connect
 
     transport = await connect.from_kubeconfig(kubeconfig, context)
     try:

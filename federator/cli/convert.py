@@ -12,7 +12,7 @@ import click
 from federator.cli import common, manifests
 
 if TYPE_CHECKING:
-    from federator.expand.convert import Conversion
+    from federator.convert.convert import Conversion
 
 
 @click.command()
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def convert(files: tuple[str, ...], output: str, recursive: bool) -> None:
     """Turn Deployment, Service, Ingress, ConfigMap and ServiceAccount into PinterestServices, Jobs and JobSets of one
     template into PinterestJobSets. FILE is a YAML or JSON file, a directory of them, or - for stdin."""
-    from federator.expand import convert as conversions
-    from federator.expand.convertbook import BadInput
+    from federator.convert import convert as conversions
+    from federator.convert.drafts import BadInput
 
     read = manifests.read(files, recursive=recursive, command="federator convert -")
     given = [(one.origin, one.obj) for one in read]
@@ -47,7 +47,7 @@ def rendered(objs: Sequence[Mapping[str, Any]], output: str) -> str:
 
 def told(done: "Conversion", *, several: bool) -> list[str]:
     """The lines for stderr; files are named where there are several."""
-    from federator.expand.convertbook import Fate
+    from federator.convert.drafts import Fate
 
     lines: list[str] = []
     sources: dict[str, list[str]] = {}

@@ -40,7 +40,7 @@ REFRESH_S = 0.25
 def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
     """A federation with an example application. Needs no Docker and no cluster."""
     from federator.cli import sandbox
-    from federator.embedded import fleetfile
+    from federator.sandbox import fleetfile
 
     fleet = fleetfile.resized(fleetfile.parse(data("fleet.yaml")), clusters)
 

@@ -14,9 +14,10 @@ from typing import Any
 from federator.api import kinds
 from federator.cli import granting
 from federator.cli.granting import CREDENTIALS_NAMESPACE, HUB_ACCOUNT, RBAC, SYSTEM_NAMESPACE
-from federator.kube import errors, kubeconfigs, tokens
+from federator.kube import errors, tokens
 from federator.kube.client import Client
-from federator.kube.kubeconfigs import MemberAccess
+from federator.kube.login import kubeconfigs
+from federator.kube.login.kubeconfigs import MemberAccess
 from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef
@@ -46,7 +47,7 @@ HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("networking.k8s.io", "ingresses", ("list",)),
 )
 """What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for. What it only
-lists is looked for before a namespace that the hub made goes (`hub/tidying.py`)."""
+lists is looked for before a namespace that the hub made goes (`hub/deletion/tidying.py`)."""
 OWN_RULES: tuple[tuple[str, str, str, str], ...] = (
     ("", "serviceaccounts/token", HUB_ACCOUNT, "create"),
     ("coordination.k8s.io", "leases", MEMBER_LEASE, "get"),

@@ -40,7 +40,7 @@ def _caller() -> str:
 
 
 def _switch(kubeconfig: str, context: str, said: dict[str, str]) -> None:
-    from federator.hub import pauses
+    from federator.hub.cache import pauses
     from federator.kube import client as clients
     from federator.kube import errors
     from federator.model.steps import ObjectRef

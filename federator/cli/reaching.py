@@ -84,7 +84,7 @@ def _target(target: str, cluster: str) -> tuple[str, str, str]:
 
 
 def _check_context(context: str, cluster: str, kubeconfig: str) -> None:
-    from federator.kube import connect
+    from federator.kube.login import connect
 
     try:
         known = connect.contexts(kubeconfig)

@@ -39,7 +39,7 @@ FIGURES_S = 2.0
 def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once: bool, seed: int) -> None:
     """Embedded clusters to try things on. Writes DIR/host.kubeconfig, DIR/<member>.kubeconfig and, when ready,
     DIR/ready."""
-    from federator.embedded import fleetfile
+    from federator.sandbox import fleetfile
 
     if fleet_file:
         try:
@@ -111,10 +111,10 @@ async def serving(
 ) -> None:
     """Starts everything, serves it, writes the files, does `work`, and takes everything down whatever happens."""
     from federator.embedded import http
-    from federator.embedded.federation import Federation
     from federator.hub.options import HubOptions
     from federator.kube.clock import RealClock
     from federator.member.options import MemberOptions
+    from federator.sandbox.federation import Federation
 
     # The seed fixes what the fleet does; tokens come from the machine, because they are secrets.
     federation = Federation(
@@ -201,8 +201,8 @@ async def let_everybody_find_the_leader(host: Any) -> None:
     """The right to read who leads, and whether the federation is paused, as deploy/host/access grants it: a user who is
     given rights in a namespace of the sandbox then sees what they would see anywhere."""
     from federator.cli import asking
-    from federator.embedded.federation import ensure
-    from federator.hub import pauses
+    from federator.hub.cache import pauses
+    from federator.sandbox.federation import ensure
 
     group = "rbac.authorization.k8s.io"
     head = {"apiVersion": f"{group}/v1", "metadata": {"name": LEADER_READER, "namespace": asking.LEASE_NAMESPACE}}

@@ -17,9 +17,10 @@ from typing import Any
 import yaml
 from aiohttp import web
 
-from federator.embedded import certificates, refusals
-from federator.embedded.messages import Answer, ApiRequest, Caller, json_answer
+from federator.embedded.rest import certificates
 from federator.embedded.server import EmbeddedCluster
+from federator.embedded.storage import refusals
+from federator.embedded.storage.messages import Answer, ApiRequest, Caller, json_answer
 
 log = logging.getLogger(__name__)
 

@@ -7,17 +7,17 @@ virtual), since its clock is that loop's.
 import random
 from collections.abc import Sequence
 
-from federator.embedded import bootstrap, tokens
-from federator.embedded.api import Api
-from federator.embedded.context import Context
+from federator.embedded.auth import bootstrap, tokens
+from federator.embedded.auth.tokens import Tokens
+from federator.embedded.catalogue.registry import Registry
 from federator.embedded.controllers import Controllers, NodePool
 from federator.embedded.controllers.behaviour import Defaults
-from federator.embedded.crdcleanup import CrdCleanup
-from federator.embedded.inprocess import InProcessTransport
-from federator.embedded.messages import ADMIN, Caller
-from federator.embedded.registry import Registry
-from federator.embedded.store import Store
-from federator.embedded.tokens import Tokens
+from federator.embedded.controllers.crd_cleanup import CrdCleanup
+from federator.embedded.rest.api import Api
+from federator.embedded.rest.context import Context
+from federator.embedded.rest.inprocess import InProcessTransport
+from federator.embedded.storage.messages import ADMIN, Caller
+from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
 
 TOKEN_BYTES = 16

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster, placementdecision, raw
-from federator.hub import policying, records, refusing, workloads
+from federator.hub.cache import policying
 from federator.hub.options import HubOptions
-from federator.hub.records import Record
-from federator.hub.workloads import Workload
+from federator.hub.records import decisions as records
+from federator.hub.records import refusals, workloads
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
 from federator.model import names, podsecurity
 from federator.model.ask import Admitted, Ask
 from federator.model.decision import Decision, Reason
@@ -104,7 +106,7 @@ class Situation:
         record, hashed = self.records.get(ask.key), inputs.inputs_hash(ask, self.snapshot)
         shares = record.shares if record is not None else ()
         as_of = self.snapshot.as_of
-        return refusing.not_permitted(ask, shares, record, found, inputs_hash=hashed, as_of=as_of, seq=seq)
+        return refusals.not_permitted(ask, shares, record, found, inputs_hash=hashed, as_of=as_of, seq=seq)
 
     def decide_all(self) -> list[tuple[Ask, Decision]]:
         """Places every workload as one batch, in the order of the hub, and books the result."""

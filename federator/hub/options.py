@@ -5,7 +5,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from federator.kube.lease import LeaseOptions
+from federator.kube.leader.lease import LeaseOptions
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,48 +14,50 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.membercluster import UNTRUSTWORTHY
-from federator.hub import doubles, restored
-from federator.hub.burying import Burying
-from federator.hub.departed import Departed
-from federator.hub.dispatching import Dispatching
-from federator.hub.drift import Drift
-from federator.hub.events import Events
-from federator.hub.foreign import Foreign
-from federator.hub.forgetting import Forgetting
-from federator.hub.gathering import Gathering
-from federator.hub.hosting import Hosting
-from federator.hub.inforce import InForce
-from federator.hub.link import LinkState
-from federator.hub.members import Member
-from federator.hub.membership import Connect, Gates, Line
+from federator.hub.cache import restored
+from federator.hub.cache.events import Events
+from federator.hub.cache.host_watch import Hosting
+from federator.hub.cache.in_force import InForce
+from federator.hub.cache.state import HubState
+from federator.hub.deletion.departed import Departed
+from federator.hub.deletion.finalizer import Burying
+from federator.hub.deletion.force_forget import Forgetting
+from federator.hub.deletion.orphans import Orphans
+from federator.hub.deletion.removal import Removing
+from federator.hub.deletion.tidying import Tidying
+from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.dispatch.drift import Drift
+from federator.hub.dispatch.slice_writer import SliceWriter
+from federator.hub.members import duplicates
+from federator.hub.members.connection import Connect, Gates, Line
+from federator.hub.members.link import LinkState
+from federator.hub.members.member import Member
+from federator.hub.members.trust import Trust
 from federator.hub.options import HubOptions
-from federator.hub.orphans import Orphans
-from federator.hub.placing import Placing
-from federator.hub.removing import Removing
+from federator.hub.placing.foreign import Foreign
+from federator.hub.placing.placer import Placing
+from federator.hub.placing.sealing import Sealing
+from federator.hub.placing.unschedulable import Feedback
+from federator.hub.records.revisions import Revisions
+from federator.hub.records.seals import KEY_BYTES, Seals
+from federator.hub.records.workloads import Documents
 from federator.hub.renewing import Renewing
-from federator.hub.reporting import SETTLE_S, Reporting
-from federator.hub.revising import Revisions
-from federator.hub.scheduling import Feedback
-from federator.hub.sealing import Sealing
-from federator.hub.seals import KEY_BYTES, Seals
-from federator.hub.state import HubState
-from federator.hub.surveying import Surveying
-from federator.hub.tidying import Tidying
-from federator.hub.trust import Trust
-from federator.hub.workloads import Documents
-from federator.hub.writing import SliceWriter
+from federator.hub.resync import Surveying
+from federator.hub.status.member_status import SETTLE_S, Reporting
+from federator.hub.status.workload_status import Gathering
 from federator.kube import client as clients
-from federator.kube import errors, guard
-from federator.kube.applier import Applier
+from federator.kube import errors
 from federator.kube.backoff import Backoff
 from federator.kube.clock import Clock
-from federator.kube.elector import Elector, LeaseLost
-from federator.kube.futility import Futility
-from federator.kube.lanes import Lane
+from federator.kube.control.applier import Applier
+from federator.kube.control.lanes import Lane
+from federator.kube.control.write_fights import Futility
+from federator.kube.leader import write_gate
+from federator.kube.leader.elector import Elector, LeaseLost
 from federator.kube.metrics import Metrics
 from federator.kube.shortage import Shortage
 from federator.kube.store import Bound
-from federator.kube.transport import Transport
+from federator.kube.wire.transport import Transport
 from federator.model import names
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
@@ -101,7 +103,7 @@ class HubProcess:
             elector.notes = lambda: {**self.state.tombs.notes(), **self.announced, **self._notes(elector.identity)}
             self.state.hand_on = elector.note
         # The one gate: whatever writes to host or members does so through transports behind it.
-        client = self.host = guard.guarded(client, self._may_write, self._meet_shortage)
+        client = self.host = write_gate.guarded(client, self._may_write, self._meet_shortage)
         self.documents = Documents(client, options.document_cache)
         lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
         applier = Applier(client, lane, clock=clock, component="hub")
@@ -219,7 +221,7 @@ class HubProcess:
         except errors.OwnShortage as trouble:
             self._meet_shortage(str(trouble))
             raise
-        return guard.GuardedTransport(transport, self._may_write, self._meet_shortage)
+        return write_gate.GuardedTransport(transport, self._may_write, self._meet_shortage)
 
     def _meet_shortage(self, why: str) -> None:
         if self.shortage.meet(why):
@@ -504,7 +506,7 @@ class HubProcess:
     def _mark_duplicates(self) -> None:
         """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
         self._identities = {name: (one.identity, one.seniority) for name, one in self.state.members.items()}
-        for member in doubles.told_apart(self.state.members.values()):
+        for member in duplicates.told_apart(self.state.members.values()):
             for key in member.slice_keys():
                 self.state.note_slice(member.name, key)
 

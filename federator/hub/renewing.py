@@ -14,15 +14,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from federator.hub.link import Link
-from federator.hub.members import Member
-from federator.hub.membership import Connect, secret_name
-from federator.hub.state import HubState
+from federator.hub.cache.state import HubState
+from federator.hub.members.connection import Connect, secret_name
+from federator.hub.members.link import Link
+from federator.hub.members.member import Member
 from federator.kube import client as clients
-from federator.kube import errors, kubeconfigs, tokens
+from federator.kube import errors, tokens
 from federator.kube.backoff import Backoff
 from federator.kube.clock import Clock, stamp
-from federator.kube.queue import WorkQueue
+from federator.kube.control.work_queue import WorkQueue
+from federator.kube.login import kubeconfigs
 from federator.kube.tokens import Token
 from federator.model.steps import ObjectRef, Revisit
 from federator.status.conditions import FALSE, Condition

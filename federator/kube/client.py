@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from federator.kube import decode, discovery, errors, paths
-from federator.kube.exchange import (
+from federator.kube import errors
+from federator.kube.wire import decode, discovery, paths
+from federator.kube.wire.exchange import (
     BODY_LIMIT,
     OBJECT_LIMIT,
     SMALL_LIMIT,
@@ -24,8 +25,8 @@ from federator.kube.exchange import (
     Query,
     RequestMeter,
 )
-from federator.kube.transport import Transport
-from federator.kube.watchstream import WatchStream
+from federator.kube.wire.transport import Transport
+from federator.kube.wire.watch_stream import WatchStream
 from federator.model.steps import ObjectRef
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from typing import Any
 
 from aiohttp import web
 
-from federator.kube import tls
+from federator.kube.login import tls
 
 log = logging.getLogger(__name__)
 

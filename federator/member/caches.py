@@ -15,8 +15,8 @@ from federator.api import kinds, raw, runtimeprofile
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.reflector import Reflector
 from federator.kube.store import Key, Store
+from federator.kube.watch.reflector import Reflector
 from federator.kube.watchmeter import WatchMeter
 from federator.member import jobs, rows
 from federator.member.highest import Highest

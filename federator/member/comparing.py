@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.kube.futility import Futility
+from federator.kube.control.write_fights import Futility
 from federator.member import jobs, rows
 from federator.member.caches import native_ref
 from federator.member.options import MemberOptions

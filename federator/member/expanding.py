@@ -14,8 +14,8 @@ from federator.api import raw, runtimeprofile, verbs
 from federator.api.verbs import SliceMark
 from federator.expand import labels, natives
 from federator.kube import errors
-from federator.kube.applier import Applier, Outcome
 from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier, Outcome
 from federator.member import comparing, jobs, references, results
 from federator.member.caches import CARRIED, Caches, native_ref
 from federator.member.comparing import Plan, Scene, Verdicts, Work

@@ -9,13 +9,13 @@ import random
 from collections.abc import Iterable
 
 from federator.kube import errors
-from federator.kube.applier import Applier
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.lanes import Lane
+from federator.kube.control.applier import Applier
+from federator.kube.control.lanes import Lane
+from federator.kube.control.supervisor import Supervisor
+from federator.kube.control.work_queue import WorkQueue
 from federator.kube.metrics import Metrics
-from federator.kube.queue import WorkQueue
-from federator.kube.supervisor import Supervisor
 from federator.member.caches import Caches
 from federator.member.catchingup import CatchingUp
 from federator.member.entitlements import Entitlements

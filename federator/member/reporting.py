@@ -15,8 +15,8 @@ import numpy as np
 
 from federator.api import clustercapacity, kinds, raw
 from federator.kube import errors
-from federator.kube.applier import Applier
 from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier
 from federator.member.caches import Caches
 from federator.member.options import MemberOptions
 from federator.member.room import Masks, Room

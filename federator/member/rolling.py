@@ -13,8 +13,8 @@ from typing import Any
 
 from federator.api import deployment, kinds, podparts, raw
 from federator.kube import clock as clocks
-from federator.kube.applier import Applier
 from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier
 from federator.member import jobs, results, rows
 from federator.member.caches import CARRIED, Caches, slice_ref
 from federator.member.expanding import Expander

@@ -9,7 +9,7 @@ from typing import Any
 
 from federator.expand import priorities
 from federator.kube import backoff, errors
-from federator.kube.applier import Applier
+from federator.kube.control.applier import Applier
 from federator.member.caches import Caches
 from federator.model.steps import Create, ObjectRef
 

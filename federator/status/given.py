@@ -1,8 +1,8 @@
 """What a cluster was given, and what it says against that: its word is cut to its share before anything is made of it.
 
 A member is untrusted. Whatever it reports of shards or copies that nobody gave it says nothing about the workload; what
-no delay, roll-out or lost decision explains is a contradiction, which the hub holds against the cluster (`hub/trust`).
-Pure.
+no delay, roll-out or lost decision explains is a contradiction, which the hub holds against the cluster
+(`hub/members/trust`). Pure.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -39,7 +39,7 @@ class Contradiction:
     reason: str
     message: str
     lasting: bool = False
-    """A delay could explain it for a while: it counts when it stands for longer than that (`hub.trust`)."""
+    """A delay could explain it for a while: it counts when it stands for longer than that (`hub.members.trust`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,11 @@ import gc
 from collections.abc import Iterator
 from typing import Any
 
-from federator.embedded import virtualtime
-from federator.embedded.federation import Federation, ensure
 from federator.kube.clock import Clock
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
+from federator.sandbox.federation import Federation, ensure
 from tests.bench import fleets, harness, standins
 from tests.bench.harness import Result
 
@@ -43,7 +43,7 @@ class Distant:
 
 def measure(_wanted: frozenset[str], scale: float) -> Iterator[Result]:
     gc.set_threshold(200_000, 50, 100)
-    yield virtualtime.run(_run(max(200, round(10_000 * scale))))
+    yield virtual_time.run(_run(max(200, round(10_000 * scale))))
 
 
 async def _run(count: int) -> Result:

@@ -5,9 +5,9 @@ import gc
 import time
 from collections.abc import Iterator
 
-from federator.embedded.federation import Federation, ensure
 from federator.kube.clock import RealClock
 from federator.model.steps import ObjectRef
+from federator.sandbox.federation import Federation, ensure
 from tests.bench import fleets, harness
 from tests.bench.harness import Result
 

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.embedded.federation import Federation
-from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
 from federator.hub.options import HubOptions
 from federator.kube.clock import Clock
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
+from federator.sandbox.federation import Federation
+from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 
 EPOCH_S = 1_790_000_000.0
 WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})

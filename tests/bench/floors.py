@@ -13,8 +13,8 @@ from typing import Any
 
 from federator.api import kinds
 from federator.expand import natives
-from federator.hub import slices
 from federator.hub.options import HubOptions
+from federator.hub.records import slices
 from federator.kube.client import Client
 from federator.model.decision import Share
 from federator.model.steps import ObjectRef

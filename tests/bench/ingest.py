@@ -13,16 +13,16 @@ import msgspec
 
 from federator.api import kinds
 from federator.api.verbs import SliceMark
-from federator.embedded.federation import ensure
 from federator.embedded.server import EmbeddedCluster
-from federator.hub import slices
-from federator.hub.slices import SliceSeen, SliceShape
+from federator.hub.records import slices
+from federator.hub.records.slices import SliceSeen, SliceShape
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
-from federator.kube.reflector import Reflector
 from federator.kube.store import Store
-from federator.kube.transport import Request, Response
+from federator.kube.watch.reflector import Reflector
+from federator.kube.wire.transport import Request, Response
 from federator.model.decision import Share
+from federator.sandbox.federation import ensure
 from tests.bench import fleets, harness
 from tests.bench.harness import Result
 

@@ -15,9 +15,9 @@ from typing import Any
 import uvloop
 
 from federator.api import decisionfacts
-from federator.embedded.federation import ensure
 from federator.kube import errors
 from federator.kube.client import Client
+from federator.sandbox.federation import ensure
 from tests.bench import fleets, floors, harness, realfleet
 from tests.bench.floors import Floor, Pattern
 from tests.bench.harness import Result

@@ -19,15 +19,15 @@ from typing import Any
 import yaml
 
 from federator.api import clustercapacity
-from federator.embedded.federation import ensure, install_crds
+from federator.hub.members.process_watch import LEASE as EXPANDER_LEASE
 from federator.hub.options import HubOptions
-from federator.hub.processwatch import LEASE as EXPANDER_LEASE
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.model.fleet import Capacity, NodeRow
 from federator.model.resources import Resources
 from federator.model.steps import ObjectRef
+from federator.sandbox.federation import ensure, install_crds
 from tests.bench import fleets
 from tests.controlplane import build
 from tests.controlplane.cluster import Cluster

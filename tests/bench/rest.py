@@ -5,9 +5,9 @@ import gc
 import time
 from collections.abc import Iterator
 
-from federator.embedded import virtualtime
-from federator.embedded.federation import ensure
 from federator.kube.clock import Clock
+from federator.sandbox import virtual_time
+from federator.sandbox.federation import ensure
 from tests.bench import fleets
 from tests.bench.harness import Result
 
@@ -17,7 +17,7 @@ REST_S = 600.0
 
 def measure(_wanted: frozenset[str], scale: float) -> Iterator[Result]:
     gc.set_threshold(200_000, 50, 100)
-    yield virtualtime.run(_run(max(10, round(10_000 * scale))))
+    yield virtual_time.run(_run(max(10, round(10_000 * scale))))
 
 
 async def _run(count: int) -> Result:

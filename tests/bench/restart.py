@@ -19,14 +19,14 @@ from typing import Any
 import uvloop
 
 from federator.api import decisionfacts, kinds
-from federator.embedded.federation import Federation, ensure
-from federator.hub import slices, workloads
 from federator.hub.options import HubOptions
-from federator.kube import decode
+from federator.hub.records import slices, workloads
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
+from federator.kube.wire import decode
 from federator.model import names
 from federator.placement import inputs
+from federator.sandbox.federation import Federation, ensure
 from tests.bench import fleets, served, standins
 from tests.bench.harness import Result
 
@@ -185,7 +185,7 @@ async def _listed_by_a_process(room: Path) -> float:
 async def _list_all(room: Path) -> float:
     """In that process. The members' kubeconfigs are in their Secrets, as for a hub."""
     from federator import app
-    from federator.kube import connect
+    from federator.kube.login import connect
     from federator.model.steps import ObjectRef
 
     begun = time.perf_counter()

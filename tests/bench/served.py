@@ -20,7 +20,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from federator.embedded import http
-from federator.embedded.federation import Federation
+from federator.sandbox.federation import Federation
 from tests.bench import fleets
 from tests.bench.realfleet import processor_s, resident_mb
 

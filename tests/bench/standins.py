@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import clustercapacity
-from federator.embedded.federation import Federation, ensure
 from federator.embedded.server import EmbeddedCluster
-from federator.hub.processwatch import LEASE as EXPANDER_LEASE
+from federator.hub.members.process_watch import LEASE as EXPANDER_LEASE
 from federator.model.fleet import Capacity, NodeRow
 from federator.model.resources import Resources
+from federator.sandbox.federation import Federation, ensure
 
 ROOM = Resources({"cpu": 100_000_000, "memory": 2**50, "pods": 1_000_000})
 CAPACITY = Capacity(rows=(NodeRow(count=1, allocatable=ROOM, free=ROOM),))

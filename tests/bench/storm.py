@@ -18,8 +18,8 @@ from typing import Any
 
 import uvloop
 
-from federator.embedded.federation import Federation, ensure
 from federator.kube.clock import RealClock
+from federator.sandbox.federation import Federation, ensure
 from tests.bench import fleets, served, standins
 from tests.bench.harness import Result
 

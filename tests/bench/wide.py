@@ -9,8 +9,8 @@ from pathlib import Path
 
 import uvloop
 
-from federator.embedded.federation import Federation
 from federator.kube.clock import RealClock
+from federator.sandbox.federation import Federation
 from tests.bench import fleets, served, standins
 from tests.bench.harness import Result
 

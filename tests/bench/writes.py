@@ -7,9 +7,9 @@ a transport, by (resource, subresource); Events and leases apart.
 from collections.abc import Iterator
 from typing import Any
 
-from federator.embedded import virtualtime
-from federator.embedded.federation import Federation, ensure
 from federator.kube.clock import Clock
+from federator.sandbox import virtual_time
+from federator.sandbox.federation import Federation, ensure
 from tests.bench import fleets
 from tests.bench.harness import Result
 
@@ -17,7 +17,7 @@ CLUSTERS = 3
 
 
 def measure(_wanted: frozenset[str], scale: float) -> Iterator[Result]:
-    yield virtualtime.run(_run(max(1, round(100 * scale))))
+    yield virtual_time.run(_run(max(1, round(100 * scale))))
 
 
 async def _run(count: int) -> Result:

@@ -12,11 +12,12 @@ import pytest
 pytest.register_assert_rewrite("tests.contract.speaking")  # before it is imported: its assertions are what tests show
 
 from federator.embedded import http as embedded_http  # noqa: E402
-from federator.embedded.messages import Caller  # noqa: E402
 from federator.embedded.server import EmbeddedCluster  # noqa: E402
-from federator.kube import http, tls  # noqa: E402
+from federator.embedded.storage.messages import Caller  # noqa: E402
 from federator.kube.clock import RealClock  # noqa: E402
-from federator.kube.transport import Transport  # noqa: E402
+from federator.kube.login import tls  # noqa: E402
+from federator.kube.wire import http  # noqa: E402
+from federator.kube.wire.transport import Transport  # noqa: E402
 from tests.contract.crds import install_widgets  # noqa: E402
 from tests.contract.speaking import Speaker  # noqa: E402
 from tests.controlplane.plane import ControlPlane  # noqa: E402

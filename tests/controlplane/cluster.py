@@ -16,7 +16,8 @@ from typing import Any
 
 import yaml
 
-from federator.kube import http, tls
+from federator.kube.login import tls
+from federator.kube.wire import http
 from tests.controlplane import build
 
 ADMIN = "admin"

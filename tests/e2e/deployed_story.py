@@ -7,7 +7,8 @@ Each step waits for what came of it, so that the requests of one are not lost in
 import json
 from typing import Any
 
-from federator.kube import kubeconfigs, tokens
+from federator.kube import tokens
+from federator.kube.login import kubeconfigs
 from federator.model import podsecurity
 from tests.e2e import workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user

@@ -14,7 +14,7 @@ from typing import Any
 
 from federator.api import kinds
 from federator.embedded import http
-from federator.embedded.federation import Federation
+from federator.sandbox.federation import Federation
 
 DEADLINE_S = 60.0
 

@@ -12,14 +12,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from federator.embedded import certificates, http
-from federator.embedded.federation import ensure, install_crds
+from federator.embedded import http
 from federator.embedded.http import HttpServer
+from federator.embedded.rest import certificates
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.model.steps import ObjectRef
+from federator.sandbox.federation import ensure, install_crds
 from tests.bench.served import Hub
 
 pytestmark = pytest.mark.e2e

@@ -15,9 +15,9 @@ import pytest
 import pytest_asyncio
 
 from federator.api import raw
-from federator.embedded import fleetfile
-from federator.embedded.federation import Federation
 from federator.kube.clock import RealClock
+from federator.sandbox import fleetfile
+from federator.sandbox.federation import Federation
 from federator.status.given import Contradiction
 from tests.controlplane import build
 from tests.e2e import shells

@@ -14,10 +14,10 @@ import pytest
 import pytest_asyncio
 
 from federator.api import kinds
-from federator.embedded import fleetfile
-from federator.embedded.federation import Federation
 from federator.kube import errors
 from federator.kube.clock import RealClock
+from federator.sandbox import fleetfile
+from federator.sandbox.federation import Federation
 from tests.controlplane import build
 from tests.e2e import shells
 from tests.e2e.shells import DEADLINE_S, Shell, psvc

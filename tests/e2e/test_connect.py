@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from federator.kube import connect, errors, kubeconfigs
+from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.http import HttpTransport
+from federator.kube.login import connect, kubeconfigs
+from federator.kube.wire.http import HttpTransport
 from federator.model.steps import ObjectRef
 from tests.controlplane import certs
 from tests.e2e.rawserver import Asked, RawServer, answer, replying, serving

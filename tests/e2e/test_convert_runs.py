@@ -9,10 +9,10 @@ from click.testing import CliRunner
 
 from federator.api import kinds, raw, read
 from federator.cli.main import cli
-from federator.embedded import fleetfile, virtualtime
-from federator.embedded.federation import Federation
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.sandbox import fleetfile, virtual_time
+from federator.sandbox.federation import Federation
 from tests import casetables
 
 pytestmark = pytest.mark.e2e
@@ -54,7 +54,7 @@ def test_every_service_of_a_real_application_becomes_ready(name: str, count: int
     folder, _, file = name.partition("/")
     objs = converted(casetables.data("manifests") / folder / file)
 
-    found = virtualtime.run(ran(objs, readiness))
+    found = virtual_time.run(ran(objs, readiness))
     assert found == dict.fromkeys(sorted(obj["metadata"]["name"] for obj in objs), "True")
     assert len(found) == count
 
@@ -82,7 +82,7 @@ def test_clients_of_the_shop_find_every_service_under_its_old_name_and_port() ->
         if obj["kind"] == "Service" and obj["metadata"]["name"] != "frontend-external"
     }
 
-    found = virtualtime.run(ran(converted(path), fronts))
+    found = virtual_time.run(ran(converted(path), fronts))
     assert {name: rows[0][1] for name, rows in found.items()} == before
     assert all(sum(pods for _, _, pods in rows) >= 1 for rows in found.values())
 
@@ -97,7 +97,7 @@ async def jobs(federation: Federation, host: Client) -> dict[str, Any]:
 def test_a_converted_job_runs_all_its_shards_over_the_members() -> None:
     path = casetables.data("manifests") / "kueue-examples" / "jobs_sample-scalable-job.yaml"
 
-    found = virtualtime.run(ran(converted(path), jobs))
+    found = virtual_time.run(ran(converted(path), jobs))
     assert (found["shards"], found["done"], found["completedIndexes"]) == (100, 100, "0-99")
 
 
@@ -147,7 +147,7 @@ def test_no_service_of_an_application_is_lost_and_one_that_is_taken_out_goes(tmp
     path.write_text(SHOP, encoding="utf-8")
     objs = [obj for obj in converted(path) if obj["kind"] != "Namespace"]
 
-    before, after = virtualtime.run(ran(objs, before_and_after))
+    before, after = virtual_time.run(ran(objs, before_and_after))
     assert before["cart"]["metadata"]["annotations"] == {"prometheus.io/scrape": "true"}
     assert before["cart-outside"]["spec"]["type"] == "NodePort"
     assert before["cart-outside"]["spec"]["ports"][0]["nodePort"] == 30001

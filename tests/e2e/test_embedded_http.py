@@ -14,8 +14,8 @@ import pytest
 
 from federator.embedded import http
 from federator.embedded.http import HttpServer
-from federator.embedded.messages import Caller
 from federator.embedded.server import EmbeddedCluster
+from federator.embedded.storage.messages import Caller
 from federator.kube.clock import RealClock
 
 pytestmark = pytest.mark.e2e

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from federator.kube import kubeconfigs, tokens
+from federator.kube import tokens
+from federator.kube.login import kubeconfigs
 from tests.controlplane import build
 from tests.e2e import federations, workloads
 from tests.e2e.federations import Fleet, until

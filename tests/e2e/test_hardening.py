@@ -7,8 +7,9 @@ import pytest
 
 from federator.hub import hardening
 from federator.hub.hardening import Asked, Check, Finding, Result
-from federator.kube import http, tls
 from federator.kube.client import Client
+from federator.kube.login import tls
+from federator.kube.wire import http
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed

@@ -13,12 +13,13 @@ from typing import Any
 import pytest
 import uvloop
 
-from federator.kube import errors, tls
-from federator.kube.addresses import member_guard
+from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.exchange import OBJECT_LIMIT
-from federator.kube.http import Endpoint, HttpTransport, StaticToken
-from federator.kube.transport import Request
+from federator.kube.login import tls
+from federator.kube.wire.addresses import member_guard
+from federator.kube.wire.exchange import OBJECT_LIMIT
+from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
+from federator.kube.wire.transport import Request
 from federator.model.steps import ObjectRef
 from tests.controlplane import certs
 from tests.e2e.rawserver import Asked, RawServer, answer, replying, serving

@@ -7,9 +7,9 @@ import uvloop
 
 from federator.embedded import http
 from federator.embedded.server import EmbeddedCluster
-from federator.kube import connect, kubeconfigs
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
+from federator.kube.login import connect, kubeconfigs
 from tests.unit.kube import embeddedstory
 
 pytestmark = pytest.mark.e2e

@@ -2,9 +2,9 @@
 
 import pytest
 
-from federator.kube import connect
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
+from federator.kube.login import connect
 from tests.controlplane.plane import ControlPlane
 from tests.unit.kube import embeddedstory
 

@@ -9,13 +9,13 @@ import pytest
 import pytest_asyncio
 
 from federator.api import clustercapacity, kinds
-from federator.embedded import fleetfile
-from federator.embedded.faults.links import Cut, Links, LinkTransport
-from federator.embedded.federation import Federation
-from federator.hub import claims
+from federator.hub.members import claims
 from federator.hub.options import HubOptions
 from federator.kube import errors
 from federator.kube.clock import RealClock
+from federator.sandbox import fleetfile
+from federator.sandbox.faults.links import Cut, Links, LinkTransport
+from federator.sandbox.federation import Federation
 from tests.e2e import shells
 from tests.e2e.shells import DEADLINE_S, Shell, psvc
 

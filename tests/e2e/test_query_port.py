@@ -13,13 +13,14 @@ import pytest_asyncio
 import yaml
 
 from federator.cli import sandbox
-from federator.embedded import fleetfile, http
-from federator.embedded.faults.links import Cut, Links, LinkTransport
-from federator.embedded.federation import Federation
-from federator.embedded.messages import Caller
+from federator.embedded import http
+from federator.embedded.storage.messages import Caller
 from federator.hub.options import HubOptions
 from federator.kube.clock import RealClock
 from federator.model.steps import ObjectRef
+from federator.sandbox import fleetfile
+from federator.sandbox.faults.links import Cut, Links, LinkTransport
+from federator.sandbox.federation import Federation
 from tests.e2e import shells
 from tests.e2e.shells import DEADLINE_S, Shell, psvc
 

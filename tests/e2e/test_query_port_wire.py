@@ -10,10 +10,11 @@ import pytest_asyncio
 
 from federator.hub.query import announcing
 from federator.hub.query.port import status
-from federator.kube import errors, selfsigned, tls, tlsserver
+from federator.kube import errors, selfsigned, tlsserver
 from federator.kube.client import Client
-from federator.kube.http import Endpoint, HttpTransport, StaticToken
+from federator.kube.login import tls
 from federator.kube.tlsserver import Incoming, Outgoing
+from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
 
 pytestmark = [pytest.mark.e2e, pytest.mark.asyncio]
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from federator.kube import serving
 from federator.kube.metrics import Metrics
-from federator.kube.serving import StatusServer
+from federator.process import status_server
+from federator.process.status_server import StatusServer
 
 pytestmark = pytest.mark.e2e
 
@@ -50,7 +50,7 @@ async def test_the_three_pages_and_their_verdicts() -> None:
 async def test_rude_requests_get_a_short_answer(
     request_bytes: bytes, status: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "HEAD_S", 0.3)
+    monkeypatch.setattr(status_server, "HEAD_S", 0.3)
     server = StatusServer(metrics=Metrics(), ready=dict)
     port = await server.start("127.0.0.1", 0)
     try:
@@ -72,7 +72,7 @@ async def test_two_hundred_idle_connections_keep_no_probe_waiting(sent: bytes) -
         for page in (b"/healthz", b"/readyz"):
             async with asyncio.timeout(1.0):
                 assert (await ask(port, b"GET " + page + b" HTTP/1.1\r\n\r\n")).startswith(b"HTTP/1.1 200 OK")
-        assert len(server._open) <= serving.CONNECTIONS_MAX
+        assert len(server._open) <= status_server.CONNECTIONS_MAX
     finally:
         for writer in crowd:
             writer.transport.abort()

@@ -21,14 +21,19 @@ from federator.api import (
     verbs,
 )
 from federator.api.decoding import Limits
-from federator.embedded import bodies, fleetfile, refusals
-from federator.embedded.builtins import info
-from federator.embedded.messages import ApiRequest, Caller
-from federator.expand import convert, convertbook
-from federator.hub import records, slices, workloads
-from federator.kube import decode, errors, kubeconfigs, reading
+from federator.convert import convert, drafts
+from federator.embedded.rest import bodies
+from federator.embedded.schema.builtins import info
+from federator.embedded.storage import refusals
+from federator.embedded.storage.messages import ApiRequest, Caller
+from federator.hub.records import decisions, slices, workloads
+from federator.kube import errors
+from federator.kube.login import kubeconfigs
+from federator.kube.watch import object_reader
+from federator.kube.wire import decode
 from federator.model import quantity, selectors, shards, taints
 from federator.model.errors import FieldError
+from federator.sandbox import fleetfile
 from tests.hostile import cases_members, cases_objects, cases_texts
 from tests.unit.kube import test_kubeconfigs
 
@@ -77,10 +82,10 @@ def _object(use: Callable[[dict[str, Any]], object]) -> Callable[[bytes], object
 
 
 def _reader(raw: bool) -> Callable[[bytes], object]:
-    reader: reading.ObjectReader[Any] = (
-        reading.ObjectReader("v1", None, lambda found: found)
+    reader: object_reader.ObjectReader[Any] = (
+        object_reader.ObjectReader("v1", None, lambda found: found)
         if raw
-        else reading.ObjectReader("v1", lambda found: found, None)
+        else object_reader.ObjectReader("v1", lambda found: found, None)
     )
 
     def run(line: bytes) -> object:
@@ -89,7 +94,7 @@ def _reader(raw: bool) -> Callable[[bytes], object]:
         except decode.BROKEN:
             event = decode.raw_event_decoder.decode(line)
         if event.type == "BOOKMARK":
-            return reading.bookmark_version(event.object)
+            return object_reader.bookmark_version(event.object)
         if event.type == "ERROR":
             return decode.event_error(event.object)
         return reader.identify(event.object)
@@ -223,7 +228,7 @@ TARGETS: Mapping[str, Target] = {
             (read.InvalidObject,),
             OBJECTS,
         ),
-        Target("converted manifests", _converted, (read.InvalidObject, convertbook.BadInput), OBJECTS),
+        Target("converted manifests", _converted, (read.InvalidObject, drafts.BadInput), OBJECTS),
         Target(
             "kubeconfigs",
             kubeconfigs.member_access,
@@ -274,7 +279,7 @@ TARGETS: Mapping[str, Target] = {
         ),
         Target(
             "decisions",
-            _object(lambda obj: (decisionfacts.decision_facts(obj), records.summarise(obj))),
+            _object(lambda obj: (decisionfacts.decision_facts(obj), decisions.summarise(obj))),
             (),
             DECISION,
         ),

@@ -11,15 +11,15 @@ from typing import Any
 
 from federator import app
 from federator.api import kinds
-from federator.embedded import virtualtime
-from federator.embedded.federation import Federation, Wrap
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.queue import WorkQueue
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.control.work_queue import WorkQueue
+from federator.kube.wire.transport import Request, Response, Transport
+from federator.sandbox import virtual_time
+from federator.sandbox.federation import Federation, Wrap
 from tests.unit.hub.world import EPOCH_S, World, service, small_fleet
 
 BODY_MAX = 64 * 1024 * 1024
@@ -148,4 +148,4 @@ def act(
         finally:
             await world.federation.stop()
 
-    virtualtime.run(main())
+    virtual_time.run(main())

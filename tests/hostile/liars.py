@@ -4,7 +4,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 
 Change = Callable[[dict[str, Any]], bytes | None]
 

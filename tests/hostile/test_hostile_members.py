@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from federator.hub.members import Member
-from federator.kube.transport import Transport
+from federator.hub.members.member import Member
+from federator.kube.wire.transport import Transport
 from tests.hostile.cases_members import LIES
 from tests.hostile.hosting import Picture, Scene, act
 from tests.hostile.liars import Liar

@@ -12,7 +12,7 @@ import pytest
 
 from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.http import Endpoint, HttpTransport, StaticToken
+from federator.kube.wire.http import Endpoint, HttpTransport, StaticToken
 from federator.model.steps import ObjectRef
 from tests.e2e.rawserver import Asked, answer, serving
 

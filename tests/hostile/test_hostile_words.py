@@ -9,7 +9,7 @@ import pytest
 
 from federator.api import kinds
 from federator.hub.options import HubOptions
-from federator.kube.transport import Transport
+from federator.kube.wire.transport import Transport
 from federator.model import shards
 from federator.model.names import TRUST_ANNOTATION
 from federator.model.shards import Ranges

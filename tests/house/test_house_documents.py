@@ -12,13 +12,13 @@ from federator import settings
 from federator.api import crds
 from federator.cli import config as config_command
 from federator.cli import main
-from federator.embedded.faults import table as faults
-from federator.hub.link import MOVES
+from federator.hub.members.link import MOVES
 from federator.kube import metrics
 from federator.placement import invariants
 from federator.placement.division import DIVIDERS
 from federator.placement.filters import FILTERS
 from federator.placement.scorers import SCORERS
+from federator.sandbox.faults import table as faults
 from tests.house import sources
 
 README = (sources.ROOT / "README.md").read_text(encoding="utf-8")

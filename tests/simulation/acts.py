@@ -11,14 +11,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from federator.api import kinds
-from federator.embedded.faults.objects import going_on, ours
-from federator.embedded.federation import ensure
-from federator.embedded.messages import Caller
+from federator.embedded.storage.messages import Caller
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.member import heartbeat
 from federator.member.options import MemberOptions
 from federator.model.steps import ObjectRef
+from federator.sandbox.faults.objects import going_on, ours
+from federator.sandbox.federation import ensure
 
 if TYPE_CHECKING:
     from tests.simulation.world import World

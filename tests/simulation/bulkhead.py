@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from federator.api import kinds
 from federator.api.decisionfacts import DecisionFacts, decision_facts
-from federator.embedded.faults.lives import Life
-from federator.embedded.faults.rows import Sending
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
-from federator.hub.slices import SliceSeen
+from federator.hub.records.slices import SliceSeen
 from federator.model.decision import Share
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.rows import Sending
 from tests.simulation.invariants import Step, all_of, is_decision
 from tests.simulation.world import World
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from federator.embedded.faults import table
-from federator.embedded.faults.rows import HUB, RequestFault, Sending
+from federator.sandbox.faults import table
+from federator.sandbox.faults.rows import HUB, RequestFault, Sending
 from tests.simulation import running, script
 from tests.simulation.drawing import Parameters, Turn, draw
 from tests.simulation.script import Action

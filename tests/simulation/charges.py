@@ -12,8 +12,6 @@ from typing import Any
 
 from federator.api import kinds, raw
 from federator.api.decisionfacts import DecisionFacts, decision_facts
-from federator.embedded.faults.lives import Life
-from federator.embedded.faults.rows import Sending
 from federator.hub.process import HubProcess
 from federator.member.caches import NATIVES
 from federator.model import names, shards
@@ -21,6 +19,8 @@ from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
 from federator.model.quantity import vector
 from federator.model.shards import Ranges
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.rows import Sending
 from tests.simulation import hearing
 from tests.simulation.invariants import Obj, Step, all_of, finished
 from tests.simulation.world import World

@@ -10,9 +10,9 @@ from http import HTTPStatus
 from typing import Any, Protocol
 
 from federator.api import kinds
-from federator.embedded.faults.lives import Life
-from federator.embedded.faults.rows import Sending, is_hub
-from federator.kube.elector import Elector
+from federator.kube.leader.elector import Elector
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.rows import Sending, is_hub
 from tests.simulation.story import Sent
 
 REQUESTS_PER_MINUTE = 60

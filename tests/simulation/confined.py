@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from federator.api import capacityfields, placementfields, raw
 from federator.api.decisionfacts import DecisionFacts, decision_facts
-from federator.hub.records import STRUCK
+from federator.hub.records.decisions import STRUCK
 from federator.model import taints
 from federator.model.quantity import vector
 from federator.model.taints import Effect

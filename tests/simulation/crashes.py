@@ -19,8 +19,8 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from federator.embedded.faults.rows import HUB, RequestFault, Sending
-from federator.embedded.faults.table import REQUEST_FAULTS
+from federator.sandbox.faults.rows import HUB, RequestFault, Sending
+from federator.sandbox.faults.table import REQUEST_FAULTS
 from tests.ranges import numbers
 from tests.simulation import lifetimes, running
 from tests.simulation.world import MEMBER

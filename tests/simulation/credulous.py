@@ -4,10 +4,10 @@ or other people's pods show; each with the rule that must catch it."""
 from collections.abc import Mapping
 from typing import Any
 
-from federator.hub.dispatching import Dispatching
-from federator.hub.inforce import InForce
-from federator.hub.members import Member
-from federator.hub.state import HubState
+from federator.hub.cache.in_force import InForce
+from federator.hub.cache.state import HubState
+from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.members.member import Member
 from federator.placement import editing, enforcing, permitted, quota
 from federator.status import given as givens
 from federator.status.given import Given

@@ -9,7 +9,7 @@ asked often enough that no such moment is missed.
 from collections.abc import Iterator
 
 from federator.api import kinds
-from federator.embedded.faults.answers import RETRY_AFTER_S
+from federator.sandbox.faults.answers import RETRY_AFTER_S
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.world import World
 

@@ -14,11 +14,10 @@ from dataclasses import dataclass
 
 from federator.api import capacityfields, kinds, raw
 from federator.api.decisionfacts import DecisionFacts, decision_facts
-from federator.embedded.faults.lives import Life
-from federator.hub import policying, progress
+from federator.hub.cache import policying, progress
 from federator.hub.process import HubProcess
-from federator.hub.records import STRUCK, Record
-from federator.hub.workloads import Workload
+from federator.hub.records.decisions import STRUCK, Record
+from federator.hub.records.workloads import Workload
 from federator.kube.store import Version
 from federator.model import shards, taints
 from federator.model.ask import Policy, Strategy, Unit
@@ -28,6 +27,7 @@ from federator.model.quantity import vector
 from federator.model.shards import Ranges
 from federator.model.taints import Effect
 from federator.placement.policies import Policies, Subject
+from federator.sandbox.faults.lives import Life
 from tests.simulation import bounds, confined, departures, hearing, machines
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.world import World

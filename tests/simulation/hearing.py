@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds
-from federator.embedded.faults.lives import Life
 from federator.hub.process import HubProcess
 from federator.kube.store import Store
+from federator.sandbox.faults.lives import Life
 from tests.simulation.world import World
 
 

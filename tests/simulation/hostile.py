@@ -8,8 +8,8 @@ acts to a share of the worlds, from a generator of its own, so that the other wo
 import random
 from collections.abc import Collection, Mapping
 
-from federator.embedded.faults import table
-from federator.embedded.faults.rows import Episode
+from federator.sandbox.faults import table
+from federator.sandbox.faults.rows import Episode
 from tests.simulation import liars, tenants
 from tests.simulation.acts import Act
 

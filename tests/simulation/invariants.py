@@ -14,7 +14,7 @@ from federator.api import federatedquota, kinds
 from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.api.verbs import SliceMark
 from federator.embedded.server import EmbeddedCluster
-from federator.hub import workloads
+from federator.hub.records import workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
 from federator.model import seq as seqs

@@ -11,12 +11,12 @@ from collections.abc import Callable
 
 from federator.api import kinds, raw
 from federator.api.decisionfacts import decision_facts
-from federator.embedded.faults.lives import Life
-from federator.embedded.revisions import DELETED, Event
 from federator.embedded.server import EmbeddedCluster
-from federator.kube.elector import Elector
+from federator.embedded.storage.revisions import DELETED, Event
+from federator.kube.leader.elector import Elector
 from federator.member.caches import NATIVES
 from federator.model.shards import Ranges
+from federator.sandbox.faults.lives import Life
 from tests.simulation import conduct, confined, hearing, invariants, reasons
 from tests.simulation.availability import Availability
 from tests.simulation.booked import Booked

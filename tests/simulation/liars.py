@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from federator.api import kinds
-from federator.embedded.faults.objects import going_on, ours
-from federator.embedded.faults.rows import is_hub
 from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model import shards
+from federator.sandbox.faults.objects import going_on, ours
+from federator.sandbox.faults.rows import is_hub
 from tests.simulation.acts import Act, Actor, Obj, lying
 from tests.simulation.tenants import ESCAPES
 

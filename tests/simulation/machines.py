@@ -7,7 +7,7 @@ without.
 
 from typing import Any
 
-from federator.embedded.fleetfile import Pool
+from federator.sandbox.fleetfile import Pool
 from tests.simulation.drawing import Parameters, generator, two_kinds
 
 Body = dict[str, Any]

@@ -13,28 +13,28 @@ from typing import Any
 from unittest import mock
 
 from federator.api import kinds, pinterestjobset, placementdecision
-from federator.embedded.faults.rows import is_hub
 from federator.expand import jobsets
-from federator.hub import burying, process
-from federator.hub import link as links
-from federator.hub.burying import Burying
-from federator.hub.departed import Departed
-from federator.hub.dispatching import Dispatching
-from federator.hub.emptiness import Emptiness
-from federator.hub.gathering import Gathering
-from federator.hub.link import Link, Sign
-from federator.hub.members import Member
-from federator.hub.placing import Placing
+from federator.hub import process
+from federator.hub.cache.state import HubState
+from federator.hub.deletion import finalizer
+from federator.hub.deletion.absence import Emptiness
+from federator.hub.deletion.departed import Departed
+from federator.hub.deletion.finalizer import Burying
+from federator.hub.deletion.removal import Removing
+from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.members import link as links
+from federator.hub.members.link import Link, Sign
+from federator.hub.members.member import Member
+from federator.hub.placing.placer import Placing
+from federator.hub.placing.waves import Due
 from federator.hub.process import HubProcess
-from federator.hub.records import Record
-from federator.hub.removing import Removing
-from federator.hub.state import HubState
-from federator.hub.waves import Due
+from federator.hub.records.decisions import Record
+from federator.hub.status.workload_status import Gathering
 from federator.kube import errors
-from federator.kube.applier import Applier, Outcome
-from federator.kube.elector import Elector
-from federator.kube.reflector import Reflector
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.control.applier import Applier, Outcome
+from federator.kube.leader.elector import Elector
+from federator.kube.watch.reflector import Reflector
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.member.caches import CARRIED, native_ref
 from federator.member.expanding import Expander
 from federator.model import names
@@ -44,6 +44,7 @@ from federator.model.steps import Delete, Patch, Revisit
 from federator.placement import engine, filters, spread
 from federator.placement import leaving as engine_leaving
 from federator.placement.books import Books
+from federator.sandbox.faults.rows import is_hub
 from tests.simulation import departures
 from tests.simulation.running import Plant
 
@@ -420,7 +421,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         together(
             Plant(between=_slow_lists),
             instead(HubProcess, "_warm_up", _at_once),
-            instead(burying, "confirm_absence", _unconfirmed),
+            instead(finalizer, "confirm_absence", _unconfirmed),
         ),
     ),
     "an old leader goes on writing": ("12 leads as granted", instead(Elector, "_renew_until", _never_looks)),
@@ -484,7 +485,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         together(
             Plant(between=_slow_lists),
             instead(Reflector, "_note", _wiping),
-            instead(burying, "confirm_absence", _unconfirmed),
+            instead(finalizer, "confirm_absence", _unconfirmed),
         ),
     ),
     "one failed probe makes a cluster NotReady": ("15 patience", instead(links, "after", _impatient)),

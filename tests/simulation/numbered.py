@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from federator.hub.members import Member
-from federator.hub.state import HubState
+from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
 from federator.member.highest import Highest
 from federator.model import seq as seqs
 from tests.simulation.mutations import Method, in_worlds_of, instead

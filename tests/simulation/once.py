@@ -10,13 +10,13 @@ from dataclasses import dataclass
 
 from federator.api import kinds, raw
 from federator.api.decisionfacts import decision_facts
-from federator.embedded.faults.lives import Life
 from federator.hub.process import HubProcess
-from federator.hub.records import Record
-from federator.hub.workloads import Workload
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
 from federator.model import shards
 from federator.model.fleet import Holding
 from federator.model.shards import Ranges
+from federator.sandbox.faults.lives import Life
 from tests.simulation.invariants import Obj, Step, finished, is_decision
 
 JOBSET = "PinterestJobSet"

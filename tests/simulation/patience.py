@@ -13,9 +13,9 @@ from http import HTTPStatus
 import msgspec
 
 from federator.api import kinds
-from federator.embedded.faults.requests import CannedResponse
 from federator.kube.clock import Clock
-from federator.kube.transport import RefreshesCredentials, Request, Response, Transport
+from federator.kube.wire.transport import RefreshesCredentials, Request, Response, Transport
+from federator.sandbox.faults.requests import CannedResponse
 from tests.simulation.conduct import resource_of
 from tests.simulation.invariants import Obj, Step
 from tests.simulation.reach import Reach

@@ -9,10 +9,10 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.embedded.faults.rows import is_hub
 from federator.hub.process import HubProcess
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import names
+from federator.sandbox.faults.rows import is_hub
 from tests.simulation import foreign
 from tests.simulation.conduct import resource_of
 from tests.simulation.invariants import Obj, all_of, note_key

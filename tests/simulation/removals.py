@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from federator.api import clustercapacity, kinds, membercluster, raw
 from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.api.membercluster import Removal
-from federator.hub import claims
+from federator.hub.members import claims
 from federator.hub.options import HubOptions
 from tests.simulation.invariants import Obj, Step, is_decision, is_slice
 

@@ -14,8 +14,10 @@ from federator.embedded.controllers.fit import node_matches
 from federator.embedded.controllers.nodes import Node
 from federator.embedded.server import EmbeddedCluster
 from federator.expand import jobsets
-from federator.hub import departed, policying, workloads
+from federator.hub.cache import policying
+from federator.hub.deletion import departed
 from federator.hub.options import HubOptions
+from federator.hub.records import workloads
 from federator.member.caches import NATIVES
 from federator.model import names, shards
 from federator.model.ask import PodShape, Policy, Strategy, Unit

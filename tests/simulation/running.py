@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from federator.embedded import virtualtime
-from federator.embedded.faults.lives import keeper
 from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
+from federator.sandbox.faults.lives import keeper
 from tests.simulation import guard, invariants, rest, rulings, script
 from tests.simulation.drawing import Parameters, draw, generator
 from tests.simulation.judges import Judges
@@ -278,8 +278,8 @@ def simulate(parameters: Parameters, plant: Plant = NOTHING, course: Course | No
     order = generator(parameters.seed, "order") if parameters.shuffled else None
     with _few_collections(), guard.nothing_real(), plant.patched():
         try:
-            return virtualtime.run(main(), order=order, keeper=keeper)
-        except (virtualtime.Deadlock, virtualtime.Livelock) as error:
+            return virtual_time.run(main(), order=order, keeper=keeper)
+        except (virtual_time.Deadlock, virtual_time.Livelock) as error:
             raise Broken(parameters, [f"13 no hang: {error}"], story) from error
 
 

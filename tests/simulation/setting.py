@@ -8,15 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from federator.api import crds, kinds
-from federator.embedded import builtins
-from federator.embedded import crds as served
-from federator.embedded.defaults import fill
-from federator.embedded.fleetfile import FleetSpec, MemberSpec
-from federator.embedded.pruning import copy_json
+from federator.embedded.catalogue import crds as served
+from federator.embedded.schema import builtins
+from federator.embedded.schema.defaults import fill
+from federator.embedded.schema.pruning import copy_json
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.member.options import MemberOptions
+from federator.sandbox.fleetfile import FleetSpec, MemberSpec
 from tests.simulation import machines
 from tests.simulation.drawing import Parameters
 

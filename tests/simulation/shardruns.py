@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator
 from federator.api import kinds
 from federator.api.decisionfacts import decision_facts
 from federator.expand import jobsets
-from federator.hub.records import STRUCK
+from federator.hub.records.decisions import STRUCK
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Reason

@@ -11,9 +11,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from federator.api import kinds
-from federator.embedded.faults import table
-from federator.embedded.faults.rows import HUB, RequestFault
-from federator.embedded.faults.schedules import Seeded
+from federator.sandbox.faults import table
+from federator.sandbox.faults.rows import HUB, RequestFault
+from federator.sandbox.faults.schedules import Seeded
 from tests.simulation import running
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.invariants import Obj, all_of

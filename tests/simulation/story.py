@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from federator.embedded.faults.lives import Life
-from federator.kube.transport import Request
+from federator.kube.wire.transport import Request
+from federator.sandbox.faults.lives import Life
 
 BODY_MOST = 160
 """Characters of a body that a line shows."""

@@ -3,10 +3,10 @@
 import asyncio
 from dataclasses import replace
 
-from federator.embedded import virtualtime
-from federator.embedded.faults.lives import Life
-from federator.embedded.faults.rows import Sending
-from federator.kube.transport import Request
+from federator.kube.wire.transport import Request
+from federator.sandbox import virtual_time
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.rows import Sending
 from tests.simulation import conduct
 from tests.simulation.story import Sent
 
@@ -30,7 +30,7 @@ def test_leaders_may_follow_each_other_but_none_comes_back_to_life() -> None:
         assert found.startswith("12 one leader: hub-0#1 sends PATCH")
         await asyncio.sleep(0)
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 def test_a_member_process_that_deletes_running_work_of_its_own_accord_is_told() -> None:
@@ -46,7 +46,7 @@ def test_a_member_process_that_deletes_running_work_of_its_own_accord_is_told() 
         assert rule.found[0].startswith("16 static stability: ")
         await asyncio.sleep(0)
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 def test_a_hub_that_writes_to_a_member_without_asking_or_in_spite_of_the_answer_is_told() -> None:
@@ -73,7 +73,7 @@ def test_a_hub_that_writes_to_a_member_without_asking_or_in_spite_of_the_answer_
         assert unasked.endswith("before it has asked who that is")
         await asyncio.sleep(0)
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 def test_a_deletion_by_a_life_that_has_not_listed_what_it_depends_on_is_told() -> None:
@@ -92,4 +92,4 @@ def test_a_deletion_by_a_life_that_has_not_listed_what_it_depends_on_is_told() -
         assert anew.endswith("before deployments, jobs, pinterestjobsets had been listed")
         await asyncio.sleep(0)
 
-    virtualtime.run(main())
+    virtual_time.run(main())

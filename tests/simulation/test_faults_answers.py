@@ -7,13 +7,13 @@ from itertools import pairwise
 import pytest
 
 from federator.api import kinds
-from federator.embedded.faults import admission
-from federator.embedded.faults.boxes import Box
-from federator.embedded.faults.lives import Life
-from federator.embedded.faults.requests import refusal
-from federator.embedded.faults.rows import Sending, is_hub
-from federator.embedded.revisions import DELETED, Event
-from federator.kube.transport import Response, Transport
+from federator.embedded.storage.revisions import DELETED, Event
+from federator.kube.wire.transport import Response, Transport
+from federator.sandbox.faults import admission
+from federator.sandbox.faults.boxes import Box
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.requests import refusal
+from federator.sandbox.faults.rows import Sending, is_hub
 from tests.simulation import script, solo
 from tests.simulation.drawing import generator
 from tests.simulation.invariants import Obj, all_of

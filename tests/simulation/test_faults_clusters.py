@@ -5,10 +5,10 @@ import asyncio
 import pytest
 
 from federator.api import kinds
-from federator.embedded.faults import clusters
-from federator.embedded.faults.requests import CannedResponse
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import names
+from federator.sandbox.faults import clusters
+from federator.sandbox.faults.requests import CannedResponse
 from tests.simulation import running, solo
 from tests.simulation.invariants import Obj, Step, all_of
 from tests.simulation.removals import Removals

@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Collection
 import pytest
 
 from federator.api.decisionfacts import decision_facts
-from federator.embedded.faults.links import Cut
-from federator.embedded.revisions import DELETED, Event
+from federator.embedded.storage.revisions import DELETED, Event
+from federator.sandbox.faults.links import Cut
 from tests.simulation import rest, running, script, solo
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.script import JOBSET, SERVICE, Action

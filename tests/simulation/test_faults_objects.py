@@ -2,8 +2,8 @@
 
 import asyncio
 
-from federator.embedded.faults import objects
 from federator.model.steps import ObjectRef
+from federator.sandbox.faults import objects
 from tests.simulation import solo
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import SERVICE

@@ -7,12 +7,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from federator.embedded.faults.links import Cut
-from federator.embedded.faults.lives import Life
-from federator.embedded.faults.partitions import severed
-from federator.embedded.faults.processes import a_list
-from federator.embedded.faults.rows import Sending, is_hub
-from federator.hub.membership import LISTS_MAX
+from federator.hub.members.connection import LISTS_MAX
+from federator.sandbox.faults.links import Cut
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.partitions import severed
+from federator.sandbox.faults.processes import a_list
+from federator.sandbox.faults.rows import Sending, is_hub
 from tests.simulation import solo
 from tests.simulation.script import perform
 from tests.simulation.story import Sent

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from federator.embedded.faults import rooms
 from federator.model.steps import ObjectRef
+from federator.sandbox.faults import rooms
 from tests.simulation import solo
 from tests.simulation.script import SERVICE
 from tests.simulation.setting import UNSCHEDULABLE_AFTER_S

@@ -7,9 +7,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from federator.api import kinds
-from federator.embedded.faults.lives import Life
-from federator.embedded.faults.rows import Sending
-from federator.embedded.revisions import DELETED, Event
+from federator.embedded.storage.revisions import DELETED, Event
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.rows import Sending
 from tests.simulation import solo
 from tests.simulation.story import Sent
 from tests.simulation.world import World

@@ -5,7 +5,7 @@ from unittest import mock
 
 import pytest
 
-from federator.hub.members import Member
+from federator.hub.members.member import Member
 from tests.simulation import solo
 from tests.simulation.invariants import all_of
 from tests.simulation.script import JOBSET, SERVICE

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from federator.api import kinds
 from federator.api.decisionfacts import decision_facts
-from federator.hub import records
+from federator.hub.records import decisions
 from tests.simulation.invariants import Obj, Step, is_slice
 
 DOUBT = "14 no delete on doubt"
@@ -40,7 +40,7 @@ class Tombstones:
             yield f"{DOUBT}: {step.name}: {step.writer} deletes it, and its workload is there"
         if step.new is not None or lives:
             return  # what somebody else has deleted is written anew for a workload that lives
-        if records.summarise(step.old).given_up:
+        if decisions.summarise(step.old).given_up:
             return
         for cluster, slice_ in self._held(step, facts.key.kind, facts.workload_uid):
             stood_s = now_s - self._since_s.get(slice_["metadata"]["uid"], now_s)

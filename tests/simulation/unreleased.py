@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from federator.hub import progress
-from federator.hub.records import Record
-from federator.hub.state import HubState
-from federator.hub.workloads import Workload
+from federator.hub.cache import progress
+from federator.hub.cache.state import HubState
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
 from federator.model.shards import Ranges
 from federator.placement.books import Books
 from tests.simulation import charges, once

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from federator.hub.process import HubProcess
-from federator.hub.workloads import Workload
+from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, Policy
 from tests.simulation import bounds
 from tests.simulation.running import Plant

@@ -6,20 +6,22 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds
-from federator.embedded.faults.rows import is_hub
-from federator.hub import records, stepping, writing
-from federator.hub.dispatching import Dispatching
-from federator.kube import applier, errors
-from federator.kube.elector import Elector
-from federator.kube.lease import Sign
-from federator.kube.reflector import Reflector
-from federator.kube.transport import Request, Response, Transport
+from federator.hub.dispatch import rollout, slice_writer
+from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.records import decisions
+from federator.kube import errors
+from federator.kube.control import applier
+from federator.kube.leader.elector import Elector
+from federator.kube.leader.lease import Sign
+from federator.kube.watch.reflector import Reflector
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.member import jobs
 from federator.model import shards
 from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
 from federator.placement import shards as dividing
 from federator.placement.books import Books
+from federator.sandbox.faults.rows import is_hub
 from federator.status import given
 from tests.simulation import availability, conduct, shardruns
 from tests.simulation.mutations import Method, in_worlds_of, instead
@@ -63,7 +65,7 @@ def _again_as_it_was(original: Method) -> Method:
         except errors.Conflict:
             if before is None:
                 raise
-            live = records.summarise(await host.get(_ref(key, before)))
+            live = decisions.summarise(await host.get(_ref(key, before)))
             return await original(host, key, uid, live, spec)
 
     return write
@@ -142,7 +144,7 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     ),
     "a decision is sent again as it was after a conflict": (
         conduct.NoReplay.name,
-        dataclasses.replace(instead(records, "write", _again_as_it_was), between=_rivalled),
+        dataclasses.replace(instead(decisions, "write", _again_as_it_was), between=_rivalled),
     ),
     "shards' slices go before the host has their completions": (
         shardruns.FIRST,
@@ -150,7 +152,7 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     ),
     "shards' slices go by what was heard of them long ago": (
         shardruns.FIRST,
-        instead(writing, "_done", _unversioned),
+        instead(slice_writer, "_done", _unversioned),
     ),
     "a watch loses deletions": ("10 settles", instead(Reflector, "_remove", _nothing)),
     "Jobs are made for shards that are done": (
@@ -161,7 +163,7 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
         shardruns.CUT,
         in_worlds_of(instead(given, "cut", _as_told), "others-shards-done"),
     ),
-    "all ready copies may go at once": (availability.NAME, instead(stepping, "_shrink_allowance", _all_at_once)),
+    "all ready copies may go at once": (availability.NAME, instead(rollout, "_shrink_allowance", _all_at_once)),
     "what is on its way to a cluster takes no room": (
         "2 feasibility",
         dataclasses.replace(instead(Books, "sets_out", _nothing), machines=1),

@@ -13,20 +13,20 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from federator.api import membercluster
-from federator.embedded import fleetfile
-from federator.embedded.faults.boxes import Boxes, BoxTransport
-from federator.embedded.faults.clocks import ProcessClock
-from federator.embedded.faults.links import Cut, Links, LinkTransport
-from federator.embedded.faults.lives import LIFE, Life
-from federator.embedded.faults.rows import HUB, RequestFault, Sending, is_hub
-from federator.embedded.faults.schedules import Schedule, Seeded
-from federator.embedded.faults.transport import FaultTransport
-from federator.embedded.federation import Federation, ensure
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
+from federator.sandbox import fleetfile
+from federator.sandbox.faults.boxes import Boxes, BoxTransport
+from federator.sandbox.faults.clocks import ProcessClock
+from federator.sandbox.faults.links import Cut, Links, LinkTransport
+from federator.sandbox.faults.lives import LIFE, Life
+from federator.sandbox.faults.rows import HUB, RequestFault, Sending, is_hub
+from federator.sandbox.faults.schedules import Schedule, Seeded
+from federator.sandbox.faults.transport import FaultTransport
+from federator.sandbox.federation import Federation, ensure
 from tests.simulation import foreign, setting
 from tests.simulation.drawing import Parameters, generator
 from tests.simulation.patience import Hearing, Patience

@@ -8,10 +8,10 @@ import base64
 from collections.abc import Iterator
 from typing import Final
 
+from federator.embedded.auth.tokens import Tokens
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.world import Key, World
-from federator.embedded.revisions import DELETED, Event, JsonObject
-from federator.embedded.tokens import Tokens
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
 TOKEN_TYPE: Final = "kubernetes.io/service-account-token"  # a type, not a token
 _ACCOUNT_NAME: Final = "kubernetes.io/service-account.name"

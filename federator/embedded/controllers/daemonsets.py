@@ -15,7 +15,7 @@ from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.replicasets import available_pods
 from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.world import Key, World
-from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model import taints
 
 REVISION_LABEL: Final = "controller-revision-hash"

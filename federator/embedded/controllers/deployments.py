@@ -24,7 +24,7 @@ from federator.embedded.controllers.history import (
 from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.replicasets import wanted_replicas
 from federator.embedded.controllers.world import Key, World, controller_of, owner_reference
-from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model import selectors
 
 _COMPONENT: Final = "deployment-controller"

@@ -8,10 +8,10 @@ import collections
 import random
 from typing import Any, Final
 
-from federator.embedded import refusals
 from federator.embedded.controllers.kinds import Kinds
-from federator.embedded.revisions import JsonObject
-from federator.embedded.store import Store
+from federator.embedded.storage import refusals
+from federator.embedded.storage.revisions import JsonObject
+from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
 
 _BURST: Final = 200.0

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.world import Key, World
-from federator.embedded.resources import ResourceInfo
-from federator.embedded.revisions import ADDED, DELETED, Event, JsonObject
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
 FOREGROUND: Final = "foregroundDeletion"
 ORPHAN: Final = "orphan"

@@ -12,7 +12,7 @@ import msgspec
 
 from federator.embedded.controllers.replicasets import wanted_replicas
 from federator.embedded.controllers.rolling import SetView
-from federator.embedded.revisions import JsonObject
+from federator.embedded.storage.revisions import JsonObject
 
 REVISION: Final = "deployment.kubernetes.io/revision"
 HISTORY: Final = "deployment.kubernetes.io/revision-history"

@@ -7,7 +7,7 @@ import bisect
 from collections.abc import Iterator
 from typing import Any, Final
 
-from federator.embedded.revisions import JsonObject
+from federator.embedded.storage.revisions import JsonObject
 
 BACKOFF_S: Final = 10.0
 BACKOFF_MAX_S: Final = 600.0

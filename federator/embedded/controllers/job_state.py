@@ -12,7 +12,7 @@ from federator.embedded.controllers import job_rules
 from federator.embedded.controllers.behaviour import ATTEMPT_ANNOTATION, INDEX_ANNOTATION, PREFIX
 from federator.embedded.controllers.job_rules import Indexes
 from federator.embedded.controllers.pods import Group, Pod
-from federator.embedded.revisions import JsonObject
+from federator.embedded.storage.revisions import JsonObject
 
 INDEX_LABEL: Final = INDEX_ANNOTATION
 FAILURES_ANNOTATION: Final = "batch.kubernetes.io/job-index-failure-count"

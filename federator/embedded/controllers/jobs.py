@@ -14,7 +14,7 @@ from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.replicasets import least_needed
 from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.world import Key, World, condition
-from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.kube import clock as clocks
 
 _COMPONENT: Final = "job-controller"

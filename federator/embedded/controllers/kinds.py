@@ -6,8 +6,8 @@ Used by every module of this package; knows nothing but `builtins`.
 import functools
 from dataclasses import dataclass
 
-from federator.embedded import builtins
-from federator.embedded.resources import ResourceInfo
+from federator.embedded.schema import builtins
+from federator.embedded.storage.resources import ResourceInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from federator.embedded.controllers.behaviour import Behaviour, Defaults
 from federator.embedded.controllers.nodes import Fleet, Node
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.world import KUBELET, World
-from federator.embedded.revisions import Event, JsonObject
+from federator.embedded.storage.revisions import Event, JsonObject
 from federator.kube import clock as clocks
 
 _BACKOFF_FIRST_S: Final = 10.0

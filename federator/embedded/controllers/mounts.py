@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.embedded.controllers.world import World
-from federator.embedded.revisions import JsonObject
+from federator.embedded.storage.revisions import JsonObject
 
 _KINDS: Final = (("configMap", "name", "configmap"), ("secret", "secretName", "secret"))
 """Field of a volume, field of its name there, and how a kubelet calls the kind."""

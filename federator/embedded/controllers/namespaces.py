@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.world import World, condition
-from federator.embedded.resources import ResourceInfo
-from federator.embedded.revisions import ADDED, DELETED, Event, JsonObject
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.revisions import ADDED, DELETED, Event, JsonObject
 
 CA_CONFIGMAP: Final = "kube-root-ca.crt"
 _CA_TEXT: Final = (

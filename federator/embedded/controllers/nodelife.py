@@ -14,7 +14,7 @@ from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.nodes import Fleet
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.world import World, condition
-from federator.embedded.revisions import Event, JsonObject
+from federator.embedded.storage.revisions import Event, JsonObject
 from federator.model import taints
 
 NOT_READY: Final = "node.kubernetes.io/not-ready"

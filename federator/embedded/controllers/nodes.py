@@ -9,12 +9,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from federator.embedded import builtins
 from federator.embedded.controllers import requests
 from federator.embedded.controllers.pods import Key, Pod
 from federator.embedded.controllers.requests import Amounts
 from federator.embedded.controllers.world import World, condition
-from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.schema import builtins
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.model import taints
 from federator.model.taints import Taint
 

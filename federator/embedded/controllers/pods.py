@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from federator.embedded.controllers.world import controller_of
-from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
 Key = tuple[str, str]
 

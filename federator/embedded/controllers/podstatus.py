@@ -7,7 +7,7 @@ pods of a template in the same second are shared.
 from typing import Any, Final
 
 from federator.embedded.controllers.world import condition
-from federator.embedded.revisions import JsonObject
+from federator.embedded.storage.revisions import JsonObject
 
 Status = dict[str, Any]
 

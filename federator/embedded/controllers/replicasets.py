@@ -10,7 +10,7 @@ from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.world import Key, World, owner_reference
-from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.kube import clock as clocks
 from federator.model import selectors
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from federator.embedded.controllers import rolling
 from federator.embedded.controllers.world import condition
-from federator.embedded.revisions import JsonObject
+from federator.embedded.storage.revisions import JsonObject
 from federator.kube import clock as clocks
 
 Status = dict[str, Any]

@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
-from federator.embedded import builtins
+from federator.embedded.auth.tokens import Tokens
 from federator.embedded.controllers.accounts import AccountTokens
 from federator.embedded.controllers.agenda import Agenda
 from federator.embedded.controllers.behaviour import Defaults
@@ -29,10 +29,10 @@ from federator.embedded.controllers.scheduler import Scheduler
 from federator.embedded.controllers.services import Ingresses, Services
 from federator.embedded.controllers.statefulsets import Claims, StatefulSets
 from federator.embedded.controllers.world import Controller, World
-from federator.embedded.resources import ResourceInfo
-from federator.embedded.revisions import ADDED, Event
-from federator.embedded.store import Store
-from federator.embedded.tokens import Tokens
+from federator.embedded.schema import builtins
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.revisions import ADDED, Event
+from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
 
 STEPS_PER_SLICE: Final = 100

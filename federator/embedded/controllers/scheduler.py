@@ -19,7 +19,7 @@ from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.embedded.controllers.preemption import Preemption
 from federator.embedded.controllers.requests import Sizes
 from federator.embedded.controllers.world import SCHEDULER, World, condition
-from federator.embedded.revisions import ADDED, Event
+from federator.embedded.storage.revisions import ADDED, Event
 
 _COMPONENT: Final = "default-scheduler"
 _RETELL_S: Final = 5.0

@@ -11,8 +11,8 @@ from typing import Any, Final
 from federator.embedded.controllers.agenda import Dirty
 from federator.embedded.controllers.pods import Pod, PodIndex
 from federator.embedded.controllers.world import Key, World, owner_reference
-from federator.embedded.resources import ResourceInfo
-from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
 SERVICE_LABEL: Final = "kubernetes.io/service-name"
 _MANAGER: Final = "endpointslice-controller.k8s.io"

@@ -14,7 +14,7 @@ from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.replicasets import available_pods, wanted_replicas
 from federator.embedded.controllers.templates import Moulds
 from federator.embedded.controllers.world import Key, World
-from federator.embedded.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 
 REVISION_LABEL: Final = "controller-revision-hash"
 _COMPONENT: Final = "statefulset-controller"

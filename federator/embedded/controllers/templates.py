@@ -8,8 +8,8 @@ template.
 from typing import Any, Final
 
 from federator.embedded.controllers.world import World, owner_reference
-from federator.embedded.resources import ResourceInfo
-from federator.embedded.revisions import JsonObject
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.revisions import JsonObject
 
 _TOLERATIONS: Final = [
     {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300},

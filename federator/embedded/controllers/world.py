@@ -8,13 +8,14 @@ import random
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
-from federator.embedded import ownership, refusals
+from federator.embedded.apply import ownership
 from federator.embedded.controllers import kinds as kinds_table
 from federator.embedded.controllers.agenda import Agenda
 from federator.embedded.controllers.events import Recorder
-from federator.embedded.resources import ResourceInfo
-from federator.embedded.revisions import Event, JsonObject, Revision
-from federator.embedded.store import Store
+from federator.embedded.storage import refusals
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.revisions import Event, JsonObject, Revision
+from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
 
 Key = tuple[str, str]

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
 from federator.api import kinds, raw, read
-from federator.hub import offline, records, workloads
+from federator.hub import offline
+from federator.hub.cache.state import HubState
 from federator.hub.offline import Situation
 from federator.hub.query.access import Refused
-from federator.hub.records import Record
-from federator.hub.state import HubState
-from federator.hub.workloads import Workload
+from federator.hub.records import decisions, workloads
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -162,7 +163,7 @@ async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situa
     verbs, namespace = kinds.verbs_of(kind), raw.text(obj, "metadata", "namespace")
     profile = inputs.state.profiles.get(verbs.profile(obj), {}).get("object")
     workload = workloads.summarise(kind, obj, profile)
-    decision = kinds.KINDS["PlacementDecision"].ref(namespace, records.name_of(workload.key, workload.uid))
+    decision = kinds.KINDS["PlacementDecision"].ref(namespace, decisions.name_of(workload.key, workload.uid))
     situation = _taken(inputs.state, inputs.clock, workload)
     ask = situation.ask_of(workload)
     mine = [{**obj, "apiVersion": kinds.KINDS[kind].api_version, "kind": kind}]

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator.api import raw
-from federator.kube import lease
+from federator.kube.leader import lease
 from federator.model import names
 from federator.model.errors import FieldError
 

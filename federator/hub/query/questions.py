@@ -10,14 +10,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from federator.api import kinds
-from federator.hub.members import Member
+from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
 from federator.hub.query import advising, collecting, router, selection
 from federator.hub.query.access import Refused
 from federator.hub.query.advising import Compute, Explain, Inputs
 from federator.hub.query.collecting import Target, Wanted
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.router import Question, Right, Route
-from federator.hub.state import HubState
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock

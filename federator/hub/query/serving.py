@@ -18,9 +18,10 @@ from federator.hub.query.announcing import Announcement
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.port import QueryPort
 from federator.hub.query.questions import Sources
-from federator.kube import errors, tls, tlsserver
+from federator.kube import errors, tlsserver
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.kube.login import tls
 from federator.kube.metrics import Metrics
 from federator.model.errors import FieldError
 from federator.model.steps import ObjectRef

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from federator.api import crds as our_crds
-from federator.kube import http, tls
-from federator.kube.transport import Transport
+from federator.kube.login import tls
+from federator.kube.wire import http
+from federator.kube.wire.transport import Transport
 from tests.contract import crds as widget_crds
 from tests.contract.differential import compare, exceptions, generate
 from tests.contract.differential.kinds import Object

@@ -9,7 +9,7 @@ from typing import Any
 
 from federator.embedded.server import EmbeddedCluster
 from federator.kube.clock import RealClock
-from federator.kube.transport import Transport
+from federator.kube.wire.transport import Transport
 from tests.contract.differential import exceptions
 from tests.contract.differential.kinds import Object
 from tests.contract.differential.masks import Masker

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.kube.transport import Transport
+from federator.kube.wire.transport import Transport
 from tests.contract.differential.kinds import Object, put
 from tests.contract.differential.steps import Step
 from tests.contract.speaking import Speaker

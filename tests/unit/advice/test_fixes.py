@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from federator.advice import search, trials
 from federator.api import read
 from federator.cli import place
-from federator.embedded import patches
+from federator.embedded.apply import patches
 from federator.hub import offline
 from federator.model.names import WorkloadKey
 from tests.unit.cli.files import member, pjs, policy, psvc, quota

@@ -10,11 +10,11 @@ import pytest
 
 from federator.api import kinds
 from federator.cli import explain
-from federator.embedded import federation, virtualtime
 from federator.embedded.server import EmbeddedCluster
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
+from federator.sandbox import federation, virtual_time
 from tests.unit.cli.files import member, policy, psvc, quota
 
 
@@ -74,4 +74,4 @@ def test_the_lines_that_are_printed_do_what_is_promised(case: str) -> None:
             assert after["missing"] <= fix["missing"], fix
             assert after["missing"] <= before["missing"] - fix["gains"]
 
-    virtualtime.run(story())
+    virtual_time.run(story())

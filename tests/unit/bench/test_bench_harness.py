@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from federator.kube.transport import Request
+from federator.kube.wire.transport import Request
 from tests.bench import calibrate, fleets, harness
 from tests.bench.harness import Against, Result, Row
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from federator.cli import banner
-from federator.hub import pauses
+from federator.hub.cache import pauses
 
 NOW_S = 1_790_000_000.0  # 2026-09-21T14:13:20Z
 

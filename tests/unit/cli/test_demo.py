@@ -10,9 +10,9 @@ import pytest
 
 from federator.api import kinds
 from federator.cli import demo
-from federator.embedded import fleetfile, virtualtime
-from federator.embedded.federation import Federation, ensure
 from federator.kube.clock import Clock
+from federator.sandbox import fleetfile, virtual_time
+from federator.sandbox.federation import Federation, ensure
 from tests.house import sources
 from tests.unit.cli.files import psvc
 
@@ -50,7 +50,7 @@ async def _ended(*objs: dict[str, Any]) -> str:
 
 
 def test_the_demo_does_not_call_settled_what_lacks_something() -> None:
-    text = virtualtime.run(_ended(psvc("fits", 2), psvc("large", 2, cpu="500")))
+    text = virtual_time.run(_ended(psvc("fits", 2), psvc("large", 2, cpu="500")))
 
     first, *lines = text.splitlines()
     assert first.endswith("Of 2 workloads one lacks something in this fleet:")
@@ -58,7 +58,7 @@ def test_the_demo_does_not_call_settled_what_lacks_something() -> None:
 
 
 def test_the_demo_says_when_everything_is_as_asked() -> None:
-    text = virtualtime.run(_ended(psvc("fits", 2)))
+    text = virtual_time.run(_ended(psvc("fits", 2)))
 
     assert text.startswith("Everything has settled, 5.0 s after")
     assert text.endswith(": all 1 workloads have what they asked for.")

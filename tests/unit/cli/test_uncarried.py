@@ -6,10 +6,10 @@ from typing import Any
 from federator.api import kinds
 from federator.cli import explaining, uncarried
 from federator.cli.explain import gathered
-from federator.embedded import fleetfile, virtualtime
-from federator.embedded.federation import Federation, ensure
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.sandbox import fleetfile, virtual_time
+from federator.sandbox.federation import Federation, ensure
 from tests.unit.cli.files import psvc
 
 
@@ -53,7 +53,7 @@ async def _explained() -> tuple[dict[str, Any], list[str]]:
 
 
 def test_explain_names_what_the_host_holds_and_no_member_gets() -> None:
-    found, beside = virtualtime.run(_explained())
+    found, beside = virtual_time.run(_explained())
 
     assert beside == found["uncarried"] == ["Secret/password", "Service/web-outside"]
     line = next(line for line in explaining.text(found).splitlines() if "carried to no member" in line)

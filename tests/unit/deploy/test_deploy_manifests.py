@@ -11,9 +11,12 @@ from federator import settings
 from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.cli import asking, granting, joining
 from federator.expand import priorities
-from federator.hub import departed, hardening, pauses, seals
+from federator.hub import hardening
+from federator.hub.cache import pauses
+from federator.hub.deletion import departed
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
+from federator.hub.records import seals
 from federator.member.heartbeat import LEASE
 from federator.model import names
 from tests.unit.deploy import manifests

@@ -5,11 +5,12 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from federator.embedded import builtins, virtualtime
-from federator.embedded.resources import ResourceInfo
+from federator.embedded.schema import builtins
 from federator.embedded.server import EmbeddedCluster
-from federator.embedded.store import Store
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
+from federator.sandbox import virtual_time
 from tests.contract.speaking import Speaker
 
 EPOCH_S = 1_700_000_000.0
@@ -23,7 +24,7 @@ def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
-        virtualtime.run(test(*args, **kwargs))
+        virtual_time.run(test(*args, **kwargs))
 
     return run
 

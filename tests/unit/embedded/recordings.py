@@ -8,18 +8,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from federator.embedded import (
-    builtins,
-    crds,
-    defaults,
-    natives,
-    ownership,
-    patches,
-    pruning,
-    service_addresses,
-    validation,
-)
-from federator.embedded.resources import ResourceInfo
+from federator.embedded.apply import ownership, patches
+from federator.embedded.catalogue import crds, natives
+from federator.embedded.rest import validation
+from federator.embedded.schema import builtins, defaults, pruning
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.validation import service_addresses
 
 FOLDER = Path(__file__).parent / "recorded"
 NOW = "2026-11-21T12:00:00Z"

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import cel_rules, cel_views
-from federator.embedded.schema import Node
+from federator.embedded.storage.schema import Node
+from federator.embedded.validation import cel_rules, cel_views
 
 
 def _node(rules: list[dict[str, Any]], **properties: Any) -> Node:

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
-from federator.embedded import builtins, crds, defaults, openapi, pruning, validation
+from federator.embedded.catalogue import crds
+from federator.embedded.rest import validation
+from federator.embedded.schema import builtins, defaults, openapi, pruning
 
 OWN = sorted((Path(__file__).parents[3] / "config" / "crd").glob("*.pinterest.com.yaml"))
 DEFINITIONS = builtins.info("apiextensions.k8s.io", "customresourcedefinitions")

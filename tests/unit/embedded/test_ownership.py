@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import builtins, fieldsets, managers, ownership
+from federator.embedded.apply import fieldsets, managers, ownership
 from federator.embedded.controllers import NodePool
+from federator.embedded.schema import builtins
 from tests.contract.bodies import deployment
 from tests.unit.embedded import recordings
 from tests.unit.embedded.inprocess import cluster, on_virtual_time, speaker

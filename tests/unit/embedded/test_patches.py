@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import builtins, patches
+from federator.embedded.apply import patches
+from federator.embedded.schema import builtins
 
 POD = {"spec": {"containers": [{"name": "a", "image": "x", "args": ["1"]}, {"name": "b", "image": "y"}]}}
 DEPLOYMENT = {

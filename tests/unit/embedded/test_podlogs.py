@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import virtualtime
 from federator.embedded.controllers import NodePool
 from federator.embedded.server import EmbeddedCluster
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
 
 PATH = "/api/v1/namespaces/default/pods/p/log"
 PACE = {"embedded.federator/start-delay-seconds": "0", "embedded.federator/log-every-seconds": "10"}
@@ -37,7 +37,7 @@ def on_a_cluster(story: Callable[[Client], Awaitable[None]], annotations: dict[s
             running.cancel()
             await asyncio.wait([running])
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 async def log(client: Client, **query: str) -> list[str]:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import protobuf
+from federator.embedded.schema import protobuf
 from tests.unit.embedded.inprocess import on_virtual_time, speaker
 
 

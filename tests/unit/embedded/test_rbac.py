@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import bootstrap
-from federator.embedded.messages import ADMIN, Caller
-from federator.embedded.rbac import GROUP, Attributes, Rbac
-from federator.embedded.registry import Registry
-from federator.embedded.store import Store
+from federator.embedded.auth import bootstrap
+from federator.embedded.auth.rbac import GROUP, Attributes, Rbac
+from federator.embedded.catalogue.registry import Registry
+from federator.embedded.storage.messages import ADMIN, Caller
+from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
 from tests.unit.embedded.inprocess import EPOCH_S, on_virtual_time
 

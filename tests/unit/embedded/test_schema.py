@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.embedded import builtins, defaults, pruning, scalars, schema_rules
-from federator.embedded.schema import Node
+from federator.embedded.schema import builtins, defaults, pruning, scalars
+from federator.embedded.storage.schema import Node
+from federator.embedded.validation import schema_rules
 from tests.unit.embedded import recordings
 
 QUANTITIES = [

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from federator.embedded.refusals import Refusal
-from federator.embedded.revisions import ADDED, DELETED, MODIFIED, Event
+from federator.embedded.storage.refusals import Refusal
+from federator.embedded.storage.revisions import ADDED, DELETED, MODIFIED, Event
 from tests.unit.embedded.inprocess import CONFIGMAPS, DEPLOYMENTS, PODS, configmap, on_virtual_time, store
 
 

@@ -5,12 +5,12 @@ import base64
 import random
 
 from federator.cli import joining
+from federator.embedded.auth.rbac import Attributes
 from federator.embedded.controllers import NodePool
 from federator.embedded.controllers.behaviour import Defaults, Span
-from federator.embedded.messages import Caller
-from federator.embedded.rbac import Attributes
-from federator.embedded.revisions import JsonObject
 from federator.embedded.server import EmbeddedCluster
+from federator.embedded.storage.messages import Caller
+from federator.embedded.storage.revisions import JsonObject
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from tests.contract.speaking import Speaker

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from federator.embedded import virtualtime
 from federator.kube import clock
 from federator.kube.clock import Clock
+from federator.sandbox import virtual_time
 
 
 def test_an_hour_of_sleeping_takes_no_time() -> None:
@@ -17,7 +17,7 @@ def test_an_hour_of_sleeping_takes_no_time() -> None:
         return asyncio.get_running_loop().time()
 
     began = time.perf_counter()
-    assert virtualtime.run(main()) == 3600.0
+    assert virtual_time.run(main()) == 3600.0
     assert time.perf_counter() - began < 5
 
 
@@ -30,7 +30,7 @@ def test_timers_of_one_instant_run_in_the_order_they_were_set() -> None:
         await asyncio.sleep(2)
         return seen
 
-    assert virtualtime.run(main()) == list(range(50))
+    assert virtual_time.run(main()) == list(range(50))
 
 
 def test_a_timeout_fires_at_its_deadline() -> None:
@@ -40,7 +40,7 @@ def test_a_timeout_fires_at_its_deadline() -> None:
                 await asyncio.Event().wait()
         return asyncio.get_running_loop().time()
 
-    assert virtualtime.run(main()) == 2.5
+    assert virtual_time.run(main()) == 2.5
 
 
 def test_waiting_for_nothing_is_a_deadlock_that_names_the_waiter() -> None:
@@ -51,12 +51,12 @@ def test_waiting_for_nothing_is_a_deadlock_that_names_the_waiter() -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(waiter(), name="the-waiter")
 
-    with pytest.raises(virtualtime.Deadlock, match=r"task the-waiter \(.*waiter\) waits at .*:\d+"):
-        virtualtime.run(main())
+    with pytest.raises(virtual_time.Deadlock, match=r"task the-waiter \(.*waiter\) waits at .*:\d+"):
+        virtual_time.run(main())
 
 
 def test_a_busy_loop_without_time_is_a_livelock(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(virtualtime, "STEPS_PER_INSTANT_MAX", 1000)
+    monkeypatch.setattr(virtual_time, "STEPS_PER_INSTANT_MAX", 1000)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -67,8 +67,8 @@ def test_a_busy_loop_without_time_is_a_livelock(monkeypatch: pytest.MonkeyPatch)
         again()
         await asyncio.Event().wait()
 
-    with pytest.raises(virtualtime.Livelock, match=r"100\d callbacks"):
-        virtualtime.run(main())
+    with pytest.raises(virtual_time.Livelock, match=r"100\d callbacks"):
+        virtual_time.run(main())
 
 
 @pytest.mark.parametrize(
@@ -86,19 +86,19 @@ def test_threads_sockets_and_processes_do_not_exist(forbidden: object) -> None:
         with pytest.raises(RuntimeError, match="do not exist on virtual time"):
             forbidden(asyncio.get_running_loop())  # type: ignore[operator]
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 def test_many_cancelled_timers_are_forgotten() -> None:
     async def main() -> int:
         loop = asyncio.get_running_loop()
-        assert isinstance(loop, virtualtime.VirtualTimeLoop)
+        assert isinstance(loop, virtual_time.VirtualTimeLoop)
         for _ in range(5000):
             loop.call_later(1e6, print).cancel()
         await asyncio.sleep(1)
         return len(loop._timers)
 
-    assert virtualtime.run(main()) < 1000
+    assert virtual_time.run(main()) < 1000
 
 
 def test_the_clock_follows_the_loop() -> None:
@@ -107,7 +107,7 @@ def test_the_clock_follows_the_loop() -> None:
         await asyncio.sleep(61.25)
         return known.rfc3339(), known.rfc3339_micro(), known.monotonic()
 
-    assert virtualtime.run(main()) == ("2023-11-14T22:14:21Z", "2023-11-14T22:14:21.250000Z", 61.25)
+    assert virtual_time.run(main()) == ("2023-11-14T22:14:21Z", "2023-11-14T22:14:21.250000Z", 61.25)
 
 
 def test_times_are_read_back_with_any_offset() -> None:
@@ -129,8 +129,8 @@ def test_a_task_that_refuses_to_end_is_named_instead_of_living_for_ever() -> Non
         await asyncio.sleep(1)
         assert not task.done()
 
-    with pytest.raises(virtualtime.Deadlock, match="stubborn one"):
-        virtualtime.run(main())
+    with pytest.raises(virtual_time.Deadlock, match="stubborn one"):
+        virtual_time.run(main())
 
 
 def test_a_group_cancels_its_tasks_in_an_order_that_does_not_depend_on_where_they_lie_in_memory() -> None:
@@ -155,7 +155,7 @@ def test_a_group_cancels_its_tasks_in_an_order_that_does_not_depend_on_where_the
         return ended
 
     holes: list[bytearray] = []
-    first = virtualtime.run(main())
+    first = virtual_time.run(main())
     del holes[::3]  # the next run finds other places free
 
-    assert virtualtime.run(main()) == first
+    assert virtual_time.run(main()) == first

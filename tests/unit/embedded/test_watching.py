@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import watching
+from federator.embedded.rest import watching
 from federator.kube import errors
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 from tests.unit.embedded.inprocess import CONFIGMAPS, cluster, configmap, on_virtual_time
 
 PATH = "/api/v1/namespaces/default/configmaps"

@@ -3,9 +3,9 @@
 from typing import Any
 
 from federator.api import read
-from federator.expand import convert
-from federator.expand.convert import Conversion
-from federator.expand.convertbook import Fate
+from federator.convert import convert
+from federator.convert.convert import Conversion
+from federator.convert.drafts import Fate
 
 
 def deployment(name: str = "web", labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from federator.expand import convert
-from federator.expand.convertbook import BadInput
+from federator.convert import convert
+from federator.convert.drafts import BadInput
 from tests.unit.expand.conversions import converted, job, jobset, left, native, notes, only, replicated_job, service
 
 

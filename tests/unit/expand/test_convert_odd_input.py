@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from federator.expand import convert
-from federator.expand.convertbook import BadInput
+from federator.convert import convert
+from federator.convert.drafts import BadInput
 from tests.unit.expand.conversions import deployment, ingress, job, jobset, native, replicated_job, service
 
 ODD: list[Any] = [None, "", "x", 0, -1, 1.5, True, [], {}, [1], ["x"], {"x": "y"}, [{}], [None], {"name": 3}, 2**70]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from federator.expand import convert
-from federator.expand.convertbook import BadInput, Fate
+from federator.convert import convert
+from federator.convert.drafts import BadInput, Fate
 from tests.unit.expand.conversions import (
     container,
     converted,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from federator.hub.reporting import moved
+from federator.hub.status.member_status import moved
 from federator.model.fleet import Capacity, NodeRow
 from federator.model.resources import Resources
 from federator.model.steps import ObjectRef

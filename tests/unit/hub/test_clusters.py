@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from federator.hub.dispatch.rollout import Do
 from federator.hub.options import HubOptions
-from federator.hub.stepping import Do
 from federator.model.decision import Share
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, jobset, play, service

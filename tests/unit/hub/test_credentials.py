@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from federator.embedded.federation import Federation, ensure
-from federator.hub.link import Link
+from federator.hub.members.link import Link
 from federator.kube import errors
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
+from federator.sandbox.federation import Federation, ensure
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from federator.embedded.federation import Federation, ensure
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
+from federator.sandbox.federation import Federation, ensure
 from tests.unit.hub.taints import taint_all, throw_out
 from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from federator.api import kinds
-from federator.hub import seals
 from federator.hub.options import HubOptions
-from federator.hub.seals import Seals
+from federator.hub.records import seals
+from federator.hub.records.seals import Seals
 from federator.kube import errors
 from federator.model import names
 from federator.model import seq as seqs

@@ -5,7 +5,7 @@ from typing import Any
 
 from federator.api import kinds
 from federator.cli import joining
-from federator.hub import claims
+from federator.hub.members import claims
 from federator.hub.options import HubOptions
 from federator.kube.client import Client
 from federator.model.names import DECISION_FINALIZER

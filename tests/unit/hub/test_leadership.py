@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from federator.api import kinds
-from federator.embedded import virtualtime
-from federator.embedded.federation import Federation
 from federator.hub.options import HubOptions
-from federator.hub.tombs import ANNOTATION
+from federator.hub.records.tombstones import ANNOTATION
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.elector import LeaseLost
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.leader.elector import LeaseLost
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
+from federator.sandbox.federation import Federation
 from tests.unit.hub import world as worlds
 
 LEASE = ObjectRef("coordination.k8s.io/v1", "leases", "federator-system", "federator-hub", "Lease")
@@ -146,7 +146,7 @@ def play(scenario: Callable[[Pair], Awaitable[None]], *, seed: int = 1) -> None:
             for task in pair.late:
                 task.cancel()
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 def test_a_first_start_leads_without_waiting_and_only_one_hub_writes() -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from federator.hub import link
-from federator.hub.link import Link, LinkState, Sign
+from federator.hub.members import link
+from federator.hub.members.link import Link, LinkState, Sign
 
 GRACE_S = 40.0
 

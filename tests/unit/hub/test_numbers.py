@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from federator.api import kinds
+from federator.hub.cache.state import TERM_LEAP, TERMS_WITHOUT_LEASE, HubState
 from federator.hub.options import HubOptions
-from federator.hub.records import Record, summarise
-from federator.hub.state import TERM_LEAP, TERMS_WITHOUT_LEASE, HubState
+from federator.hub.records.decisions import Record, summarise
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names

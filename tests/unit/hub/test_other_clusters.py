@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import fleetfile
-from federator.embedded.federation import ensure, install_crds
 from federator.embedded.server import EmbeddedCluster
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
+from federator.sandbox import fleetfile
+from federator.sandbox.federation import ensure, install_crds
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"

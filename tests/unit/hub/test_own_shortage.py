@@ -7,7 +7,7 @@ from typing import Any
 from federator.api import raw
 from federator.app import readiness as page
 from federator.cli import banner
-from federator.hub.link import Link
+from federator.hub.members.link import Link
 from federator.kube.shortage import LASTS_S, Shortage
 from federator.model.steps import ObjectRef
 from tests.unit.hub.test_probing import readiness, restart

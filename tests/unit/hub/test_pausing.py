@@ -6,7 +6,7 @@ import pytest
 
 from federator.cli import joining
 from federator.kube import errors
-from federator.kube.transport import Request, Response
+from federator.kube.wire.transport import Request, Response
 from federator.model.steps import ObjectRef
 from tests.unit.hub.test_returning import buried, comes_back, slice_in, spread
 from tests.unit.hub.world import Tap, World, play

@@ -9,9 +9,9 @@ import pytest
 
 from federator.api import kinds
 from federator.cli import rebalance
-from federator.embedded.fleetfile import FleetSpec
 from federator.hub.options import HubOptions
 from federator.kube import errors
+from federator.sandbox.fleetfile import FleetSpec
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 LONG = {"embedded.federator/run-seconds": "3000"}

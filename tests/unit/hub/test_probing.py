@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from federator.embedded.federation import Federation
-from federator.hub.link import Link
-from federator.kube.reflector import HEALTHY_S
-from federator.kube.transport import Request, Response, Transport
+from federator.hub.members.link import Link
+from federator.kube.watch.reflector import HEALTHY_S
+from federator.kube.wire.transport import Request, Response, Transport
+from federator.sandbox.federation import Federation
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"

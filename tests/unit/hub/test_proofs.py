@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.api import kinds
-from federator.hub import packing, slices, workloads
+from federator.hub.records import packing, slices, workloads
 from federator.model import names
 from federator.model.decision import Share
 from tests.unit.hub.world import World, jobset, play, service

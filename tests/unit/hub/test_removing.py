@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from federator.api import kinds
-from federator.hub import claims
+from federator.hub.members import claims
 from federator.hub.options import HubOptions
 from federator.kube import errors
 from federator.model.names import CLUSTER_FINALIZER, REMOVAL_ANNOTATION

@@ -9,14 +9,15 @@ from typing import Any
 import pytest
 
 from federator.cli import joining
-from federator.embedded.federation import Federation
 from federator.hub.options import HubOptions
-from federator.kube import errors, kubeconfigs, tokens
-from federator.kube.kubeconfigs import MemberAccess
+from federator.kube import errors, tokens
+from federator.kube.login import kubeconfigs
+from federator.kube.login.kubeconfigs import MemberAccess
 from federator.kube.metrics import Metrics
 from federator.kube.tokens import Token
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
+from federator.sandbox.federation import Federation
 from tests.unit.hub.test_probing import restart, status_of
 from tests.unit.hub.world import FORBIDDEN, World, play, service
 

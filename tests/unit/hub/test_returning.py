@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from federator.api import kinds
-from federator.hub.tombs import ANNOTATION, KEPT, Tombs
+from federator.hub.records.tombstones import ANNOTATION, KEPT, Tombs
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"

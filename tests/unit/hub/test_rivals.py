@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from federator.kube import errors
-from federator.kube.futility import Futility
+from federator.kube.control.write_fights import Futility
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, play, service
 

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
-from federator.embedded import virtualtime
-from federator.hub.sameness import AT_ONCE, PAUSE_S, Sameness
+from federator.hub.members.identity import AT_ONCE, PAUSE_S, Sameness
 from federator.kube import errors
 from federator.kube.clock import Clock
+from federator.sandbox import virtual_time
 
 
 class Cluster:
@@ -30,7 +30,7 @@ def test_those_who_ask_together_share_an_answer_to_a_question_put_after_they_ask
         await asyncio.gather(*(same.check() for _ in range(5)))
         assert cluster.asked == 1
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 def test_an_answer_from_before_is_not_enough_and_another_cluster_is_told() -> None:
@@ -44,7 +44,7 @@ def test_an_answer_from_before_is_not_enough_and_another_cluster_is_told() -> No
             await asyncio.gather(first, same.check())
         assert told == ["two"]
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 def test_many_questions_have_pauses_between_them() -> None:
@@ -58,4 +58,4 @@ def test_many_questions_have_pauses_between_them() -> None:
             await same.check()
         assert clock.monotonic() >= 3 * PAUSE_S
 
-    virtualtime.run(main())
+    virtual_time.run(main())

@@ -4,7 +4,7 @@ state a workload is met."""
 import asyncio
 from collections import Counter
 
-from federator.hub.stepping import Do
+from federator.hub.dispatch.rollout import Do
 from federator.model.names import WorkloadKey
 from tests.unit.hub.world import World, play, service
 

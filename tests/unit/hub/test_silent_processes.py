@@ -5,9 +5,9 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from federator.hub import stepping
-from federator.hub.processwatch import ProcessWatch
-from federator.hub.stepping import Do, Held
+from federator.hub.dispatch import rollout
+from federator.hub.dispatch.rollout import Do, Held
+from federator.hub.members.process_watch import ProcessWatch
 from federator.model import names
 from federator.model.ask import Unit
 from federator.model.decision import Share
@@ -174,7 +174,7 @@ def test_copies_elsewhere_are_held_while_nobody_says_that_those_in_a_silent_clus
     silent = Held("b", known=True, reported=False, exists=True, current=True, template_current=True, count=4, ready=4)
 
     def next_in_a(there: Held) -> Do:
-        actions = stepping.plan(
+        actions = rollout.plan(
             Unit.REPLICAS, shares, {"a": leaving, "b": there}, max_unavailable=0, max_clusters_at_once=None
         )
         return actions[0].do

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from federator.hub import slices
+from federator.hub.records import slices
 from tests.unit.hub.world import World, play, small_fleet
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from federator.api import kinds, verbs
 from federator.api.common import INDEXES_MAX
 from federator.api.pinterestjobset import MAX_SHARDS
-from federator.hub import slices
-from federator.hub.members import slice_store
+from federator.hub.members.member import slice_store
+from federator.hub.records import slices
 from federator.kube.store import Bound, own_version
 from federator.model import shards
 

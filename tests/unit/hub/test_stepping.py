@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.hub import stepping
-from federator.hub.stepping import Action, Do, Held
+from federator.hub.dispatch import rollout
+from federator.hub.dispatch.rollout import Action, Do, Held
 from federator.model.ask import Unit
 from federator.model.decision import Share
 
@@ -36,7 +36,7 @@ def plan(
     max_unavailable: int = 0,
     at_once: int | None = None,
 ) -> dict[str, Action]:
-    actions = stepping.plan(
+    actions = rollout.plan(
         unit,
         [Share(cluster, count, count, 1) for cluster, count in shares.items()],
         {found.cluster: found for found in slices},

@@ -5,13 +5,13 @@ import random
 from collections.abc import Callable
 from typing import Any, cast
 
-from federator.hub.link import Link
+from federator.hub.cache.state import HubState
+from federator.hub.members.link import Link
 from federator.hub.options import HubOptions
-from federator.hub.records import summarise
-from federator.hub.state import HubState
-from federator.hub.surveying import AT_ONCE, Surveying
-from federator.hub.workloads import Workload
-from federator.kube.queue import WorkQueue
+from federator.hub.records.decisions import summarise
+from federator.hub.records.workloads import Workload
+from federator.hub.resync import AT_ONCE, Surveying
+from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import WorkloadKey
 from tests.unit.hub.world import World, play, service
 from tests.unit.kube.scripted import on_virtual_time

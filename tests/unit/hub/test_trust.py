@@ -1,6 +1,6 @@
-"""How long what a member said is held against it: `hub.trust`."""
+"""How long what a member said is held against it: `hub.members.trust`."""
 
-from federator.hub.trust import LASTING_S, SUBJECTS_MAX, Trust
+from federator.hub.members.trust import LASTING_S, SUBJECTS_MAX, Trust
 from federator.status.given import SHARDS_NOT_GIVEN, TOO_MANY_COPIES, Contradiction
 
 FLAT = Contradiction(SHARDS_NOT_GIVEN, "job: it tells of 40 shards that it was never given.")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from federator.hub import vitals
-from federator.hub.link import Link, LinkState, Sign, after
-from federator.hub.vitals import ClockWatch, Vitals
+from federator.hub.members import member_conditions
+from federator.hub.members.link import Link, LinkState, Sign, after
+from federator.hub.members.member_conditions import ClockWatch, Vitals
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
-from federator.kube.transport import Transport
+from federator.kube.wire.transport import Transport
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import EPOCH_S, World, play, service
@@ -33,10 +33,10 @@ async def told(world: World, member: str, kind: str) -> dict[str, Any]:
     [("Thu, 01 Jan 1970 00:16:40 GMT", 0.4), ("", None), ("yesterday", None), ("Thu, 01 Jan 99999 00:00:00 GMT", None)],
 )
 def test_a_skew_is_read_from_a_date_header_or_not_at_all(date: str, expected: float | None) -> None:
-    found = vitals.skew_s(date, 1000.0, 1000.2)
+    found = member_conditions.skew_s(date, 1000.0, 1000.2)
 
     assert found == (pytest.approx(expected) if expected is not None else None)
-    assert vitals.skew_s(date, 1000.0, 1009.0) is None
+    assert member_conditions.skew_s(date, 1000.0, 1009.0) is None
 
 
 def test_a_clock_is_judged_by_several_measurements_and_back_only_when_well_within() -> None:

@@ -8,13 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from federator.api.decisionfacts import decision_facts
-from federator.embedded import virtualtime
-from federator.embedded.federation import Federation
-from federator.embedded.revisions import Event
-from federator.hub import waves
-from federator.hub.pledges import Pledges
+from federator.embedded.storage.revisions import Event
+from federator.hub.placing import waves
+from federator.hub.placing.pledges import Pledges
+from federator.hub.placing.waves import Effect
 from federator.hub.process import HubProcess
-from federator.hub.waves import Effect
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.model.ask import PodShape, Tier
@@ -22,6 +20,8 @@ from federator.model.fleet import Holding
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement.books import Commitment
+from federator.sandbox import virtual_time
+from federator.sandbox.federation import Federation
 from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet
 
 LIMIT_CPU = 4000
@@ -108,7 +108,7 @@ def test_a_batch_takes_what_an_earlier_one_gives_up_only_when_the_host_has_that(
                 await asyncio.sleep(0)
         await batch(pledges, "last", 0.0)
 
-    virtualtime.run(main())
+    virtual_time.run(main())
     assert said[:4] == ["third gave", "second gave", "first gave", "first takes"]
     assert sorted(said[4:6]) == ["second takes", "third decides again"]
     assert said[6:] == ["last gave", "last takes"]
@@ -151,7 +151,7 @@ def test_a_hub_measures_how_late_its_loop_is() -> None:
         await asyncio.wait([task])
         await federation.stop()
 
-    virtualtime.run(main())
+    virtual_time.run(main())
     found: Counter[str] = Counter()
     for family in metrics.registry.collect():
         for sample in family.samples:

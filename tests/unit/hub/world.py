@@ -10,16 +10,16 @@ from typing import Any
 import msgspec
 
 from federator.api import kinds
-from federator.embedded import virtualtime
-from federator.embedded.federation import Federation
-from federator.embedded.fleetfile import FleetSpec, MemberSpec, Pool
-from federator.embedded.inprocess import InProcessTransport
+from federator.embedded.rest.inprocess import InProcessTransport
 from federator.hub.options import HubOptions
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
+from federator.sandbox.federation import Federation
+from federator.sandbox.fleetfile import FleetSpec, MemberSpec, Pool
 
 EPOCH_S = 1_790_000_000.0
 UNAUTHORIZED = b'{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Unauthorized","code":401}'
@@ -307,4 +307,4 @@ def play(
         finally:
             await world.federation.stop()
 
-    virtualtime.run(main())
+    virtual_time.run(main())

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from federator.kube import errors
-from federator.kube.applier import Applier
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.lanes import Lane
-from federator.kube.reflector import Reflector
+from federator.kube.control.applier import Applier
+from federator.kube.control.lanes import Lane
 from federator.kube.store import Store
+from federator.kube.watch.reflector import Reflector
 from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Tell
 
 REF = ObjectRef("v1", "configmaps", "default", "web", "ConfigMap")

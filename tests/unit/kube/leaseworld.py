@@ -10,10 +10,10 @@ from federator.embedded.server import EmbeddedCluster
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.elector import Elector, LeaseLost
-from federator.kube.guard import guarded
-from federator.kube.lease import LeaseOptions
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.leader.elector import Elector, LeaseLost
+from federator.kube.leader.lease import LeaseOptions
+from federator.kube.leader.write_gate import guarded
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
 from tests.unit.kube.scripted import FOREVER, Answer, status
 

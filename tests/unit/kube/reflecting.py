@@ -6,8 +6,8 @@ from typing import Any
 
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.reflector import Reflector
 from federator.kube.store import Store
+from federator.kube.watch.reflector import Reflector
 from tests.unit.kube.scripted import (
     FOREVER,
     Answer,

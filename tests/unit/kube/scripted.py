@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.embedded import virtualtime
 from federator.kube import errors
-from federator.kube.transport import Request
+from federator.kube.wire.transport import Request
+from federator.sandbox import virtual_time
 
 FOREVER = 1e6
 """A pause in seconds that no test outlives."""
@@ -20,7 +20,7 @@ def on_virtual_time(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[
 
     @functools.wraps(test)
     def run(*args: Any, **kwargs: Any) -> None:
-        virtualtime.run(test(*args, **kwargs))
+        virtual_time.run(test(*args, **kwargs))
 
     return run
 

@@ -4,7 +4,7 @@ import asyncio
 import random
 from typing import Any
 
-from federator.kube.queue import WorkQueue
+from federator.kube.control.work_queue import WorkQueue
 
 
 def queue(**options: Any) -> WorkQueue[str]:

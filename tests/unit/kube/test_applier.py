@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from federator.kube import errors
-from federator.kube.applier import Applier, was_sent
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.lanes import Lane
+from federator.kube.control.applier import Applier, was_sent
+from federator.kube.control.lanes import Lane
 from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Step, Tell
 from tests.unit.kube.scripted import Script, on_virtual_time, reply, status
 

@@ -14,8 +14,8 @@ from unittest import mock
 import pytest
 
 from federator.kube.clock import Clock
-from federator.kube.lanes import Lane
-from federator.kube.queue import WorkQueue
+from federator.kube.control.lanes import Lane
+from federator.kube.control.work_queue import WorkQueue
 from tests.unit.kube.leaseworld import FIRST_S, LONGEST_S, LeaseWorld
 from tests.unit.kube.scripted import on_virtual_time
 

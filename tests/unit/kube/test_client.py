@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from federator.kube import errors, exchange
+from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.transport import Request
+from federator.kube.wire import exchange
+from federator.kube.wire.transport import Request
 from federator.model.steps import ObjectRef
 from tests.unit.kube.scripted import (
     FOREVER,

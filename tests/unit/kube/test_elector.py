@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from federator.kube import errors
-from federator.kube.elector import HURRY_S, LeaseLost
-from federator.kube.lease import LeaseOptions
+from federator.kube.leader.elector import HURRY_S, LeaseLost
+from federator.kube.leader.lease import LeaseOptions
 from tests.unit.kube.leaseworld import FIRST_S, LEASE, LONGEST_S, TROUBLES, LeaseWorld
 from tests.unit.kube.scripted import on_virtual_time
 

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from federator.embedded import virtualtime
-from federator.kube import errors, lease
-from federator.kube.elector import LeaseLost
-from federator.kube.lease import LeaseOptions
+from federator.kube import errors
+from federator.kube.leader import lease
+from federator.kube.leader.elector import LeaseLost
+from federator.kube.leader.lease import LeaseOptions
 from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
 from tests.unit.kube.leaseworld import FIRST_S, LEASE, LONGEST_S, NAMESPACE, TROUBLES, LeaseWorld
 from tests.unit.kube.scripted import on_virtual_time
 
@@ -67,7 +68,7 @@ def test_a_lease_that_is_deleted_again_between_two_looks_of_another_makes_no_two
         assert (len(ended), len(began)) == (1, 2)
         await world.end()
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 @pytest.mark.parametrize("how", ["deleted", "emptied"])
@@ -203,7 +204,7 @@ def test_never_two_leaders_under_random_troubles_and_one_after_them(block: int) 
     led = 0
     for seed in range(block * 10, block * 10 + 10):
         storm = Storm(seed)
-        virtualtime.run(storm.run())
+        virtual_time.run(storm.run())
         assert not storm.broken, (seed, storm.broken[:3])
         led += len(storm.led)
     assert led >= 30, "the storms were too strong to show anything"
@@ -225,4 +226,4 @@ def test_a_deadline_beyond_the_lease_would_be_seen() -> None:
         await world.end()
         return found
 
-    assert len(virtualtime.run(main())) == 2
+    assert len(virtual_time.run(main())) == 2

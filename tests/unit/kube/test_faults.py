@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from federator.embedded.faults import table
-from federator.embedded.faults.lives import Life
-from federator.embedded.faults.rows import Sending
-from federator.embedded.faults.schedules import Exactly, Schedule, Seeded
-from federator.embedded.faults.transport import FaultTransport
 from federator.kube import errors
 from federator.kube.client import Client
-from federator.kube.transport import Request
+from federator.kube.wire.transport import Request
 from federator.model.steps import ObjectRef
+from federator.sandbox.faults import table
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.rows import Sending
+from federator.sandbox.faults.schedules import Exactly, Schedule, Seeded
+from federator.sandbox.faults.transport import FaultTransport
 from tests.unit.kube.scripted import FOREVER, Script, bookmark, line, on_virtual_time, reply, stream, thing
 
 REF = ObjectRef("v1", "configmaps", "ns", "web", "ConfigMap")

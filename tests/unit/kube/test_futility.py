@@ -1,6 +1,6 @@
 """Writes that do not last are noticed, and nothing is remembered of those that were long ago."""
 
-from federator.kube.futility import FORGOTTEN_AT_ONCE, Futility
+from federator.kube.control.write_fights import FORGOTTEN_AT_ONCE, Futility
 
 WINDOW_S = 120.0
 PAUSE_S = 300.0

@@ -7,7 +7,7 @@ import pytest
 
 from federator.kube import errors
 from federator.kube.clock import Clock
-from federator.kube.lanes import Lane, LaneClosed
+from federator.kube.control.lanes import Lane, LaneClosed
 from tests.unit.kube.scripted import on_virtual_time
 
 

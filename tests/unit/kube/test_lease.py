@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from federator.kube import lease
-from federator.kube.lease import LeaseOptions, Sign, Standing
+from federator.kube.leader import lease
+from federator.kube.leader.lease import LeaseOptions, Sign, Standing
 from tests.unit.kube.leaseworld import LEASE
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from federator.kube import logs
+from federator.process import logs
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Whoever tries a sandbox is told how a hub may speak to members on its own machine; a scanner learns no rule."""
 
-from federator.kube import addresses
+from federator.kube.wire import addresses
 
 
 def test_a_refused_address_names_the_flag_of_the_sandbox_and_no_rule() -> None:

@@ -8,9 +8,9 @@ import pytest
 
 PAGES = """
 import sys
-from federator.kube import memory
+from federator.process import malloc
 if sys.argv[1] == "returned":
-    assert memory.return_large_blocks()
+    assert malloc.return_large_blocks()
 first = bytes(24 << 20)
 del first
 pages, kept = [], []

@@ -9,13 +9,13 @@ from prometheus_client import Gauge, Histogram
 from federator.kube import errors, metrics
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.elector import Elector
-from federator.kube.lanes import Lane
-from federator.kube.lease import LeaseOptions
-from federator.kube.queue import WorkQueue
-from federator.kube.reflector import Reflector
+from federator.kube.control.lanes import Lane
+from federator.kube.control.supervisor import Supervisor
+from federator.kube.control.work_queue import WorkQueue
+from federator.kube.leader.elector import Elector
+from federator.kube.leader.lease import LeaseOptions
 from federator.kube.store import Store
-from federator.kube.supervisor import Supervisor
+from federator.kube.watch.reflector import Reflector
 from tests.unit.kube.scripted import FOREVER, Script, line, listing, on_virtual_time, status, stream, thing
 
 OF_THE_HUB = {

@@ -11,7 +11,7 @@ import pytest
 from kubernetes_asyncio.client import Configuration
 from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
-from federator.kube import plainlogins
+from federator.kube.login import kubeconfig_users
 
 
 @pytest.fixture
@@ -64,11 +64,11 @@ async def test_a_plain_login_is_what_the_library_reads(
     if careless is not None:
         cluster["insecure-skip-tls-verify"] = careless
     before = copy.deepcopy(config)
-    found = plainlogins.login(config, context)
+    found = kubeconfig_users.login(config, context)
     assert config == before
     theirs = Configuration()
     await KubeConfigLoader(config_dict=config, active_context=context or None).load_and_set(theirs)
-    assert found == plainlogins.Login(
+    assert found == kubeconfig_users.Login(
         theirs.host,
         header=theirs.api_key.get("BearerToken") or "",
         ca_file=theirs.ssl_ca_cert or "",
@@ -100,30 +100,30 @@ def test_what_is_not_plain_is_left_to_the_library(
     config: dict[str, Any], plural: str, singular: str, field: str, value: Any
 ) -> None:
     config[plural][0][singular][field] = value
-    assert plainlogins.login(config, "") is None
+    assert kubeconfig_users.login(config, "") is None
 
 
 def test_nobody_in_particular_is_a_plain_login_over_tls_too(config: dict[str, Any]) -> None:
     """The library breaks on it."""
-    found = plainlogins.login(config, "two")
+    found = kubeconfig_users.login(config, "two")
     assert found is not None
     assert (found.host, found.header, found.cert_file) == ("https://example.com:6443", "", "")
 
 
 def test_no_context_of_that_name_is_left_to_the_library(config: dict[str, Any]) -> None:
-    assert plainlogins.login(config, "three") is None
+    assert kubeconfig_users.login(config, "three") is None
 
 
 def test_a_pod_finds_its_service_account(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(plainlogins, "SERVICE_ACCOUNT", tmp_path)
+    monkeypatch.setattr(kubeconfig_users, "SERVICE_ACCOUNT", tmp_path)
     (tmp_path / "token").write_text("t")
     (tmp_path / "ca.crt").write_text("ca")
     told = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
-    assert plainlogins.service_account(told) == ("https://10.0.0.1:443", tmp_path / "token", tmp_path / "ca.crt")
+    assert kubeconfig_users.service_account(told) == ("https://10.0.0.1:443", tmp_path / "token", tmp_path / "ca.crt")
     told["KUBERNETES_SERVICE_HOST"] = "fd00::1"
-    assert plainlogins.service_account(told)[0] == "https://[fd00::1]:443"
+    assert kubeconfig_users.service_account(told)[0] == "https://[fd00::1]:443"
     with pytest.raises(ValueError, match="KUBERNETES_SERVICE_HOST"):
-        plainlogins.service_account({})
+        kubeconfig_users.service_account({})
     (tmp_path / "token").write_text("")
     with pytest.raises(ValueError, match="token is empty"):
-        plainlogins.service_account(told)
+        kubeconfig_users.service_account(told)

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from federator.kube import errors
-from federator.kube.queue import WorkQueue
+from federator.kube.control.work_queue import WorkQueue
 from federator.model.steps import Revisit
 from tests.unit.kube.scripted import on_virtual_time
 from tests.unit.kube.served import Served, queue

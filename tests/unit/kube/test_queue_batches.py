@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from federator.kube import errors
-from federator.kube.queue import Batch, WorkQueue
+from federator.kube.control.work_queue import Batch, WorkQueue
 from tests.unit.kube.scripted import on_virtual_time
 from tests.unit.kube.served import queue
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from federator.kube.supervisor import CriticalTaskEnded, Supervisor
+from federator.kube.control.supervisor import CriticalTaskEnded, Supervisor
 from tests.unit.kube.scripted import FOREVER, on_virtual_time
 
 

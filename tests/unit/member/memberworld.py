@@ -9,17 +9,17 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 from federator.api import crds, kinds
-from federator.embedded import virtualtime
 from federator.embedded.controllers import Controllers, NodePool
 from federator.embedded.server import EmbeddedCluster
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.transport import Request, Response, Transport
+from federator.kube.wire.transport import Request, Response, Transport
 from federator.member.options import MemberOptions
 from federator.member.process import MemberProcess
 from federator.model import names
 from federator.model.steps import ObjectRef
+from federator.sandbox import virtual_time
 
 FLEET = "fleet-1"
 EPOCH_S = 1_700_000_000.0
@@ -247,7 +247,7 @@ def in_member(
 
         @functools.wraps(test)
         def run() -> None:
-            virtualtime.run(main())
+            virtual_time.run(main())
 
         del run.__wrapped__  # else pytest looks for a fixture named as the argument
         return run

@@ -17,14 +17,14 @@ from federator.api import placementdecision, raw
 from federator.cli import common, explaining
 from federator.embedded.server import EmbeddedCluster
 from federator.hub import offline
-from federator.kube import logs
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.tellings import Teller
+from federator.kube.control.event_recorder import Teller
 from federator.model import plaintext
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef, Tell
+from federator.process import logs
 from federator.status import conditions
 from federator.status.conditions import Condition
 from tests.unit.cli.files import member, psvc

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.embedded import scalars
+from federator.embedded.schema import scalars
 from federator.model import quantity
 from federator.model.errors import FieldError
 from federator.model.quantity import Format, Quantity

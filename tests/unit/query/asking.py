@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from federator.advice import facts, trials
 from federator.advice.trials import Stop
-from federator.embedded.messages import Caller
+from federator.embedded.storage.messages import Caller
 from federator.hub.query.access import Access
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.port import QueryPort

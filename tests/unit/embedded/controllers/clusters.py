@@ -6,12 +6,13 @@ import random
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from federator.embedded import builtins, virtualtime
 from federator.embedded.controllers import Controllers, Defaults, NodePool
 from federator.embedded.controllers.behaviour import Span
-from federator.embedded.resources import ResourceInfo
-from federator.embedded.store import Store
+from federator.embedded.schema import builtins
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
+from federator.sandbox import virtual_time
 
 Obj = dict[str, Any]
 
@@ -145,7 +146,7 @@ def play(
         await story(cluster)
         await cluster.stop()
 
-    virtualtime.run(main())
+    virtual_time.run(main())
 
 
 def template(app: str = "web", *, cpu: str = "100m", annotations: dict[str, str] | None = None, **spec: Any) -> Obj:

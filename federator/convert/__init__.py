@@ -1,0 +1,1 @@
+"""Manifests that people have become manifests of ours."""

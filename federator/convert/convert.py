@@ -1,0 +1,174 @@
+"""Kubernetes manifests -> Pinterest workloads: what `federator convert` runs. Pure.
+
+Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; Jobs and JobSets of one template
+become PinterestJobSets. Every object given is converted, absorbed or left with a reason, and what comes out passes
+the strict models.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.api import kinds, read
+from federator.convert import configmaps, deployments, ingresses, jobs, services
+from federator.convert.drafts import Account, BadInput, Book, Draft, Item, LeftAlone, Note, item_of
+from federator.model.errors import FieldError
+
+DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Book], Draft]]] = {
+    ("apps/v1", "Deployment"): deployments.draft,
+    ("batch/v1", "Job"): jobs.draft_job,
+    ("jobset.x-k8s.io/v1alpha2", "JobSet"): jobs.draft_jobset,
+}
+"""What a workload is made from."""
+_PARTS: Final = (
+    ("v1", "Service"),
+    ("networking.k8s.io/v1", "Ingress"),
+    ("v1", "ConfigMap"),
+    ("v1", "ServiceAccount"),
+)
+
+_OTHER_KINDS: Final[Mapping[str, str]] = {
+    "StatefulSet": "its pods have names and storage of their own, a PinterestService's do not",
+    "DaemonSet": "it runs once per node, a PinterestService as often as it is told",
+    "CronJob": "a PinterestJobSet runs once; convert its job template when it is to run",
+    "Pod": "a pod alone is restarted by nobody; write a Deployment or Job",
+    "Secret": "secrets are kept in each cluster; apply it in the members",
+    "PersistentVolumeClaim": "storage belongs to one cluster; apply it there",
+    "HorizontalPodAutoscaler": "autoscalers are not converted; one on the host may scale the PinterestService",
+    "PodDisruptionBudget": "apply it in the members: the pods there keep their labels",
+    "NetworkPolicy": "apply it in the members: the pods there keep their labels",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Conversion:
+    """What goes to the host, what became of every object, and what people should know."""
+
+    objects: tuple[dict[str, Any], ...]
+    accounts: tuple[Account, ...]
+    notes: tuple[Note, ...]
+
+
+def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
+    """Converts (origin, object) pairs together. Raises BadInput with origin and fields for an object that no API
+    server would take."""
+    book = Book([item_of(obj, origin) for origin, obj in objs])
+    _leave_repeated(book)
+    _keep(book)
+    _draft_all(book)
+    services.absorb(book)
+    ingresses.absorb(book)
+    ingresses.place(book)
+    configmaps.absorb_configs(book)
+    configmaps.absorb_accounts(book)
+    configmaps.note_needs(book)
+    for item in book.undecided():
+        book.leave(item, _why_not(item))
+    for draft in book.drafts:
+        _check(draft)
+    made = (*(item.obj for item in book.kept), *(_ordered(draft.obj) for draft in book.drafts))
+    return Conversion(made, book.accounts(), book.notes())
+
+
+def _leave_repeated(book: Book) -> None:
+    """Of several objects of one kind and name the first counts. Kinds that are not read say so instead."""
+    seen: dict[tuple[str, str, str], Item] = {}
+    for item in book.items:
+        key = (item.kind, item.namespace, item.name)
+        read_here = (item.api_version, item.kind) in (*DRAFTERS, *_PARTS) or _as_it_is(item)
+        if not item.name or not read_here:
+            continue
+        if key in seen:
+            book.leave_repeated(item, seen[key])
+        seen.setdefault(key, item)
+
+
+def _as_it_is(item: Item) -> bool:
+    """Whether the host takes the object as it is: a namespace, or a kind of the federation itself."""
+    return item.is_a("v1", "Namespace") or (kinds.kind_of(item.obj) is not None and item.kind != "Deployment")
+
+
+def _keep(book: Book) -> None:
+    for item in book.undecided():
+        if _as_it_is(item):
+            if item.live and item.kind == "Namespace":
+                item.obj.pop("spec", None)  # its finalizer is the API server's own
+            book.keep(item)
+
+
+def _draft_all(book: Book) -> None:
+    taken = {(item.kind, item.namespace, item.name): item for item in book.kept}
+    for item in book.undecided():
+        drafter = DRAFTERS.get((item.api_version, item.kind))
+        if drafter is None:
+            continue
+        try:
+            draft = drafter(item, book)
+        except LeftAlone as why:
+            book.leave(item, str(why))
+            continue
+        book.draft(draft)
+        key = (draft.obj["kind"], draft.namespace, draft.name)
+        problem = read.name_problem(draft.obj)
+        if problem:
+            book.drop(draft, f"metadata.name: {problem}")
+        elif draft.name and key in taken:
+            becomes = "is given" if taken[key].title == draft.title else f"becomes {draft.title}"
+            book.drop(draft, f"metadata.name: {taken[key].title} {becomes} already")
+        else:
+            taken[key] = item
+
+
+def _why_not(item: Item) -> str:
+    for version, kind in (*DRAFTERS, *_PARTS):
+        if item.kind == kind and item.api_version != version:
+            return f"apiVersion {item.api_version} is not read here, only {version}"
+    reason = _OTHER_KINDS.get(item.kind)
+    return f"kind {item.kind} ({item.api_version}) is not converted" + (f": {reason}" if reason else "")
+
+
+def _check(draft: Draft) -> None:
+    """What is made must be valid; problems are told with the object and field that they came from."""
+    try:
+        read.load(draft.obj)
+    except read.InvalidObject as bad:
+        found = [(*_source(error.path, draft), error.message) for error in bad.errors]
+        guilty = found[0][0]
+        problems = [FieldError(path, message) for item, path, message in found if item is guilty]
+        raise BadInput(guilty.origin, guilty.title, problems) from None
+
+
+_SOURCES: Final = (
+    ("spec.service", "Service", "spec"),
+    ("spec.config", "ConfigMap", "data"),
+    ("spec.loadBalancers", "Ingress", "spec.rules"),
+    ("spec.iamRole", "ServiceAccount", "metadata.annotations"),
+)
+"""Field of a workload -> the part that it was made from, and where it stood there."""
+
+
+def _source(path: str, draft: Draft) -> tuple[Item, str]:
+    """The object of the input that a field was made from, and its path there."""
+    if path.startswith("spec.template"):
+        return draft.item, draft.path + path.removeprefix("spec.template")
+    if path.startswith("spec.updateStrategy.max"):
+        return draft.item, path.replace("updateStrategy", "strategy.rollingUpdate")
+    for prefix, kind, origin in _SOURCES:
+        if path.startswith(prefix):
+            rest = path.removeprefix(prefix) if kind != "Ingress" else ""
+            for item in draft.parts:
+                if item.kind == kind:
+                    return item, origin + rest
+    return draft.item, path
+
+
+_ORDER: Final = ("project", "tier", "priority", "suspend", "replicas", "shards", "parallelism")
+_LAST: Final = ("placement", "template")
+
+
+def _ordered(obj: dict[str, Any]) -> dict[str, Any]:
+    """Fields in the order in which people read them: numbers first, the template last."""
+    spec = obj["spec"]
+    middle = [name for name in spec if name not in (*_ORDER, *_LAST)]
+    names = [name for name in (*_ORDER, *middle, *_LAST) if name in spec]
+    return {**obj, "spec": {name: spec[name] for name in names}}

@@ -1,0 +1,136 @@
+"""Deployment -> a drafted PinterestService. Pure; one row of `convert.DRAFTERS`."""
+
+from typing import Any, Final
+
+from federator.api import deployment, pinterestservice, raw, read
+from federator.convert import templates
+from federator.convert.drafts import BadInput, Book, Draft, Item, LeftAlone, only_fields
+from federator.model import names, selectors
+from federator.model.errors import FieldError
+
+_KNOWN: Final = frozenset(
+    {
+        "replicas",
+        "selector",
+        "template",
+        "strategy",
+        "minReadySeconds",
+        "progressDeadlineSeconds",
+        "revisionHistoryLimit",
+        "paused",
+    }
+)
+
+
+def draft(item: Item, book: Book) -> Draft:
+    """Raises LeftAlone with the reason, BadInput for an object that no API server would take."""
+    notes: list[str] = []
+    spec = raw.mapping(item.obj, "spec")
+    template, merged = templates.tidy(raw.mapping(spec, "template"), "spec.template", notes.append, live=item.live)
+    checked = {**item.obj, "spec": {**spec, "template": template}}
+    try:
+        read.check(checked)
+    except read.InvalidObject as bad:
+        raise BadInput(item.origin, item.title, bad.errors) from None
+    _check_selector(item, template)
+    if raw.flag(spec, "paused"):
+        raise LeftAlone("spec.paused: its roll-out is halted, which a PinterestService cannot express; resume it first")
+    only_fields(spec, _KNOWN, {}, "spec")
+    out: dict[str, Any] = federation_fields(item)
+    if "replicas" in spec:
+        out["replicas"] = spec["replicas"]
+    strategy = _strategy(item)
+    if strategy:
+        out["updateStrategy"] = strategy
+    out["template"] = template
+    obj = {
+        "apiVersion": pinterestservice.API_VERSION,
+        "kind": pinterestservice.KIND,
+        "metadata": metadata(item),
+        "spec": out,
+    }
+    made = Draft(item, obj, "spec.template", port_names=merged)
+    for text in notes:
+        book.note(made, text)
+    if "revisionHistoryLimit" in spec:
+        book.note(made, "spec.revisionHistoryLimit is left out: the Deployments that are made keep 3 revisions")
+    note_annotations(made, book)
+    return made
+
+
+def _check_selector(item: Item, template: raw.Obj) -> None:
+    chosen = raw.at(item.obj, "spec", "selector")
+    if chosen is None:
+        raise BadInput(item.origin, item.title, [FieldError("spec.selector", "is required")])
+    try:
+        matches = selectors.from_dict(chosen, "spec.selector").matches(raw.text_map(template, "metadata", "labels"))
+    except FieldError as bad:
+        raise BadInput(item.origin, item.title, [bad]) from None
+    if not matches:
+        problem = FieldError("spec.template.metadata.labels", "must be matched by spec.selector")
+        raise BadInput(item.origin, item.title, [problem])
+
+
+def _strategy(item: Item) -> dict[str, Any]:
+    spec = raw.mapping(item.obj, "spec")
+    kind = raw.text(spec, "strategy", "type", default="RollingUpdate")
+    if kind != "RollingUpdate":
+        raise LeftAlone(
+            f"spec.strategy.type: {kind} stops old pods before new ones start; a PinterestService rolls, so both would "
+            "run at once"
+        )
+    rolling = raw.mapping(spec, "strategy", "rollingUpdate")
+    fields = {name: rolling[name] for name in ("maxSurge", "maxUnavailable") if name in rolling}
+    for name in ("minReadySeconds", "progressDeadlineSeconds"):
+        if name in spec:
+            fields[name] = spec[name]
+    return fields
+
+
+_ANNOTATED: Final = {
+    deployment.PROJECT_ANNOTATION,
+    deployment.TIER_ANNOTATION,
+    deployment.PRIORITY_ANNOTATION,
+    deployment.SUSPEND_ANNOTATION,
+    deployment.POLICY_ANNOTATION,
+}
+
+
+def federation_fields(item: Item) -> dict[str, Any]:
+    """What a carried Deployment says in annotations, a PinterestService says in fields."""
+    annotations = raw.text_map(item.obj, "metadata", "annotations")
+    fields: dict[str, Any] = {}
+    if annotations.get(deployment.PROJECT_ANNOTATION):
+        fields["project"] = annotations[deployment.PROJECT_ANNOTATION]
+    if deployment.TIER_ANNOTATION in annotations:
+        fields["tier"] = str(deployment.tier(item.obj))
+    if deployment.PRIORITY_ANNOTATION in annotations:
+        fields["priority"] = deployment.priority(item.obj)
+    if deployment.suspended(item.obj):
+        fields["suspend"] = True
+    placement = deployment.placement(item.obj)
+    if placement:
+        fields["placement"] = dict(placement)
+    return fields
+
+
+def metadata(item: Item) -> dict[str, Any]:
+    """Name, namespace, labels and annotations; the rest is servers' business."""
+    meta = raw.mapping(item.obj, "metadata")
+    kept = {key: meta[key] for key in ("name", "generateName", "namespace", "labels") if meta.get(key)}
+    annotations = {
+        key: value
+        for key, value in raw.mapping(meta, "annotations").items()
+        if key not in _ANNOTATED and not key.startswith("deployment.kubernetes.io/") and key != names.SLICE_ANNOTATION
+    }
+    return {**kept, **({"annotations": annotations} if annotations else {})}
+
+
+def note_annotations(made: Draft, book: Book) -> None:
+    kept = sorted(raw.mapping(made.obj, "metadata", "annotations"))
+    if kept:
+        book.note(
+            made,
+            f"metadata.annotations {', '.join(kept)} stay on the {made.obj['kind']}; the objects that members make do "
+            "not have them",
+        )

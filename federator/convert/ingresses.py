@@ -1,0 +1,129 @@
+"""Ingresses -> `spec.loadBalancers` of the workloads behind them. Pure.
+
+A rule becomes a door of the workload that its backend leads to; an Ingress over several workloads becomes doors of
+each. What doors cannot say (TLS, exact paths, rewriting by annotations) leaves the Ingress alone.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from federator.api import pinterestservice, raw
+from federator.api.raw import Obj
+from federator.convert.drafts import Book, Draft, Item, LeftAlone, listed, only_fields
+
+API_VERSION: Final = "networking.k8s.io/v1"
+MAX_DOORS: Final = 16
+_CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
+
+
+def absorb(book: Book) -> None:
+    """Gives every Ingress its fate. Services must have theirs."""
+    for item in list(book.open(API_VERSION, "Ingress")):
+        try:
+            found = list(_doors(item, book))
+            _check_room(found)
+        except LeftAlone as why:
+            book.leave(item, str(why))
+            continue
+        for draft in book.drafts:
+            doors = [door for owner, door in found if owner is draft]
+            if doors:
+                draft.doors += [door for door in doors if door not in draft.doors]
+                book.absorb(item, draft)
+                _tell(item, draft, book)
+
+
+def _doors(item: Item, book: Book) -> Iterator[tuple[Draft, dict[str, Any]]]:
+    spec = raw.mapping(item.obj, "spec")
+    reasons = {"tls": "loadBalancers end no TLS; keep this Ingress in the members, its backends keep their names"}
+    only_fields(spec, frozenset({"rules", "defaultBackend", "ingressClassName"}), reasons, "spec")
+    annotations = sorted(set(raw.mapping(item.obj, "metadata", "annotations")) - {_CLASS_ANNOTATION})
+    if annotations:
+        raise LeftAlone(f"metadata.annotations: {listed(annotations)} would not be on the Ingress that is made")
+    rules = raw.objects(spec, "rules")
+    default = raw.mapping(spec, "defaultBackend")
+    if default and rules:
+        raise LeftAlone("spec.defaultBackend: loadBalancers have no rule for what no other rule matches")
+    if not default and not rules:
+        raise LeftAlone("spec.rules: it has none")
+    if default:
+        yield _door(default, "spec.defaultBackend", item, book)
+    for number, rule in enumerate(rules):
+        paths = raw.objects(rule, "http", "paths")
+        if not paths:
+            raise LeftAlone(f"spec.rules[{number}]: it names no backend")
+        for index, path in enumerate(paths):
+            here = f"spec.rules[{number}].http.paths[{index}]"
+            kind = raw.text(path, "pathType")
+            if kind == "Exact":
+                raise LeftAlone(f"{here}.pathType: Exact; loadBalancers match the beginning of a path")
+            draft, door = _door(raw.mapping(path, "backend"), f"{here}.backend", item, book)
+            host, prefix = raw.text(rule, "host"), raw.text(path, "path", default="/")
+            if not prefix.startswith("/"):
+                raise LeftAlone(f"{here}.path: {prefix!r} is no plain path")
+            yield draft, door | ({"host": host} if host else {}) | ({"path": prefix} if prefix != "/" else {})
+
+
+def _door(backend: Obj, path: str, item: Item, book: Book) -> tuple[Draft, dict[str, Any]]:
+    """The workload that a backend leads to, and its port. Raises LeftAlone."""
+    name = raw.text(backend, "service", "name")
+    if not name:
+        raise LeftAlone(f"{path}: it leads to no Service")
+    for draft in book.drafts:
+        if draft.service is not None and draft.namespace == item.namespace and draft.service.name == name:
+            return draft, {"port": _number(draft, raw.mapping(backend, "service", "port"), path)}
+    given = any(
+        one.is_a("v1", "Service") and one.name == name and one.namespace == item.namespace for one in book.items
+    )
+    why = "is not made by a PinterestService" if given else "is not given here"
+    raise LeftAlone(f"{path}: Service/{name} {why}; keep this Ingress in the members")
+
+
+def _number(draft: Draft, port: Obj, path: str) -> int:
+    for offered in draft.spec["service"]["ports"]:
+        if port.get("number") == offered["port"] or (port.get("name") and port.get("name") == offered.get("name")):
+            number: int = offered["port"]
+            return number
+    wanted = port.get("number") or port.get("name")
+    raise LeftAlone(f"{path}.service.port: Service/{draft.name} has no port {wanted}")
+
+
+def _check_room(found: list[tuple[Draft, dict[str, Any]]]) -> None:
+    for draft, _ in found:
+        count = len(draft.doors) + sum(owner is draft for owner, _ in found)
+        if count > MAX_DOORS:
+            raise LeftAlone(f"spec.rules: {draft.title} would have {count} loadBalancers, {MAX_DOORS} are allowed")
+
+
+def _tell(item: Item, draft: Draft, book: Book) -> None:
+    given = raw.text(item.obj, "spec", "ingressClassName") or raw.text(
+        item.obj, "metadata", "annotations", _CLASS_ANNOTATION
+    )
+    if given:
+        book.note(
+            draft,
+            f"the class {given} of {item.title} is not carried: set spec.ingressClassName of the RuntimeProfile, or "
+            "make it the default class of the members",
+        )
+    kinds = {
+        raw.text(p, "pathType") for r in raw.objects(item.obj, "spec", "rules") for p in raw.objects(r, "http", "paths")
+    }
+    if "ImplementationSpecific" in kinds:
+        book.note(draft, f"paths of {item.title} with pathType ImplementationSpecific become Prefix")
+    if item.name != draft.name:
+        book.note(draft, f"{item.title} becomes spec.loadBalancers; the Ingress that is made is called {draft.name}")
+
+
+def place(book: Book) -> None:
+    """Writes the doors into the drafts, in the order in which they were found."""
+    for draft in book.drafts:
+        if not draft.doors or draft.obj["kind"] != pinterestservice.KIND:
+            continue
+        draft.spec["loadBalancers"] = draft.doors
+        for item in book.distinct:
+            alike = item.kind == "Ingress" and (item.namespace, item.name) == (draft.namespace, draft.name)
+            if alike and not book.absorbed(item):
+                text = (
+                    f"members make an Ingress {draft.name} from spec.loadBalancers: rename {item.title}, which is left"
+                )
+                book.note(draft, text)

@@ -1,0 +1,241 @@
+"""Job and single-template JobSet -> a drafted PinterestJobSet. Pure; rows of `convert.DRAFTERS`.
+
+Shards run in several clusters, each as an index of the Job there: what counts on one Job (pods that find each other by
+name, one number of retries for all) is left alone or told. An Indexed Job's program must see its shard and not the
+index within the cluster: shell scripts are given a first line that sets it.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from federator.api import pinterestjobset, raw
+from federator.api.raw import Obj
+from federator.convert import deployments, templates
+from federator.convert.drafts import BadInput, Book, Draft, Item, LeftAlone, listed, only_fields
+from federator.model.errors import FieldError
+
+INDEX: Final = "JOB_COMPLETION_INDEX"
+SHARD_LINE: Final = f"export {INDEX}=$((SHARD_BASE + {INDEX}))\n"
+MAX_BACKOFF: Final = 1000
+_SHELLS: Final = frozenset({"sh", "bash", "ash", "dash", "zsh"})
+_SCRIPT_FLAG: Final = re.compile(r"-[a-z]*c")
+_INDEX_FIELD: Final = "batch.kubernetes.io/job-completion-index"
+
+_JOB_FIELDS: Final = frozenset(
+    {
+        "completions",
+        "parallelism",
+        "completionMode",
+        "backoffLimit",
+        "backoffLimitPerIndex",
+        "ttlSecondsAfterFinished",
+        "suspend",
+        "template",
+    }
+)
+_JOB_REASONS: Final[Mapping[str, str]] = {
+    "activeDeadlineSeconds": "a job set has no deadline",
+    "podFailurePolicy": "a job set has no rules about kinds of failures",
+    "successPolicy": "a job set is complete when every shard is",
+    "maxFailedIndexes": "a job set fails when one shard has failed for good",
+    "podReplacementPolicy": "a job set replaces pods as soon as they fail or end",
+    "selector": "a selector of its own would count pods that are not its own",
+    "manualSelector": "a selector of its own would count pods that are not its own",
+    "managedBy": "another controller runs it",
+    "scheduling": "shards are not scheduled as a gang",
+}
+_SET_FIELDS: Final = frozenset(
+    {"replicatedJobs", "suspend", "ttlSecondsAfterFinished", "network", "successPolicy", "startupPolicy"}
+)
+_SET_REASONS: Final[Mapping[str, str]] = {
+    "failurePolicy": "shards are tried again one by one; it restarts all of them, or none, together",
+    "coordinator": "a pod that others find by its name lives in one cluster only",
+    "volumeClaimPolicies": "volumes that shards share live in one cluster only",
+    "managedBy": "another controller runs it",
+    "gangPolicy": "shards are not scheduled as a gang",
+}
+_SERVER_DEFAULTS: Final[Mapping[str, Any]] = {
+    "podReplacementPolicy": "TerminatingOrFailed",
+    "manualSelector": False,
+    "managedBy": "kubernetes.io/job-controller",
+}
+
+
+def draft_job(item: Item, book: Book) -> Draft:
+    """Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
+    spec = raw.mapping(item.obj, "spec")
+    return _draft(item, book, spec, "spec", copies=1, suspend=raw.flag(spec, "suspend"), indexed=False)
+
+
+def draft_jobset(item: Item, book: Book) -> Draft:
+    """Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
+    spec = raw.mapping(item.obj, "spec")
+    jobs = raw.objects(spec, "replicatedJobs")
+    if not jobs:
+        raise BadInput(item.origin, item.title, [FieldError("spec.replicatedJobs", "is required")])
+    if len(jobs) > 1:
+        named = listed([raw.text(job, "name") for job in jobs])
+        raise LeftAlone(f"spec.replicatedJobs: it has {len(jobs)} templates ({named}), a PinterestJobSet has one")
+    given = {k: v for k, v in spec.items() if not (k == "managedBy" and v == "jobset.sigs.k8s.io/jobset-controller")}
+    only_fields(given, _SET_FIELDS, _SET_REASONS, "spec")
+    _only_plain_sets(item, spec, jobs[0])
+    path = "spec.replicatedJobs[0].template.spec"
+    copies = _count(item, jobs[0], "replicas", "spec.replicatedJobs[0]", default=1)
+    inner = raw.mapping(jobs[0], "template", "spec")
+    if copies > 1 and _count(item, inner, "completions", path, default=1) > 1:
+        raise LeftAlone(
+            f"spec.replicatedJobs[0].replicas: {copies} Jobs of several pods each number their pods alike, shards are "
+            "numbered once"
+        )
+    made = _draft(item, book, inner, path, copies=copies, suspend=raw.flag(spec, "suspend"), indexed=True)
+    if "ttlSecondsAfterFinished" in spec:
+        book.note(made, _ttl(spec["ttlSecondsAfterFinished"]))
+    return made
+
+
+def _only_plain_sets(item: Item, spec: Obj, job: Obj) -> None:
+    """Raises LeftAlone for what ties the pods of a JobSet together."""
+    network = raw.mapping(spec, "network")
+    if raw.flag(network, "enableDNSHostnames") or (
+        "enableDNSHostnames" not in network and raw.text(network, "subdomain")
+    ):
+        raise LeftAlone("spec.network: its pods find each other by host names, which end at the border of a cluster")
+    if raw.text(spec, "successPolicy", "operator") == "Any" and raw.integer(job, "replicas", default=1) > 1:
+        raise LeftAlone("spec.successPolicy: a job set is complete when every shard is, not any")
+    for name in sorted(raw.mapping(item.obj, "metadata", "annotations")):
+        if name.startswith("alpha.jobset.sigs.k8s.io/"):
+            raise LeftAlone(f"metadata.annotations[{name}]: Jobs that exclude each other by topology are not offered")
+    known = frozenset({"name", "replicas", "template", "groupName"})
+    only_fields(job, known, {"dependsOn": "there is nothing it could wait for"}, "spec.replicatedJobs[0]")
+    hosts = re.compile(rf"(?<![-\w]){re.escape(item.name)}-{re.escape(raw.text(job, 'name'))}-\d+-\d+(?![-\w])")
+    for text in templates.texts(raw.mapping(job, "template", "spec", "template")):
+        if item.name and (found := hosts.search(text)):
+            raise LeftAlone(
+                f"its pods find each other by host name ({found.group()}), which ends at the border of a cluster"
+            )
+
+
+def _draft(item: Item, book: Book, spec: Obj, path: str, *, copies: int, suspend: bool, indexed: bool) -> Draft:
+    live = {"selector", *(name for name, value in _SERVER_DEFAULTS.items() if spec.get(name) == value)}
+    given = {k: v for k, v in spec.items() if not (item.live and k in live) and _SERVER_DEFAULTS.get(k) != v}
+    only_fields(given, _JOB_FIELDS, _JOB_REASONS, path)
+    shards, slots = _size(item, spec, path, copies)
+    mode = raw.text(spec, "completionMode", default="Indexed" if indexed else "NonIndexed")
+    notes: list[str] = []
+    template, _ = templates.tidy(raw.mapping(spec, "template"), f"{path}.template", notes.append, live=item.live)
+    pod = template.get("spec") or {}
+    if pod.get("subdomain") and shards > 1:
+        raise LeftAlone(f"{path}.template.spec.subdomain: pods that find each other by name live in one cluster only")
+    if mode == "Indexed" and shards > 1 and copies == 1:
+        _number(pod, f"{path}.template.spec", notes)
+    if raw.text(pod, "restartPolicy") == "OnFailure":
+        notes.append(f"{path}.template.spec.restartPolicy was OnFailure: a failed shard is tried again in a new pod")
+    if pod:
+        pod["restartPolicy"] = "Never"
+    out: dict[str, Any] = deployments.federation_fields(item)
+    if suspend:
+        out["suspend"] = True
+    out["shards"] = shards
+    if slots != shards:
+        out["parallelism"] = slots
+    out["backoffLimitPerShard"] = _backoff(item, spec, path, shards, notes)
+    if "ttlSecondsAfterFinished" in spec:
+        notes.append(_ttl(spec["ttlSecondsAfterFinished"]))
+    out["template"] = template
+    meta = deployments.metadata(item)
+    queue = raw.text(meta, "labels", "kueue.x-k8s.io/queue-name")
+    if queue:
+        notes.append(
+            f"label kueue.x-k8s.io/queue-name={queue} is carried; the federation's queue is its FederatedQuota"
+        )
+    obj = {"apiVersion": pinterestjobset.API_VERSION, "kind": pinterestjobset.KIND, "metadata": meta, "spec": out}
+    made = Draft(item, obj, f"{path}.template")
+    for text in notes:
+        book.note(made, text)
+    deployments.note_annotations(made, book)
+    return made
+
+
+def _count(item: Item, spec: Obj, name: str, path: str, *, default: int) -> int:
+    value = spec.get(name, default)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise BadInput(item.origin, item.title, [FieldError(f"{path}.{name}", "must be an integer, and not below 0")])
+    return value
+
+
+def _size(item: Item, spec: Obj, path: str, copies: int) -> tuple[int, int]:
+    """(shards, how many at once)."""
+    at_once = _count(item, spec, "parallelism", path, default=1)
+    if "completions" not in spec and at_once > 1:
+        raise LeftAlone(
+            f"{path}.completions: without it the {at_once} pods share a queue of work and end together; shards are "
+            "counted"
+        )
+    completions = _count(item, spec, "completions", path, default=1)
+    if completions == 0:
+        raise LeftAlone(f"{path}.completions: 0 asks for nothing, a job set has at least one shard")
+    if completions > pinterestjobset.MAX_SHARDS:
+        raise LeftAlone(f"{path}.completions: {completions} is more than {pinterestjobset.MAX_SHARDS} shards")
+    return completions * copies, min(at_once, completions) * copies
+
+
+def _backoff(item: Item, spec: Obj, path: str, shards: int, notes: list[str]) -> int:
+    """A Job counts failures over all pods, a job set for each shard."""
+    if "backoffLimitPerIndex" in spec:
+        name = "backoffLimitPerIndex"
+        if spec.get("backoffLimit") not in (None, 2**31 - 1):
+            notes.append(f"{path}.backoffLimit {spec['backoffLimit']} over all shards is left out")
+    else:
+        name = "backoffLimit"
+    limit = _count(item, spec, name, path, default=6)
+    if name == "backoffLimit" and shards > 1:
+        notes.append(f"{path}.backoffLimit {limit} counted failures of all {shards} pods; now each shard has so many")
+    if limit > MAX_BACKOFF:
+        notes.append(f"{path}.{name} {limit} becomes {MAX_BACKOFF}, the most that is allowed")
+    return min(limit, MAX_BACKOFF)
+
+
+def _ttl(seconds: Any) -> str:
+    return f"ttlSecondsAfterFinished {seconds} is left out: a finished job set stays until it is deleted"
+
+
+def _number(pod: dict[str, Any], path: str, notes: list[str]) -> None:
+    """Makes the programs of an Indexed Job see their shard as the index. Raises LeftAlone where that cannot be done."""
+    for field in ("initContainers", "containers"):
+        for index, container in enumerate(raw.items(pod, field)):
+            if not isinstance(container, dict):
+                continue
+            here = f"{path}.{field}[{index}]"
+            if any(_INDEX_FIELD in text for text in templates.texts(raw.items(container, "env"))):
+                raise LeftAlone(
+                    f"{here}.env: it reads the completion index of the Job, which in a job set counts within one "
+                    f"cluster; use SHARD_BASE + {INDEX}"
+                )
+            if _prefix_script(container):
+                notes.append(f"{here}: its script begins with a line that makes {INDEX} the number of the shard")
+            elif any(INDEX in text for text in templates.texts(container)):
+                raise LeftAlone(
+                    f"{here}: it reads {INDEX}, which in a job set counts within one cluster; use SHARD_BASE + {INDEX}"
+                )
+            else:
+                notes.append(f"{here}: if its program reads {INDEX}, it must add SHARD_BASE, which is set beside it")
+
+
+def _prefix_script(container: dict[str, Any]) -> bool:
+    """Puts the line in front of the script of `sh -c SCRIPT`, wherever command and args hold it."""
+    words = [(name, index) for name in ("command", "args") for index in range(len(raw.items(container, name)))]
+    if "command" not in container or len(words) < 3:
+        return False
+    said = [container[name][index] for name, index in words]
+    if not all(isinstance(word, str) for word in said) or said[0].rpartition("/")[2] not in _SHELLS:
+        return False
+    for position in range(1, len(words) - 1):
+        if _SCRIPT_FLAG.fullmatch(said[position]):
+            name, index = words[position + 1]
+            container[name] = list(container[name])
+            container[name][index] = SHARD_LINE + said[position + 1]
+            return True
+        if not said[position].startswith("-"):
+            return False
+    return False

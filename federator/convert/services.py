@@ -1,0 +1,281 @@
+"""Services -> `spec.service` and `spec.loadBalancers` of the workloads they stand in front of.
+
+The name of a Service is what clients use, so a PinterestService takes the name of the Service whose place it takes. One
+that cannot be expressed stays as it is: pods keep their labels, so it still selects them in every member. Pure.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from federator.api import pinterestservice, raw, read
+from federator.api.raw import Obj
+from federator.convert.drafts import BadInput, Book, Draft, Item, LeftAlone, listed, only_fields
+from federator.model import selectors
+from federator.model.errors import FieldError
+
+MAX_FURTHER: Final = 8
+"""Entries of `spec.additionalServices` that the schema allows."""
+HELP: Final = "apply it in the members: the pods there keep the labels that it selects"
+_KNOWN: Final = frozenset(
+    {
+        "ports",
+        "selector",
+        "type",
+        "clusterIP",
+        "clusterIPs",
+        "ipFamilies",
+        "ipFamilyPolicy",
+        "sessionAffinity",
+        "publishNotReadyAddresses",
+    }
+)
+_DEFAULTS: Final[Mapping[str, Any]] = {
+    "sessionAffinity": "None",
+    "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 10800}},
+    "internalTrafficPolicy": "Cluster",
+    "externalTrafficPolicy": "Cluster",
+    "allocateLoadBalancerNodePorts": True,
+    "publishNotReadyAddresses": False,
+}
+_REASONS: Final[Mapping[str, str]] = {
+    "sessionAffinityConfig": "a PinterestService keeps clients on their pod for three hours",
+    "externalTrafficPolicy": "a PinterestService does not keep clients' addresses",
+    "internalTrafficPolicy": "a PinterestService does not keep traffic on the node",
+    "externalIPs": "addresses of one cluster",
+    "loadBalancerIP": "an address of one cluster",
+    "loadBalancerClass": "loadBalancers become an Ingress, which has no such class",
+    "loadBalancerSourceRanges": "loadBalancers cannot be limited to addresses",
+}
+_ASSIGNED: Final = frozenset({"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"})
+"""Filled in by servers: no wishes in an object that was read from a cluster."""
+
+
+def absorb(book: Book) -> None:
+    """Gives every Service its fate."""
+    fronts: dict[int, list[Item]] = {}
+    for item in list(book.open("v1", "Service")):
+        try:
+            fronts.setdefault(id(_target(item, book)), []).append(item)
+        except LeftAlone as why:
+            book.leave(item, str(why))
+    for draft in list(book.drafts):
+        if id(draft) in fronts:
+            _in_front(draft, fronts[id(draft)], book)
+
+
+def _target(item: Item, book: Book) -> Draft:
+    """The one drafted service that the Service selects, and nothing else. Raises LeftAlone."""
+    spec = raw.mapping(item.obj, "spec")
+    kind = raw.text(spec, "type", default="ClusterIP")
+    if kind == "ExternalName":
+        raise LeftAlone("spec.type: ExternalName is a DNS alias and has no pods; apply it in the members")
+    wanted = raw.mapping(spec, "selector")
+    if not wanted:
+        raise LeftAlone("spec.selector: it selects no pods, its endpoints are kept by somebody else")
+    drafts = {id(draft.item): draft for draft in book.drafts}
+    found = [
+        one
+        for one in book.distinct
+        if one.namespace == item.namespace and _selects(wanted, _pod_labels(one, drafts.get(id(one))))
+    ]
+    if not found:
+        raise LeftAlone("spec.selector: it selects the pods of no workload given here")
+    if len(found) > 1:
+        names = listed([one.title for one in found])
+        raise LeftAlone(f"spec.selector: it selects the pods of {len(found)} workloads ({names}); {HELP}")
+    draft = drafts.get(id(found[0]))
+    if draft is None:
+        raise LeftAlone(f"spec.selector: it selects the pods of {found[0].title}, which is not converted")
+    if draft.obj["kind"] != pinterestservice.KIND:
+        raise LeftAlone(f"spec.selector: it selects the pods of {found[0].title}, and a job set has no Service; {HELP}")
+    return draft
+
+
+def _pod_labels(item: Item, draft: Draft | None) -> Mapping[str, str]:
+    """Labels of the pods that an object makes, {} for one that makes none."""
+    if draft is not None:
+        return draft.labels
+    if item.kind == "Pod":
+        return raw.text_map(item.obj, "metadata", "labels")
+    nested = raw.mapping(item.obj, "spec", "jobTemplate") or item.obj
+    return raw.text_map(nested, "spec", "template", "metadata", "labels")
+
+
+def _selects(wanted: Obj, labels: Mapping[str, str]) -> bool:
+    return bool(labels) and all(labels.get(key) == value for key, value in wanted.items())
+
+
+def _in_front(draft: Draft, items: Sequence[Item], book: Book) -> None:
+    """The first that can be expressed takes the workload's place, one of its name before others; the rest become doors
+    or further Services."""
+    rest: list[Item] = []
+    for item in sorted(items, key=lambda one: (_is_outer(one), one.name != draft.name)):
+        if draft.service is not None:
+            rest.append(item)
+            continue
+        try:
+            fields, doors = _fields(item, draft)
+            _take_name(item, draft, book)
+        except LeftAlone as why:
+            book.leave(item, str(why))
+            continue
+        draft.spec["service"] = fields
+        draft.doors += doors
+        draft.service = item
+        book.absorb(item, draft)
+        _take_labels(item, draft, book)
+        _tell(item, fields, doors, draft, book)
+    for item in rest:
+        try:
+            _further(item, draft, book)
+        except LeftAlone as why:
+            book.leave(item, str(why))
+
+
+def _is_outer(item: Item) -> bool:
+    return raw.text(item.obj, "spec", "type", default="ClusterIP") != "ClusterIP"
+
+
+def _fields(item: Item, draft: Draft) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """`spec.service`, and what the Service opens to the outside as `spec.loadBalancers`. Raises LeftAlone for what
+    would be lost."""
+    spec = raw.mapping(item.obj, "spec")
+    ports = _ports(item, draft)
+    fields: dict[str, Any] = {"ports": ports}
+    if raw.text(spec, "clusterIP") == "None":
+        fields["headless"] = True
+    annotations = raw.text_map(item.obj, "metadata", "annotations")
+    if annotations:
+        fields["annotations"] = annotations
+    for name in ("sessionAffinity", "publishNotReadyAddresses"):
+        if name in spec and spec[name] != _DEFAULTS[name]:
+            fields[name] = spec[name]
+    kind = raw.text(spec, "type")
+    # Annotations of a balancer are meant for the balancer that a cloud makes, not for an Ingress.
+    if kind == "LoadBalancer" and not annotations and all(map(_is_http, ports)):
+        for port in ports:
+            port.pop("nodePort", None)
+        return fields, [{"port": port["port"]} for port in ports]
+    if kind in ("NodePort", "LoadBalancer"):
+        fields["type"] = kind
+    return fields, []
+
+
+def _ports(item: Item, draft: Draft) -> list[dict[str, Any]]:
+    """`spec.service.ports`. Raises LeftAlone for what would be lost."""
+    spec = raw.mapping(item.obj, "spec")
+    given = {
+        name: value
+        for name, value in spec.items()
+        if _DEFAULTS.get(name) != value and not (item.live and name in _ASSIGNED)
+    }
+    only_fields(given, _KNOWN, _REASONS, "spec")
+    address = raw.text(spec, "clusterIP")
+    if not item.live and address not in ("", "None"):
+        raise LeftAlone(f"spec.clusterIP: {address} is an address of one cluster")
+    for name in ("ipFamilies", "ipFamilyPolicy"):
+        if name in given and raw.text(spec, "ipFamilyPolicy") != "SingleStack":
+            raise LeftAlone(f"spec.{name}: a PinterestService leaves address families to each cluster")
+    ports = [_port(port, index, item, draft) for index, port in enumerate(raw.objects(spec, "ports"))]
+    if not ports:
+        raise LeftAlone("spec.ports: it has no port, and the Service of a PinterestService has at least one")
+    return ports
+
+
+def _port(port: Obj, index: int, item: Item, draft: Draft) -> dict[str, Any]:
+    if not raw.integer(port, "port"):
+        problem = FieldError(f"spec.ports[{index}].port", "must be an integer from 1 to 65535")
+        raise BadInput(item.origin, item.title, [problem])
+    names = ["name", "port", "targetPort", "protocol", "appProtocol", "nodePort"]
+    only_fields(port, frozenset(names), {}, f"spec.ports[{index}]")
+    if item.live and raw.text(item.obj, "spec", "type") == "LoadBalancer":
+        names.remove("nodePort")  # drawn by its API server; clients use the balancer's port
+    out = {name: port[name] for name in names if name in port}
+    target = out.get("targetPort")
+    if isinstance(target, str) and target in draft.port_names:
+        out["targetPort"] = draft.port_names[target]
+    if out.get("protocol") == "TCP":
+        del out["protocol"]
+    return out
+
+
+def _is_http(port: Obj) -> bool:
+    if raw.text(port, "protocol", default="TCP") != "TCP":
+        return False
+    spoken = raw.text(port, "appProtocol") or raw.text(port, "name")
+    if spoken:
+        return spoken.partition("-")[0] in ("http", "kubernetes.io/ws", "kubernetes.io/h2c")
+    return port.get("port") in (80, 8080)
+
+
+def _take_name(item: Item, draft: Draft, book: Book) -> None:
+    """Names the workload after the Service, so that clients find it. Raises LeftAlone when another has the name."""
+    if item.name == draft.name:
+        return
+    problem = selectors.dns1035_label(item.name)
+    if problem or len(item.name) > read.LONGEST_WORKLOAD_NAME:
+        raise LeftAlone(f"metadata.name: a workload cannot take this name ({problem or 'it is too long'}); {HELP}")
+    for other in book.drafts:
+        alike = other.namespace == draft.namespace and other.obj["kind"] == draft.obj["kind"]
+        if other is not draft and alike and item.name in (other.name, other.item.name):
+            raise LeftAlone(f"metadata.name: {draft.title} cannot take its name, which {other.item.title} has; {HELP}")
+    old = draft.name
+    draft.obj["metadata"]["name"] = item.name
+    book.note(
+        draft,
+        f"takes the name of {item.title}, by which clients know it, instead of {old}: an autoscaler or a script that "
+        f"names {draft.item.title} must change",
+    )
+
+
+def _take_labels(item: Item, draft: Draft, book: Book) -> None:
+    """Labels of the Service where the workload has none of the key: the Service that is made gets all of them."""
+    theirs = raw.text_map(item.obj, "metadata", "labels")
+    labels = draft.obj["metadata"].setdefault("labels", {}) if theirs else {}
+    for key, value in theirs.items():
+        if labels.setdefault(key, value) != value:
+            book.note(draft, f"label {key}={value} of {item.title} gives way to {key}={labels[key]}")
+
+
+def _further(item: Item, draft: Draft, book: Book) -> None:
+    """Another Service over the same pods: a way in from outside where it only opens ports that the first one has, else
+    a Service under its own name. Raises LeftAlone."""
+    fields, doors = _fields(item, draft)
+    offered = {port["port"]: _leads_to(port) for port in draft.spec["service"]["ports"]}
+    if doors and all(offered.get(port["port"]) == _leads_to(port) for port in fields["ports"]):
+        draft.doors += [door for door in doors if door not in draft.doors]
+        book.absorb(item, draft)
+        _tell(item, fields, doors, draft, book)
+        return
+    if doors:
+        fields["type"] = "LoadBalancer"
+    further = draft.spec.setdefault("additionalServices", [])
+    if len(further) >= MAX_FURTHER:
+        raise LeftAlone(f"{draft.title} has {MAX_FURTHER} additionalServices already, no more are allowed; {HELP}")
+    problem = selectors.dns1035_label(item.name)
+    if problem or item.name == draft.name:
+        raise LeftAlone(f"metadata.name: {problem or f'the Service of {draft.title} has this name already'}; {HELP}")
+    further.append({"name": item.name, **fields})
+    book.absorb(item, draft)
+    _tell(item, fields, [], draft, book)
+
+
+def _leads_to(port: Obj) -> Any:
+    return port.get("targetPort", port.get("port"))
+
+
+def _tell(item: Item, fields: Obj, doors: Sequence[Obj], draft: Draft, book: Book) -> None:
+    """What becomes of a way in from outside."""
+    if doors:
+        ports = ", ".join(str(door["port"]) for door in doors)
+        book.note(
+            draft,
+            f"{item.title} of type LoadBalancer becomes spec.loadBalancers (port {ports}): requests from outside come "
+            "in through an Ingress of each member, and an address of its own is gone",
+        )
+    elif "type" in fields:
+        book.note(
+            draft,
+            f"{item.title} of type {fields['type']} is made in every member that has copies: each has its own "
+            "addresses, and traffic from outside must be told of all of them",
+        )

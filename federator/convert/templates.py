@@ -1,0 +1,187 @@
+"""Pod templates as the strict schemas of the Pinterest kinds take them: what API servers let pass and we do not is
+mended, with a note; what only makes sense inside one cluster is a reason to leave the workload alone.
+
+Used by `converting` a Deployment, Job or JobSet. Pure: templates are copied, never changed.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.convert.drafts import LeftAlone
+
+Tell = Callable[[str], None]
+CONTAINER_LISTS: Final = ("initContainers", "containers", "ephemeralContainers")
+_AMOUNTS: Final = frozenset({"requests", "limits", "overhead"})
+_SINGLE_AMOUNTS: Final = frozenset({"sizeLimit", "divisor"})
+_OF_CONTROLLERS: Final = re.compile(
+    r"(batch\.kubernetes\.io/.*|jobset\.sigs\.k8s\.io/.*|controller-uid|job-name|pod-template-hash)"
+)
+"""Labels that controllers put on the templates of live objects."""
+
+
+def tidy(template: Obj, path: str, tell: Tell, *, live: bool) -> tuple[dict[str, Any], dict[str, int]]:
+    """(the template, names of ports that were merged into others by number). Raises LeftAlone."""
+    given = raw.mapping(template, "metadata")
+    meta = raw.present(
+        {"labels": dict(raw.mapping(given, "labels")), "annotations": dict(raw.mapping(given, "annotations"))}
+    )
+    if live and "labels" in meta:
+        meta["labels"] = {key: value for key, value in meta["labels"].items() if not _OF_CONTROLLERS.fullmatch(key)}
+    lost = sorted(set(given) - {"labels", "annotations", "creationTimestamp", "name", "namespace"})
+    if lost:
+        tell(f"{path}.metadata.{lost[0]} says nothing in a pod template and is left out")
+    pod = _amounts(raw.mapping(template, "spec"), f"{path}.spec", tell)
+    _stays_in_one_cluster(pod, f"{path}.spec")
+    merged: dict[str, int] = {}
+    for field in CONTAINER_LISTS:
+        for index, container in enumerate(raw.items(pod, field)):
+            if isinstance(container, dict):
+                here = f"{path}.spec.{field}[{index}]"
+                _without_duplicate_env(container, here, tell)
+                merged |= _without_duplicate_ports(container, here, tell)
+    for field in ("imagePullSecrets", "hostAliases"):
+        _without_duplicates(pod, field, "name" if field == "imagePullSecrets" else "ip", f"{path}.spec", tell)
+    if merged:
+        pod = _by_number(pod, merged)
+    rest = {key: value for key, value in template.items() if key not in ("metadata", "spec")}
+    return {**raw.present({"metadata": meta}), **({"spec": pod} if "spec" in template else {}), **rest}, merged
+
+
+def _amounts(value: Any, path: str, tell: Tell) -> Any:
+    """A copy in which every fractional quantity is a text: JSON numbers lose digits, so the API takes none."""
+    if isinstance(value, list):
+        return [_amounts(entry, f"{path}[{index}]", tell) for index, entry in enumerate(value)]
+    if not isinstance(value, Mapping):
+        return value
+    out: dict[str, Any] = {}
+    for name, entry in value.items():
+        here = f"{path}.{name}"
+        if name in _AMOUNTS and isinstance(entry, Mapping):
+            out[name] = {key: _as_text(amount, f"{here}.{key}", tell) for key, amount in entry.items()}
+        elif name in _SINGLE_AMOUNTS:
+            out[name] = _as_text(entry, here, tell)
+        else:
+            out[name] = _amounts(entry, here, tell)
+    return out
+
+
+def _as_text(amount: Any, path: str, tell: Tell) -> Any:
+    if not isinstance(amount, float):
+        return amount
+    text = str(int(amount)) if amount.is_integer() else repr(amount)
+    tell(f'{path} was the number {amount!r} and becomes the text "{text}"')
+    return text
+
+
+def _stays_in_one_cluster(pod: Obj, path: str) -> None:
+    if raw.text(pod, "nodeName"):
+        raise LeftAlone(f"{path}.nodeName: {raw.text(pod, 'nodeName')} is a node of one cluster")
+    for index, volume in enumerate(raw.objects(pod, "volumes")):
+        claim = raw.text(volume, "persistentVolumeClaim", "claimName")
+        if claim:
+            raise LeftAlone(
+                f"{path}.volumes[{index}]: PersistentVolumeClaim {claim} is the storage of one cluster; copies in "
+                "other clusters would not see its data"
+            )
+
+
+def _without_duplicate_env(container: dict[str, Any], path: str, tell: Tell) -> None:
+    """The last of several variables of one name is the one that containers see."""
+    _without_duplicates(container, "env", "name", path, tell)
+
+
+def _without_duplicates(holder: dict[str, Any], field: str, key: str, path: str, tell: Tell) -> None:
+    entries = raw.items(holder, field)
+    last = {raw.text(entry, key): index for index, entry in enumerate(entries) if raw.text(entry, key)}
+    twice = {raw.text(e, key) for i, e in enumerate(entries) if last.get(raw.text(e, key), i) != i}
+    if twice:
+        tell(f"{path}.{field} has {', '.join(sorted(twice))} more than once; the last one is kept")
+        holder[field] = [e for i, e in enumerate(entries) if last.get(raw.text(e, key), i) == i]
+
+
+def _without_duplicate_ports(container: dict[str, Any], path: str, tell: Tell) -> dict[str, int]:
+    """One entry for each port and protocol; returns the names that are gone, with their numbers."""
+    entries = raw.items(container, "ports")
+    kept: dict[tuple[int, str], int] = {}
+    gone: dict[str, int] = {}
+    for index, entry in enumerate(entries):
+        number = raw.integer(entry, "containerPort")
+        key = (number, raw.text(entry, "protocol", default="TCP"))
+        name = raw.text(entry, "name")
+        better = key not in kept or (name and not raw.text(entries[kept[key]], "name"))
+        if number and better:
+            kept[key] = index
+        elif number and name:
+            gone[name] = number
+    chosen = [e for i, e in enumerate(entries) if not raw.integer(e, "containerPort") or i in kept.values()]
+    if len(chosen) < len(entries):
+        named = f"; the name {', '.join(sorted(gone))} is replaced by its number" if gone else ""
+        tell(f"{path}.ports names a port more than once; one entry is kept{named}")
+        container["ports"] = chosen
+    return gone
+
+
+def _by_number(value: Any, names: Mapping[str, int]) -> Any:
+    """A copy in which probes and hooks that name one of these ports use its number."""
+    if isinstance(value, list):
+        return [_by_number(entry, names) for entry in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        key: names[entry] if key == "port" and isinstance(entry, str) and entry in names else _by_number(entry, names)
+        for key, entry in value.items()
+    }
+
+
+def texts(value: Any) -> Iterator[str]:
+    """Every text inside a value."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for entry in value.values():
+            yield from texts(entry)
+    elif isinstance(value, list):
+        for entry in value:
+            yield from texts(entry)
+
+
+REFERENCES: Final[Mapping[str, tuple[str, str]]] = {
+    "configMap": ("ConfigMap", "name"),
+    "configMapRef": ("ConfigMap", "name"),
+    "configMapKeyRef": ("ConfigMap", "name"),
+    "secret": ("Secret", "secretName"),
+    "secretRef": ("Secret", "name"),
+    "secretKeyRef": ("Secret", "name"),
+}
+"""Field -> (kind that it refers to, field of the name). A projected volume's `secret` has `name`."""
+
+
+def references(value: Any) -> Iterator[tuple[str, str, bool]]:
+    """(kind, name, needed) of every ConfigMap and Secret that a value refers to, wherever it stands in it."""
+    if isinstance(value, list):
+        for entry in value:
+            yield from references(entry)
+    elif isinstance(value, Mapping):
+        for key, entry in value.items():
+            kind, field = REFERENCES.get(key, ("", ""))
+            name = (raw.text(entry, field) or raw.text(entry, "name")) if kind else ""
+            if name:
+                yield kind, name, not raw.flag(entry, "optional")
+            yield from references(entry)
+
+
+def renamed(value: Any, old: str, new: str) -> Any:
+    """A copy in which references to one ConfigMap are to another."""
+    if isinstance(value, list):
+        return [renamed(entry, old, new) for entry in value]
+    if not isinstance(value, Mapping):
+        return value
+    out: dict[str, Any] = {}
+    for key, entry in value.items():
+        out[key] = renamed(entry, old, new)
+        if REFERENCES.get(key, ("", ""))[0] == "ConfigMap" and raw.text(entry, "name") == old:
+            out[key] = {**out[key], "name": new}
+    return out

@@ -1,0 +1,1 @@
+"""Server-side apply and patches: who owns which field."""

@@ -1,0 +1,71 @@
+"""What a new server has before anybody speaks to it: its first namespaces, and the roles everybody is bound to.
+
+Called once by `server`; the roles are those of a Kubernetes 1.36 server that users meet (without the parts for its
+own components and without the aggregated `admin`, `edit` and `view`).
+"""
+
+from typing import Final
+
+from federator.embedded.auth.rbac import GROUP
+from federator.embedded.catalogue.registry import Registry
+from federator.embedded.storage.revisions import JsonObject
+from federator.embedded.storage.store import Store
+
+NAMESPACES: Final = ("default", "kube-node-lease", "kube-public", "kube-system")
+_HEALTH: Final = ["/livez", "/readyz", "/healthz", "/version", "/version/"]
+_DISCOVERY: Final = [*_HEALTH, "/openapi", "/openapi/*", "/api", "/api/*", "/apis", "/apis/*"]
+_REVIEWS: Final = ["selfsubjectaccessreviews", "selfsubjectrulesreviews"]
+_AUTHENTICATED: Final = "system:authenticated"
+_ROLES: Final[dict[str, tuple[list[str], list[JsonObject]]]] = {
+    "cluster-admin": (
+        ["system:masters"],
+        [
+            {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+            {"nonResourceURLs": ["*"], "verbs": ["*"]},
+        ],
+    ),
+    "system:basic-user": (
+        [_AUTHENTICATED],
+        [
+            {"apiGroups": ["authorization.k8s.io"], "resources": _REVIEWS, "verbs": ["create"]},
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["selfsubjectreviews"], "verbs": ["create"]},
+        ],
+    ),
+    "system:discovery": ([_AUTHENTICATED], [{"nonResourceURLs": _DISCOVERY, "verbs": ["get"]}]),
+    "system:public-info-viewer": (
+        [_AUTHENTICATED, "system:unauthenticated"],
+        [{"nonResourceURLs": _HEALTH, "verbs": ["get"]}],
+    ),
+}
+"""Name of role and binding -> (groups bound to it, its rules)."""
+
+
+def furnish(store: Store, registry: Registry) -> None:
+    """Creates all of it."""
+    namespaces = registry.get("", "namespaces")
+    for name in NAMESPACES:
+        store.create(
+            namespaces,
+            {
+                "apiVersion": "v1",
+                "kind": "Namespace",
+                "metadata": {"name": name, "labels": {"kubernetes.io/metadata.name": name}},
+                "spec": {"finalizers": ["kubernetes"]},
+                "status": {"phase": "Active"},
+            },
+        )
+    roles, bindings = registry.get(GROUP, "clusterroles"), registry.get(GROUP, "clusterrolebindings")
+    for name, (groups, rules) in _ROLES.items():
+        head = {"apiVersion": f"{GROUP}/v1", "metadata": _metadata(name)}
+        store.create(roles, {**head, "kind": "ClusterRole", "rules": rules})
+        subjects = [{"kind": "Group", "apiGroup": GROUP, "name": group} for group in groups]
+        reference = {"apiGroup": GROUP, "kind": "ClusterRole", "name": name}
+        store.create(bindings, {**head, "kind": "ClusterRoleBinding", "subjects": subjects, "roleRef": reference})
+
+
+def _metadata(name: str) -> JsonObject:
+    return {
+        "name": name,
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
+        "annotations": {"rbac.authorization.kubernetes.io/autoupdate": "true"},
+    }

@@ -1,0 +1,1 @@
+"""Which resources are served: native kinds and CRDs."""

@@ -1,0 +1,63 @@
+"""Removes custom objects when their definition is deleted, as apiextensions' finalizer controller does.
+
+A definition carries the clean-up finalizer from the start; when it is being deleted its objects are deleted, and when
+the last one is gone the finalizer goes, and with it the definition. Works between two turns of the loop, never inside
+a write.
+"""
+
+import asyncio
+
+from federator.embedded.rest.context import Context
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+
+FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+
+
+class CrdCleanup:
+    """The clean-up of one server. Needs no task: store events schedule it."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._ctx = ctx
+        self._due = False
+        ctx.store.subscribe_all(self._on_event)
+
+    def _on_event(self, event: Event) -> None:
+        is_crd = event.resource.key == self._ctx.registry.crd.key
+        leaving = is_crd and "deletionTimestamp" in event.current.obj["metadata"] and event.type is not DELETED
+        unblocked = not event.resource.is_builtin and event.type is DELETED
+        unprotected = is_crd and FINALIZER not in (event.current.obj["metadata"].get("finalizers") or ())
+        if (leaving or unblocked or (unprotected and event.type is not DELETED)) and not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        self._due = False
+        store, registry = self._ctx.store, self._ctx.registry
+        for revision in store.items(registry.crd):
+            metadata = revision.obj["metadata"]
+            finalizers = metadata.get("finalizers") or []
+            if "deletionTimestamp" not in metadata:
+                if FINALIZER not in finalizers:
+                    store.update(registry.crd, _with_finalizers(revision.obj, [*finalizers, FINALIZER]))
+            elif FINALIZER in finalizers and self._emptied(revision.obj):
+                rest = [name for name in finalizers if name != FINALIZER]
+                store.update(registry.crd, _with_finalizers(revision.obj, rest))
+
+    def _emptied(self, crd: JsonObject) -> bool:
+        """Deletes what is left of the definition's objects; whether none is left."""
+        try:
+            info = self._ctx.registry.get(crd["spec"]["group"], crd["spec"]["names"]["plural"])
+        except KeyError:
+            return True
+        store = self._ctx.store
+        for revision in store.items(info):
+            if "deletionTimestamp" not in revision.obj["metadata"]:
+                store.delete(info, *revision.key)
+        return store.count(info) == 0
+
+
+def _with_finalizers(crd: JsonObject, finalizers: list[str]) -> JsonObject:
+    metadata = {key: value for key, value in crd["metadata"].items() if key != "finalizers"}
+    if finalizers:
+        metadata["finalizers"] = finalizers
+    return {**crd, "metadata": metadata}

@@ -1,0 +1,1 @@
+"""Requests on resources: reading, writing, watching, discovery."""

@@ -1,0 +1,344 @@
+"""POST and PUT: from a request's body to a stored object, through the same gates in the same order as a real server.
+
+decode -> identity (kind, name, namespace) -> prune -> defaults -> strategy -> validation -> ownership -> store. PATCH
+and the sub-resources make their own object and join at `admit`. Stored objects are never changed; every step works on
+a fresh tree.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from federator.embedded.apply import ownership
+from federator.embedded.auth import identities
+from federator.embedded.catalogue import crds, natives
+from federator.embedded.rest import bodies, options, validation, views
+from federator.embedded.rest.context import Context
+from federator.embedded.rest.options import WriteOptions
+from federator.embedded.schema import defaults, event_groups, pruning
+from federator.embedded.storage import refusals
+from federator.embedded.storage.messages import Answer, ApiRequest, Target
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.revisions import JsonObject, Revision
+
+NAMESPACES = ("", "namespaces")
+_SERVICES = ("", "services")
+_RBAC = "rbac.authorization.k8s.io"
+CREATED_BY_UPDATES = frozenset(
+    {
+        ("", "events"),
+        ("events.k8s.io", "events"),
+        ("", "services"),
+        ("", "endpoints"),
+        ("", "limitranges"),
+        ("coordination.k8s.io", "leases"),
+        *((_RBAC, plural) for plural in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
+    }
+)
+"""Resources that a PUT creates when they are not there (their registries allow it)."""
+_VERSIONED_UPDATES = frozenset({("coordination.k8s.io", "leases"), ("policy", "poddisruptionbudgets")})
+"""Builtins that refuse a PUT without a resourceVersion, as custom resources do."""
+_NEVER_NEW_GENERATION = frozenset({("scheduling.k8s.io", "priorityclasses")})
+_SYSTEM_FIELDS = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def create(ctx: Context, request: ApiRequest, target: Target) -> Answer:
+    """POST to a collection: 201 with the stored object."""
+    opts = options.write_options(request, "CreateOptions")
+    fresh, warnings = _given(request, target, opts)
+    with warning(warnings):
+        identities.check_names(fresh, target)
+        return _created(ctx, request, target, fresh, opts, warnings=warnings)
+
+
+def _given(request: ApiRequest, target: Target, opts: WriteOptions) -> tuple[JsonObject, tuple[str, ...]]:
+    """The object of the body, decoded, and what there is to warn of."""
+    given = bodies.read_object(request, target.info)
+    identities.check_kind(given, target.info, request.body, opts.field_validation)
+    return decode(given, target.info, opts, bodies.duplicates(request, given) if _strict(opts) else [])
+
+
+def _created(
+    ctx: Context,
+    request: ApiRequest,
+    target: Target,
+    fresh: JsonObject,
+    opts: WriteOptions,
+    *,
+    warnings: tuple[str, ...],
+) -> Answer:
+    revision = create_object(ctx, target, fresh, opts)
+    warnings += tuple(validation.warnings(revision.obj, None, target.info))
+    return shown(ctx, request, target.info, revision, status=201, warnings=warnings)
+
+
+@contextlib.contextmanager
+def warning(warnings: tuple[str, ...]) -> Iterator[None]:
+    """Lets a refusal within the block carry the warnings about the body, as a real server sends them."""
+    try:
+        yield
+    except refusals.Refusal as refusal:
+        refusal.warnings = (*warnings, *refusal.warnings)
+        raise
+
+
+def create_object(
+    ctx: Context, target: Target, fresh: JsonObject, opts: WriteOptions, *, applied: bool = False
+) -> Revision:
+    """Stores a decoded new object. `applied`: its managedFields are already those of an apply."""
+    info = target.info
+    metadata = fresh.setdefault("metadata", {})
+    metadata.pop("namespace", None)
+    if target.namespace is not None:
+        metadata["namespace"] = target.namespace
+    has_version = bool(metadata.get("resourceVersion")) and not applied
+    _check_namespace(ctx, info, metadata)
+    for field in (*_SYSTEM_FIELDS, "resourceVersion", "selfLink"):
+        metadata.pop(field, None)
+    metadata["uid"] = ctx.store.new_uid()
+    metadata["creationTimestamp"] = ctx.clock.rfc3339()
+    defaults.fill(fresh, info)
+    # What strategies generate has no owner, so ownership is written down before they run.
+    if not applied:
+        _own(None, fresh, ctx, info, opts)
+    # A name that is drawn comes after defaults, so that what they make of a name (a label) has no owner then.
+    _name(ctx, metadata)
+    natives.prepare_create(fresh, info, uid=metadata["uid"])
+    if info.key == _SERVICES:
+        ctx.addresses.give(fresh, None, dry_run=opts.dry_run)
+    _refuse_errors(info, metadata["name"], validation.check(fresh, None, info), fresh["kind"])
+    with warning(tuple(validation.warnings(fresh, None, info))):
+        # A trial does not come as far as the storage, which is what minds.
+        if has_version and not opts.dry_run:
+            raise refusals.Refusal(500, "", "resourceVersion should not be set on objects to be created")
+        return _stored(ctx, info, fresh, opts)
+
+
+def _stored(ctx: Context, info: ResourceInfo, fresh: JsonObject, opts: WriteOptions) -> Revision:
+    if info.key == ctx.registry.crd.key:
+        fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
+    try:
+        return event_groups.create(ctx.store, info, fresh, dry_run=opts.dry_run)
+    except refusals.Refusal as refusal:
+        metadata = fresh["metadata"]
+        there = event_groups.get(ctx.store, info, metadata.get("namespace", ""), metadata["name"])
+        if there is not None and "deletionTimestamp" in there.obj["metadata"]:
+            refusal.message = f"object is being deleted: {refusal.message}"
+        raise
+
+
+def replace(ctx: Context, request: ApiRequest, target: Target) -> Answer:
+    """PUT of one object (or of its status): 200 with the stored object."""
+    opts = options.write_options(request, "UpdateOptions")
+    fresh, warnings = _given(request, target, opts)
+    with warning(warnings):
+        identities.check_names(fresh, target)
+        return _replaced(ctx, request, target, fresh, opts, warnings=warnings)
+
+
+def _replaced(
+    ctx: Context,
+    request: ApiRequest,
+    target: Target,
+    fresh: JsonObject,
+    opts: WriteOptions,
+    *,
+    warnings: tuple[str, ...],
+) -> Answer:
+    info, metadata = target.info, fresh["metadata"]
+    old = event_groups.get(ctx.store, info, target.space, target.name)
+    if old is None:
+        if info.key not in CREATED_BY_UPDATES:
+            raise refusals.not_found(info.group, info.plural, target.name)
+        if metadata.get("uid"):
+            raise refusals.uid_mismatch(
+                info.group, info.plural, target.space, target.name, wanted=metadata["uid"], found=""
+            )
+        metadata.pop("resourceVersion", None)
+        return _created(ctx, request, target, fresh, opts, warnings=warnings)
+    version = metadata.get("resourceVersion")
+    if not version and (not info.is_builtin or info.key in _VERSIONED_UPDATES):
+        cause = {
+            "reason": "FieldValueInvalid",
+            "message": "Invalid value: 0: must be specified for an update",
+            "field": "metadata.resourceVersion",
+        }
+        raise refusals.invalid(info.group, info.plural, target.name, [cause])
+    _check_uid(info, target, metadata, old)
+    revision = update_object(ctx, target, old, fresh, opts)
+    if not target.subresource:
+        warnings += tuple(validation.warnings(revision.obj, old.obj, info))
+    return shown(ctx, request, info, revision, warnings=warnings)
+
+
+def update_object(
+    ctx: Context, target: Target, old: Revision, fresh: JsonObject, opts: WriteOptions, *, applied: bool = False
+) -> Revision:
+    """Stores a decoded new state of an existing object, or of its status when the target says so."""
+    info, before = target.info, old.obj["metadata"]
+    metadata = fresh["metadata"]
+    if target.namespace is None:
+        metadata.pop("namespace", None)
+    version = metadata.get("resourceVersion") or None
+    if version is not None and version != before["resourceVersion"]:
+        raise refusals.conflict(info.group, info.plural, target.name, refusals.MODIFIED)
+    _keep_system_fields(metadata, before)
+    status = target.subresource == "status"
+    # Defaults first: what the strategies take from the stored object is shared with it and must not be written to.
+    defaults.fill(fresh, info)
+    if not applied:
+        _own(old.obj, fresh, ctx, info, opts, subresource=target.subresource)
+    if status:
+        natives.prepare_status(fresh, old.obj, info)
+    else:
+        natives.prepare_update(fresh, old.obj, info)
+        if info.key == _SERVICES:
+            ctx.addresses.give(fresh, old.obj, dry_run=opts.dry_run)
+    _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource), fresh["kind"])
+    if info.key == ctx.registry.crd.key and not status:
+        fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
+    same = status or info.key in _NEVER_NEW_GENERATION
+    return event_groups.update(ctx.store, info, fresh, same_generation=same, dry_run=opts.dry_run)
+
+
+def decode(
+    given: JsonObject, info: ResourceInfo, opts: WriteOptions, duplicates: list[str]
+) -> tuple[JsonObject, tuple[str, ...]]:
+    """A fresh object with only the fields its schema knows, and the warnings about the others.
+
+    Raises `Refusal` 400 for a wrong type, and for unknown or duplicate fields under Strict.
+    """
+    given.setdefault("apiVersion", info.api_version)
+    given.setdefault("kind", info.kind)
+    try:
+        pruned = pruning.prune(given, info)
+    except pruning.Undecodable as error:
+        raise refusals.bad_request(str(error)) from None
+    sent = given.get("metadata")
+    if isinstance(sent, dict) and sent.get("managedFields") == [] and not info.is_builtin:
+        # An empty list says nothing about a custom resource.
+        pruned.obj["metadata"].pop("managedFields", None)
+    elif isinstance(sent, dict) and sent.get("managedFields") == []:
+        # Pruning drops empty lists, but this one is a wish: forget all owners.
+        pruned.obj["metadata"]["managedFields"] = []
+    if opts.field_validation == "Ignore" or not (pruned.unknown or duplicates):
+        return pruned.obj, ()
+    if opts.field_validation == "Strict":
+        raise refusals.bad_request(strict_message(info, pruned.unknown, duplicates))
+    return pruned.obj, field_warnings(pruned.unknown, duplicates)
+
+
+def strict_message(info: ResourceInfo, unknown: list[str], duplicates: list[str]) -> str:
+    """Why a body is refused under fieldValidation=Strict."""
+    why = pruning.strict_error(unknown, duplicates)
+    return f'{info.kind} in version "{info.version}" cannot be handled as a {info.kind}: {why}'
+
+
+def field_warnings(unknown: list[str], duplicates: list[str]) -> tuple[str, ...]:
+    """What fieldValidation=Warn says."""
+    return (
+        *(f'unknown field "{field}"' for field in unknown),
+        *(f'duplicate field "{field}"' for field in duplicates),
+    )
+
+
+def shown(
+    ctx: Context,
+    request: ApiRequest,
+    info: ResourceInfo,
+    revision: Revision,
+    *,
+    status: int = 200,
+    warnings: tuple[str, ...] = (),
+) -> Answer:
+    """The answer that shows a written object."""
+    body = views.view(request, info, ctx.clock.now).one(revision)
+    return Answer(status=status, body=body, warnings=warnings)
+
+
+def _strict(opts: WriteOptions) -> bool:
+    return opts.field_validation != "Ignore"
+
+
+def _name(ctx: Context, metadata: JsonObject) -> None:
+    if metadata.get("name"):
+        return
+    base = metadata.get("generateName")
+    # Validation says that there is none, among what else it finds.
+    metadata["name"] = ctx.generated_name(base) if base else ""
+
+
+def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> None:
+    """The NamespaceLifecycle admission plugin: content needs a namespace that lives."""
+    if not info.namespaced:
+        return
+    namespace = metadata["namespace"]
+    stored = ctx.store.get(ctx.registry.get(*NAMESPACES), "", namespace)
+    if stored is None:
+        raise refusals.not_found(*NAMESPACES, namespace)
+    if "deletionTimestamp" in stored.obj["metadata"]:
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        refusal = refusals.forbidden(info.group, info.plural, metadata.get("name", ""), why)
+        cause = {
+            "reason": "NamespaceTerminating",
+            "message": f"namespace {namespace} is being terminated",
+            "field": "metadata.namespace",
+        }
+        refusal.details = {**(refusal.details or {}), "causes": [cause]}
+        raise refusal
+
+
+def _check_uid(info: ResourceInfo, target: Target, metadata: JsonObject, old: Revision) -> None:
+    uid, ours = metadata.get("uid"), old.obj["metadata"]["uid"]
+    if uid and uid != ours:
+        raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, wanted=uid, found=ours)
+
+
+def _keep_system_fields(metadata: JsonObject, before: JsonObject) -> None:
+    """What only the server writes comes from the stored object; a uid that differs is left for validation to refuse."""
+    metadata.pop("selfLink", None)
+    if not metadata.get("uid"):
+        metadata["uid"] = before["uid"]
+    for field in _SYSTEM_FIELDS[1:]:
+        if field == "deletionTimestamp" and field not in before:
+            # Left for validation to refuse: nobody but the server says that an object goes.
+            continue
+        if field in before:
+            metadata[field] = before[field]
+        else:
+            metadata.pop(field, None)
+    if "managedFields" not in metadata and "managedFields" in before:
+        metadata["managedFields"] = before["managedFields"]
+    metadata["resourceVersion"] = before["resourceVersion"]
+
+
+def _own(
+    old: JsonObject | None,
+    fresh: JsonObject,
+    ctx: Context,
+    info: ResourceInfo,
+    opts: WriteOptions,
+    *,
+    subresource: str = "",
+) -> None:
+    """Writes down who set which field. An object that nobody owns anything of stays so until somebody applies."""
+    if old is not None and not old["metadata"].get("managedFields") and not fresh["metadata"].get("managedFields"):
+        fresh["metadata"].pop("managedFields", None)
+        return
+    # Who scales is written down without a time, on a real server too.
+    now = "" if subresource == "scale" else ctx.clock.rfc3339()
+    fields: list[Any] = ownership.track(old, fresh, opts.manager, "Update", info, now, subresource)
+    if fields:
+        fresh["metadata"]["managedFields"] = fields
+    else:
+        fresh["metadata"].pop("managedFields", None)
+
+
+def _refuse_errors(info: ResourceInfo, name: str, errors: list[validation.FieldError], kind: str = "") -> None:
+    if errors:
+        info = event_groups.home(info)
+        # A custom resource that calls itself something else is refused under that name.
+        kind = kind or info.kind
+        refusal = refusals.invalid(info.group, kind, name, [error.cause() for error in errors])
+        refusal.message = validation.invalid_message(info, name, errors, kind)
+        raise refusal

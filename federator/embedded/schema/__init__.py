@@ -1,0 +1,1 @@
+"""Schemas of kinds: defaults, pruning, formats, OpenAPI."""

@@ -1,0 +1,1 @@
+"""Objects, versions and the words of refusals."""

@@ -1,0 +1,71 @@
+"""Small pieces that rows of Tables are made of: names, ages, containers, selectors, shortened lists."""
+
+from collections.abc import Mapping, Sequence
+
+from federator.embedded.storage.revisions import JsonObject
+from federator.embedded.tables import ages
+from federator.model import selectors
+
+NONE = "<none>"
+LISTED_MAX = 3
+"""How many items of a list a cell shows."""
+
+
+def name_of(obj: JsonObject) -> str:
+    return str(obj["metadata"]["name"])
+
+
+def age_of(obj: JsonObject, now: float) -> str:
+    return ages.since(obj["metadata"].get("creationTimestamp"), now)
+
+
+def status_of(obj: JsonObject) -> JsonObject:
+    return obj.get("status") or {}
+
+
+def containers_of(spec: JsonObject) -> list[str]:
+    """Names and images of a pod spec's containers, each joined by commas."""
+    containers = spec.get("containers") or []
+    return [",".join(container.get(field, "") for container in containers) for field in ("name", "image")]
+
+
+def pod_of(obj: JsonObject) -> JsonObject:
+    spec: JsonObject = (obj["spec"].get("template") or {}).get("spec") or {}
+    return spec
+
+
+def selector_text(selector: JsonObject | None) -> str:
+    if not selector:
+        return NONE
+    return selectors.to_text(selectors.from_dict(selector, "selector")) or NONE
+
+
+def labels_text(labels: Mapping[str, str] | None) -> str:
+    return ",".join(f"{key}={value}" for key, value in sorted((labels or {}).items())) or NONE
+
+
+_ACCESS_MODES = {
+    "ReadWriteOnce": "RWO",
+    "ReadOnlyMany": "ROX",
+    "ReadWriteMany": "RWX",
+    "ReadWriteOncePod": "RWOP",
+}
+
+
+def access_modes(modes: Sequence[str] | None) -> str:
+    """Short names of volume access modes, in the order of the printer, not of the object."""
+    return ",".join(short for mode, short in _ACCESS_MODES.items() if mode in (modes or ()))
+
+
+def listed(items: Sequence[str], total: int | None = None) -> str:
+    """At most three items, and how many more there are."""
+    if not items:
+        return NONE
+    total = len(items) if total is None else total
+    text = ",".join(items[:LISTED_MAX])
+    return f"{text} + {total - LISTED_MAX} more..." if total > LISTED_MAX else text
+
+
+def balanced(obj: JsonObject) -> list[str]:
+    entries = (status_of(obj).get("loadBalancer") or {}).get("ingress") or ()
+    return sorted({entry.get("ip") or entry.get("hostname") or "" for entry in entries} - {""})

@@ -1,0 +1,1 @@
+"""What an API server refuses: rules of kinds, schemas and CEL."""

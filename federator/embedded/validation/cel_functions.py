@@ -1,0 +1,141 @@
+"""The Kubernetes extensions of CEL that our evaluator lacks: quantities, and the string and list helpers rules use.
+
+Plain functions, also callable as methods (`quantity(a).isLessThan(quantity(b))`). A quantity is carried as its
+canonical text. Registered by `cel_rules` only for the rules that name one of them.
+"""
+
+import itertools
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from federator.embedded.schema import scalars
+
+
+def _quantity(text: Any) -> str:
+    return scalars.quantity(str(text))
+
+
+def _is_quantity(text: Any) -> bool:
+    try:
+        scalars.quantity(str(text))
+    except ValueError:
+        return False
+    return True
+
+
+def _compare(left: str, right: str) -> int:
+    a, b = scalars.amount(left), scalars.amount(right)
+    return (a > b) - (a < b)
+
+
+def _added(left: str, right: Any) -> str:
+    return scalars.decimal(scalars.amount(left) + scalars.amount(str(right)))
+
+
+def _subtracted(left: str, right: Any) -> str:
+    return scalars.decimal(scalars.amount(left) - scalars.amount(str(right)))
+
+
+def _sign(text: str) -> int:
+    return _compare(text, "0")
+
+
+def _as_integer(text: str) -> int:
+    value = scalars.amount(text)
+    if value.denominator != 1:
+        raise ValueError("cannot convert value to integer")
+    return int(value)
+
+
+def _index_of(holder: Any, item: Any) -> int:
+    if isinstance(holder, str):
+        return holder.find(item)
+    return holder.index(item) if item in holder else -1
+
+
+def _last_index_of(holder: Any, item: Any) -> int:
+    if isinstance(holder, str):
+        return holder.rfind(item)
+    return len(holder) - 1 - holder[::-1].index(item) if item in holder else -1
+
+
+def _is_sorted(items: list[Any]) -> bool:
+    return all(a <= b for a, b in itertools.pairwise(items))
+
+
+def _find(text: str, pattern: str) -> str:
+    match = re.search(pattern, text, re.ASCII)
+    return match.group(0) if match else ""
+
+
+def _find_all(text: str, pattern: str) -> list[str]:
+    return [match.group(0) for match in re.finditer(pattern, text, re.ASCII)]
+
+
+def _split(text: str, separator: str, limit: int = -1) -> list[str]:
+    if limit == 0:
+        return []
+    return text.split(separator, limit - 1) if limit > 0 else text.split(separator)
+
+
+def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
+    return text.replace(old, new, limit)
+
+
+def _substring(text: str, start: int, end: int | None = None) -> str:
+    stop = len(text) if end is None else end
+    if not 0 <= start <= stop <= len(text):
+        raise IndexError(f"index out of range: {start}")
+    return text[start:stop]
+
+
+def _char_at(text: str, index: int) -> str:
+    if not 0 <= index <= len(text):
+        raise IndexError(f"index out of range: {index}")
+    return text[index : index + 1]
+
+
+def _join(items: list[str], separator: str = "") -> str:
+    return separator.join(items)
+
+
+FUNCTIONS: Final[Mapping[str, Callable[..., Any]]] = {
+    "quantity": _quantity,
+    "isQuantity": _is_quantity,
+    "isGreaterThan": lambda a, b: _compare(a, b) > 0,
+    "isLessThan": lambda a, b: _compare(a, b) < 0,
+    "compareTo": _compare,
+    "add": _added,
+    "sub": _subtracted,
+    "sign": _sign,
+    "asInteger": _as_integer,
+    "isInteger": lambda text: scalars.amount(text).denominator == 1,
+    "asApproximateFloat": lambda text: float(scalars.amount(text)),
+    "lowerAscii": lambda text: text.lower(),
+    "upperAscii": lambda text: text.upper(),
+    "trim": lambda text: text.strip(),
+    "split": _split,
+    "replace": _replace,
+    "substring": _substring,
+    "charAt": _char_at,
+    "join": _join,
+    "indexOf": _index_of,
+    "lastIndexOf": _last_index_of,
+    "find": _find,
+    "findAll": _find_all,
+    "isSorted": _is_sorted,
+    "sum": sum,
+}
+"""By their CEL name."""
+
+BUILT_IN: Final = frozenset(
+    {
+        *("size", "contains", "startsWith", "endsWith", "matches", "max", "min"),
+        *("string", "int", "uint", "double", "bytes", "bool", "duration", "timestamp", "type", "dyn"),
+        *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
+        *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
+        *("hasValue", "value", "or", "orValue", "optional.of", "optional.none", "optional.ofNonZeroValue"),
+    }
+)
+"""What the evaluator knows by itself; any other name in a rule is refused when the rule is compiled."""

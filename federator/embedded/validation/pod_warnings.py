@@ -1,0 +1,121 @@
+"""Warnings of a real API server about pod specs that it stores nevertheless.
+
+Called by `validation` for pods and for every kind with a pod template. Pure.
+"""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from federator.embedded.storage.resources import ResourceInfo
+
+Struct = Mapping[str, Any]
+
+_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("", "pods"): (),
+    ("", "podtemplates"): ("template",),
+    ("apps", "deployments"): ("spec", "template"),
+    ("apps", "replicasets"): ("spec", "template"),
+    ("apps", "statefulsets"): ("spec", "template"),
+    ("apps", "daemonsets"): ("spec", "template"),
+    ("batch", "jobs"): ("spec", "template"),
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
+}
+
+
+def of(obj: Struct, old: Struct | None, info: ResourceInfo) -> list[str]:
+    """What to say about the pod spec of an object; nothing when an update leaves it alone."""
+    path = _TEMPLATES.get(info.key)
+    if path is None:
+        return []
+    spec = _below(obj, path).get("spec") or {}
+    # Updates of pods themselves come too often to be talked about.
+    if old is not None and (not path or _is_same(obj, old)):
+        return []
+    return list(_about(spec, ".".join((*path, "spec"))))
+
+
+def _is_same(obj: Struct, old: Struct) -> bool:
+    """Whether an update leaves the generation alone; then nothing is said. A Deployment's annotations count."""
+    if obj.get("kind") == "Deployment" and obj["metadata"].get("annotations") != old["metadata"].get("annotations"):
+        return False
+    return bool(old.get("spec") == obj.get("spec"))
+
+
+def _below(obj: Struct, path: tuple[str, ...]) -> Struct:
+    for part in path:
+        obj = obj.get(part) or {}
+    return obj
+
+
+def _about(spec: Struct, path: str) -> Iterator[str]:
+    grace = spec.get("terminationGracePeriodSeconds")
+    if grace is not None and grace < 0:
+        problem = "must be >= 0; negative values are invalid and will be treated as 1"
+        yield f"{path}.terminationGracePeriodSeconds: {problem}"
+    for index, constraint in enumerate(spec.get("topologySpreadConstraints") or ()):
+        if constraint.get("labelSelector") is None:
+            at = f"{path}.topologySpreadConstraints[{index}]"
+            yield f"{at}.labelSelector: a null labelSelector results in matching no pod"
+    yield from _affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    listed = [
+        (container, f"{path}.{kind}[{index}]")
+        for kind in ("initContainers", "containers")
+        for index, container in enumerate(spec.get(kind) or ())
+    ]
+    for container, at in listed:
+        yield from _environment(container, at)
+    serving = [each for each in listed if ".initContainers[" not in each[1] or each[0].get("restartPolicy") == "Always"]
+    yield from _port_definitions(serving)
+    yield from _port_names(serving)
+
+
+def _affinity(affinity: Struct, path: str) -> Iterator[str]:
+    for kind in ("podAffinity", "podAntiAffinity"):
+        terms = affinity.get(kind) or {}
+        for when, inner in ((_REQUIRED, ""), (_PREFERRED, "podAffinityTerm")):
+            for index, term in enumerate(terms.get(when) or ()):
+                held = (term.get(inner) or {}) if inner else term
+                if held.get("labelSelector") is None:
+                    at = f"{path}.{kind}.{when}[{index}]" + (f".{inner}" if inner else "")
+                    yield f"{at}.labelSelector: a null labelSelector results in matching no pod"
+
+
+_REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def _environment(container: Struct, at: str) -> Iterator[str]:
+    seen: dict[str, int] = {}
+    for index, variable in enumerate(container.get("env") or ()):
+        name = variable.get("name", "")
+        if name in seen:
+            yield (f'{at}.env[{index}]: hides previous definition of "{name}", which may be dropped when using apply')
+        seen[name] = index
+
+
+def _ports(listed: list[tuple[Struct, str]]) -> Iterator[tuple[Struct, str]]:
+    for container, at in listed:
+        for index, port in enumerate(container.get("ports") or ()):
+            yield port, f"{at}.ports[{index}]"
+
+
+def _port_definitions(listed: list[tuple[Struct, str]]) -> Iterator[str]:
+    seen: dict[tuple[Any, ...], str] = {}
+    for port, here in _ports(listed):
+        key = tuple(port.get(field) for field in ("containerPort", "protocol", "hostPort", "hostIP"))
+        if key in seen:
+            yield f"{here}: duplicate port definition with {seen[key]}"
+        seen.setdefault(key, here)
+
+
+def _port_names(listed: list[tuple[Struct, str]]) -> Iterator[str]:
+    seen: dict[str, str] = {}
+    for port, here in _ports(listed):
+        name = port.get("name")
+        if name and name in seen:
+            yield (
+                f'{here}: duplicate port name "{name}" with {seen[name]}, services and probes that select ports by '
+                f"name will use {seen[name]}"
+            )
+        elif name:
+            seen[name] = here

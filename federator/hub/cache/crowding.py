@@ -1,0 +1,87 @@
+"""Which PlacementPolicies are not in force because their namespace has too many: told in a condition on each of them.
+
+Written on change only, a few at a time: who makes 20,000 policies does not get 20,000 writes at once for it.
+"""
+
+import itertools
+import random
+from collections.abc import Mapping
+from typing import Any, Final
+
+from federator.api import kinds, placementpolicy, raw
+from federator.hub.cache.state import HubState
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.kube.store import Store
+from federator.model import diffs
+from federator.model.steps import Revisit
+from federator.status import conditions
+from federator.status.conditions import Condition
+
+WRITES: Final = 20
+"""Conditions written in one turn of a namespace."""
+PAUSE_S: Final = 2.0
+"""Between two turns of a namespace."""
+
+
+class Crowding:
+    """Owns the condition `InForce` of PlacementPolicies; `queue` holds namespaces."""
+
+    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+        self.state = state
+        self.host = host
+        self.clock = clock
+        self.queue: WorkQueue[str] = WorkQueue("crowding", rng=rng, metrics=state.metrics)
+        self.policies: Store[Mapping[str, Any]] = Store("host/placementpolicies")
+        """All of them, as the hub hears of them."""
+        self._marked: dict[str, set[tuple[str, str]]] = {}
+        """Policies that carry the condition, by namespace."""
+
+    def heard(self, which: tuple[str, str], obj: Mapping[str, Any] | None) -> None:
+        """A PlacementPolicy was heard of, or is gone."""
+        namespace = which[0]
+        marked = obj is not None and bool(raw.condition(obj, placementpolicy.IN_FORCE))
+        self._note(which, marked=marked)
+        if marked or self.state.rules.count(namespace) > self.state.rules.in_force_max:
+            self.queue.add_after(namespace, PAUSE_S)
+
+    def _note(self, which: tuple[str, str], *, marked: bool) -> None:
+        there = self._marked.setdefault(which[0], set())
+        (there.add if marked else there.discard)(which)
+        if not there:
+            del self._marked[which[0]]
+
+    def look(self) -> None:
+        """This hub begins to lead: what its predecessor left is looked at."""
+        for namespace in sorted({name for name, _ in self.policies}):
+            self.queue.add(namespace)
+
+    async def tell(self, namespace: str) -> Revisit | None:
+        """Brings the conditions of one namespace up to date, some at a time."""
+        beyond, marked = self.state.rules.beyond(namespace), self._marked.get(namespace, set())
+        again = set(marked).difference(beyond)
+        due = list(itertools.islice((*sorted(again), *(one for one in beyond if one not in marked)), WRITES + 1))
+        for which in due[:WRITES]:
+            await self._write(which, beyond=which not in again)
+        return Revisit(namespace, PAUSE_S, "more policies are to be told") if len(due) > WRITES else None
+
+    async def _write(self, which: tuple[str, str], *, beyond: bool) -> None:
+        obj = self.policies.get(which)
+        if obj is None:
+            return
+        meta, live = obj["metadata"], raw.mapping(obj, "status")
+        message = f"only the {self.state.rules.in_force_max} oldest PlacementPolicies of a namespace are in force"
+        generation = raw.integer(meta, "generation")
+        told = (Condition(placementpolicy.IN_FORCE, conditions.FALSE, "TooManyPolicies", message, generation),)
+        known = raw.objects(live, "conditions")
+        wanted = conditions.merge(known, told if beyond else (), self.clock.rfc3339(), (placementpolicy.IN_FORCE,))
+        if not (patch := diffs.replacement_patch(live, {**live, "conditions": wanted})):
+            return
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
+        try:
+            await self.host.patch(kinds.KINDS[placementpolicy.KIND].ref(*which), body, subresource="status")
+        except errors.NotFound:
+            return
+        self._note(which, marked=beyond)

@@ -1,0 +1,71 @@
+"""What a member says of a slice, cut to what it was given: the one way from a member's report to an observation that
+decisions, stepping and folds may read.
+
+What a cluster was given stands in the decision, whatever its slice shows: a member may show any mark. Reads memory.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from federator.hub.cache import restored
+from federator.hub.cache.state import HubState
+from federator.hub.records.decisions import Record
+from federator.hub.records.slices import SliceSeen
+from federator.hub.records.workloads import Workload
+from federator.model import shards
+from federator.model.ask import Unit
+from federator.model.decision import Share
+from federator.model.observation import SliceObservation
+from federator.status import given as givens
+from federator.status.given import Contradiction, Given
+
+
+def heard(
+    state: HubState, workload: Workload, record: Record | None, seen: SliceSeen
+) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
+    """What counts of what is seen of one slice, and what contradicts what its cluster was given."""
+    found = given(state, workload, record, seen)
+    kept, against = givens.cut(seen.observation, found)
+    return kept, tuple(replace(one, message=f"{workload.key}: {one.message}") for one in against)
+
+
+def counted(state: HubState, workload: Workload, record: Record | None, seen: SliceSeen) -> SliceObservation:
+    """What counts of it."""
+    return heard(state, workload, record, seen)[0]
+
+
+def counters(state: HubState, workload: Workload, record: Record | None, seen: SliceSeen) -> Mapping[str, int]:
+    """What counts of the figures of a carried native kind's status."""
+    found = given(state, workload, record, seen)
+    told = givens.cut(seen.observation, found)[0]
+    most = {"replicas": told.actual, "readyReplicas": told.ready, "availableReplicas": told.ready}
+    return {name: min(figure, most.get(name, max(told.actual, found.count))) for name, figure in seen.native.items()}
+
+
+def given(state: HubState, workload: Workload, record: Record | None, seen: SliceSeen) -> Given:
+    """What the cluster of a slice was given of the workload, as the host knows it."""
+    unit = workload.verbs.unit
+    if record is None:
+        return Given(unit, explained=True)  # its decision is to be heard of still, or was lost with a backup
+    share, had = record.share_of(seen.cluster), record.had(seen.cluster)
+    unrecorded = _unrecorded(record, share, seen)
+    explained = unrecorded or restored.is_later(state, workload, seen)
+    if unit is Unit.SHARDS:
+        parts = [one.ranges for one in (share, had) if one is not None]
+        if unrecorded and seen.mark is not None:
+            parts.append(seen.mark.ranges)
+        ranges = shards.normal(piece for part in parts for piece in part)
+        return Given(unit, ranges=ranges, recorded=workload.progress().done, explained=explained)
+    asked = seen.observation.desired
+    now = share.count if share is not None else 0
+    before = had.count if had is not None else min(asked, record.terms.wanted) if unrecorded else 0
+    ever = max(now, before)
+    return Given(unit, count=max(now, min(asked, ever)), ever=ever, explained=explained)
+
+
+def _unrecorded(record: Record, share: Share | None, seen: SliceSeen) -> bool:
+    """Whether this slice is what a decision before the present one left, which was made by a version that did not
+    record what clusters had."""
+    if record.facts.records_given or seen.mark is None:
+        return False
+    return seen.mark.seq < share.seq if share is not None else seen.cluster in record.terms.leaving

@@ -1,0 +1,134 @@
+"""Events on the user's object, on transitions only. Best effort: an Event that cannot be written is dropped and
+counted.
+
+Queued and written by one task, so that no decision or write ever waits for an Event. Counted apart from the write
+budget.
+"""
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from federator.api import kinds
+from federator.hub.members.member import Member
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
+from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier
+from federator.model.decision import Decision
+from federator.model.names import WorkloadKey
+from federator.model.steps import ObjectRef, Tell
+
+log = logging.getLogger(__name__)
+
+REPEAT_S = 600.0
+"""A trouble of a workload that goes and comes again is told at most so often."""
+WAITING_MAX = 1000
+"""More Events than this are not worth keeping: somebody watches a storm, not a transition."""
+
+
+class Events:
+    """The hub's voice on users' objects."""
+
+    def __init__(self, host: Applier, clock: Clock) -> None:
+        self._host = host
+        self._clock = clock
+        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """(uid, reason) -> when that trouble was last told, in monotonic seconds."""
+        self._queue: asyncio.Queue[Tell] = asyncio.Queue(WAITING_MAX)
+        self.dropped = 0
+
+    def placed(self, workload: Workload, before: Record | None, decision: Decision) -> None:
+        """Tells what a written decision changed, if a person would care."""
+        now = {share.cluster: share.count for share in decision.shares}
+        was = {share.cluster: share.count for share in before.shares} if before is not None else {}
+        if now != was:
+            where = ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items())) or "nowhere"
+            note = f"{sum(now.values())} of {decision.wanted} placed: {where}{_cause(before, decision)}"
+            self.tell(workload.key, workload.uid, _named(was, now, before, decision), note, action="Place")
+        short_before = before.terms.shortfall if before is not None else 0
+        if decision.shortfall and (decision.shortfall != short_before or before is None):
+            self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
+
+        held_before = before.terms.reason if before is not None and before.terms.held else None
+        if decision.held and not decision.shortfall and decision.reason is not held_before:
+            self.tell(workload.key, workload.uid, decision.reason.value, decision.message, action="Place", warning=True)
+
+        if decision.surplus and not (before is not None and before.terms.surplus):
+            self.tell(workload.key, workload.uid, "CopiesKept", decision.message, action="Place", warning=True)
+
+    def turned(self, member: Member, reason: str, note: str, *, lost: bool) -> None:
+        """A member takes no new work any more, or does again."""
+        uid = str(member.obj["metadata"].get("uid", ""))
+        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        self._enqueue(Tell(regarding, uid, reason, note, warning=lost, action="Probe"))
+
+    def repeats(self, uid: str, reason: str) -> bool:
+        """Whether this trouble of this workload was told a short while ago: pods that crash come and go."""
+        now_s = self._clock.monotonic()
+        told_s = self._told.pop((uid, reason), float("-inf"))
+        again = now_s - told_s < REPEAT_S
+        self._told[uid, reason] = told_s if again else now_s
+        while len(self._told) > WAITING_MAX:
+            self._told.popitem(last=False)
+        return again
+
+    def about_decision(self, name: tuple[str, str], record: Record, reason: str, note: str) -> None:
+        """An Event on a PlacementDecision: the workload it speaks of is gone."""
+        regarding = kinds.KINDS["PlacementDecision"].ref(*name)
+        self._enqueue(Tell(regarding, record.uid, reason, note, warning=True, action="Delete"))
+
+    def about_cluster(self, member: Member, reason: str, note: str, *, warning: bool = False) -> None:
+        """An Event on a MemberCluster that is being removed."""
+        uid = str(member.obj["metadata"].get("uid", ""))
+        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        self._enqueue(Tell(regarding, uid, reason, note, warning=warning, action="Remove"))
+
+    def member_went_back(self, member: Member) -> None:
+        """An Event on a MemberCluster."""
+        note = "its API server tells of an older state than before, as after a restore; its slices are compared anew"
+        uid = str(member.obj["metadata"].get("uid", ""))
+        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        self._enqueue(Tell(regarding, uid, "MemberWentBack", note, warning=True, action="Compare"))
+
+    def tell(
+        self, key: WorkloadKey, uid: str, reason: str, note: str, *, action: str = "Reconcile", warning: bool = False
+    ) -> None:
+        """Queues one Event on a workload; when too many wait, it is dropped and counted."""
+        regarding: ObjectRef = kinds.KINDS[key.kind].ref(key.namespace, key.name)
+        self._enqueue(Tell(regarding, uid, reason, note, warning=warning, action=action))
+
+    def _enqueue(self, event: Tell) -> None:
+        try:
+            self._queue.put_nowait(event)
+        except asyncio.QueueFull:
+            self.dropped += 1
+
+    async def run(self) -> None:
+        """Writes queued Events until cancelled."""
+        while True:
+            outcome = await self._host.apply(await self._queue.get())
+            if outcome.error is not None:
+                self.dropped += 1
+                log.debug("event dropped: %s", outcome.error)
+
+
+def _named(was: Mapping[str, int], now: Mapping[str, int], before: Record | None, decision: Decision) -> str:
+    """The reason of an Event on shares: a scale is what somebody asked for; Rebalanced says that copies moved."""
+    if before is None:
+        return "Placed"
+    if before.terms.wanted != decision.wanted:
+        return "Scaled"
+    return "Placed" if sum(now.values()) > sum(was.values()) else "Rebalanced"
+
+
+def _cause(before: Record | None, decision: Decision) -> str:
+    """That another policy, or an edit of it or of the workload, is why copies moved; "" where it is not."""
+    if before is None or before.terms.wanted != decision.wanted:
+        return ""
+    if before.terms.policy_name != decision.policy_name:
+        return f" (under policy {decision.policy_name}, before {before.terms.policy_name})"
+    if before.facts.inputs_hash != decision.inputs_hash:
+        return f" (its spec, its policy {decision.policy_name} or what it chooses from was edited)"
+    return ""

@@ -1,0 +1,429 @@
+"""What the hub hears from the host: one reflector per kind, each keeping the shared state and telling who must act.
+
+A change maps to workload keys; the event itself is dropped. Create, update, delete, restart and missed events take
+one path.
+"""
+
+import asyncio
+import dataclasses
+import logging
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from federator.api import federatedquota, kinds, membercluster, raw, runtimeprofile
+from federator.hub.cache import pauses, policying, progress
+from federator.hub.cache.crowding import Crowding
+from federator.hub.cache.requeueing import Requeueing
+from federator.hub.cache.state import HubState
+from federator.hub.records import workloads
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Documents, Workload
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.kube.store import Store, Version, own_version, version_number
+from federator.kube.watch.reflector import Reflector
+from federator.kube.wire import decode
+from federator.model import podsecurity
+from federator.model.fleet import QuotaAccount
+from federator.model.names import WorkloadKey
+from federator.model.podsecurity import Enforced
+
+log = logging.getLogger(__name__)
+
+COMPLAIN_S = 10.0
+"""A first list that takes longer than this, in seconds, is worth a line in the log."""
+KEY_S = 5.0
+"""How often a standby without the key of decisions looks for it, in seconds."""
+
+
+class Hosting:
+    """Owns the host's reflectors."""
+
+    def __init__(
+        self,
+        state: HubState,
+        host: clients.Client,
+        documents: Documents,
+        *,
+        clock: Clock,
+        rng: random.Random,
+        on_member: Callable[[str, Mapping[str, Any] | None], None],
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.documents = documents
+        self.clock = clock
+        self.rng = rng
+        self.on_member = on_member
+        self.reflectors: list[Reflector[Any]] = []
+        self.pause: Store[tuple[bool, str]] = Store("host/configmaps")
+        """Holds the pause object, where there is one."""
+        self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
+        """Workloads whose summary was made with a RuntimeProfile that has changed since."""
+        self.requeueing = Requeueing(state)
+        self.crowding = Crowding(state, host, clock=clock, rng=rng)
+
+    @property
+    def stores(self) -> list[Store[Any]]:
+        return [reflector.store for reflector in self.reflectors]
+
+    async def run(self) -> None:
+        """Keeps everything heard until cancelled. Profiles come first: asks are computed with them."""
+        async with asyncio.TaskGroup() as group:
+            profiles: Store[Any] = self._reflect(group, "RuntimeProfile", _identity, self._profile_changed)
+            await profiles.wait_synced()
+            for kind in kinds.WORKLOADS.values():
+                self._reflect(group, kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
+            await self._take_key()
+            self._reflect(group, "PlacementDecision", self.state.read_record, self._record_changed, own_version)
+            listening = {kind: self._policy_listener(kind) for kind in ("PlacementPolicy", "ClusterPlacementPolicy")}
+            self.crowding.policies = self._reflect(group, "PlacementPolicy", _identity, listening["PlacementPolicy"])
+            self._reflect(group, "ClusterPlacementPolicy", _identity, listening["ClusterPlacementPolicy"])
+            self._reflect(group, "FederatedQuota", federatedquota.to_account, self._quota_changed)
+            self._reflect(group, "MemberCluster", _identity, self._member_changed)
+            self._follow_namespaces(group)
+            group.create_task(self._watch_pause(), name="host pause")
+            group.create_task(self._await_key(), name="host key")
+            group.create_task(self.requeueing.run(), name="host requeueing")
+            group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
+
+    async def wait_synced(self) -> None:
+        """Returns when every list of the host is in, and whether there is a pause is known: one that began before this
+        process did holds from its first write on."""
+        expected = 7 + len(kinds.WORKLOADS)
+        while len(self.reflectors) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
+            await asyncio.sleep(0.01)
+        for store in (*self.stores, self.pause):
+            while not store.synced:
+                try:
+                    async with asyncio.timeout(COMPLAIN_S):
+                        await store.wait_synced()
+                except TimeoutError:
+                    log.warning(
+                        "%s has not been listed yet; where the host does not serve it, run `federator crd install`",
+                        store.name,
+                    )
+
+    async def _take_key(self) -> None:
+        """The key by which decisions of ours are known, before the first is read; none yet where no hub ever led."""
+        while True:
+            try:
+                await self.state.seals.load(self.host, self.state.options.system_namespace, make=False)
+            except errors.ApiError as trouble:
+                log.warning("the key of decisions could not be read: %s", trouble)
+                await asyncio.sleep(self.rng.uniform(0.5, 1.0))
+            else:
+                return
+
+    async def _await_key(self) -> None:
+        """A standby that began before the first leader made a key looks for it, and then at its decisions again:
+        whoever takes over need not."""
+        seals = self.state.seals
+        while not (seals.known or seals.off):
+            await asyncio.sleep(KEY_S * self.rng.uniform(0.8, 1.2))
+            if self.state.ready or seals.known:
+                return
+            await self._take_key()
+            if seals.known:
+                try:
+                    await self.reread_decisions()
+                except errors.ApiError as trouble:
+                    log.info("decisions are looked at again by whoever takes over: %s", trouble)
+
+    async def reread_decisions(self) -> None:
+        """Files every decision as it is now and forgets those that are gone: the last words of the leader before us may
+        not have come by watch yet. What decisions hold of room and quota must be on the books before anything is
+        decided, and no member may hear of what the host records no longer. Watches that wait to be opened again are
+        opened now."""
+        for reflector in self.reflectors:
+            reflector.hurry()
+        kind = kinds.KINDS["PlacementDecision"]
+        unseen, version = set(self.state.records), -1
+
+        def known(name: tuple[str, str]) -> tuple[str, str]:
+            unseen.discard(name)
+            return self._decision_version(name)
+
+        async for page in self.host.pages(kind.api_version, kind.plural):
+            version = version_number(page.metadata.resourceVersion)
+            # Page by page, and only what is news: all of them at once would take several times the hub's memory.
+            for name, obj in decode.changed_items(page, known):
+                self._record_changed(name, None, self.state.read_record(obj))
+            await asyncio.sleep(0)
+        for name in sorted(unseen):
+            record = self.state.records.get(name)
+            # A list may be older than what we know (F11), and proves nothing about what is newer than it.
+            if record is not None and 0 <= version_number(record.resource_version) <= version:
+                self._record_changed(name, record, None)
+
+    def _decision_version(self, name: tuple[str, str]) -> tuple[str, str]:
+        """uid and resourceVersion of a decision as it is known."""
+        record = self.state.records.get(name)
+        checked = record is not None and (record.sealed or not self.state.seals.known)
+        return (record.uid, record.resource_version) if checked and record is not None else ("", "")
+
+    def _reflect(
+        self,
+        group: asyncio.TaskGroup,
+        kind_name: str,
+        project: Callable[[dict[str, Any]], Any],
+        on_change: Callable[[Any, Any, Any], None],
+        version_of: Callable[[Any], Version] | None = None,
+    ) -> Store[Any]:
+        kind = kinds.KINDS[kind_name]
+        store: Store[Any] = Store(f"host/{kind.plural}", version_of=version_of)
+        reflector: Reflector[Any] = Reflector(
+            self.host,
+            kind.api_version,
+            kind.plural,
+            store,
+            project=project,
+            on_change=on_change,
+            clock=self.clock,
+            rng=self.rng,
+            metrics=self.state.metrics,
+        )
+        group.create_task(reflector.run(), name=f"host {kind.plural}")
+        self.reflectors.append(reflector)
+        return store
+
+    def _follow_namespaces(self, group: asyncio.TaskGroup) -> None:
+        store: Store[Enforced] = Store("host/namespaces")
+        reflector: Reflector[Enforced] = Reflector(
+            self.host,
+            "v1",
+            "namespaces",
+            store,
+            project=lambda obj: podsecurity.enforced(raw.mapping(obj, "metadata", "labels")),
+            on_change=self._space_changed,
+            clock=self.clock,
+            rng=self.rng,
+            metrics=self.state.metrics,
+        )
+        group.create_task(reflector.run(), name="host namespaces")
+        self.reflectors.append(reflector)
+
+    def _space_changed(self, key: tuple[str, str], old: Enforced | None, new: Enforced | None) -> None:
+        """A namespace came or went, or another Pod Security level holds in it."""
+        name = key[1]
+        self.state.note_space(name, new)
+        if new == old:
+            return
+        self.state.signals.space(name)
+        for workload in sorted(one for one in self.state.workloads if one.namespace == name):
+            self.state.signals.place(workload)
+            self.state.signals.dispatch(workload)
+            self.state.signals.fold(workload)
+
+    async def _refresh(self, key: WorkloadKey) -> None:
+        """Makes a workload's summary anew from the object as it is, with its RuntimeProfile as that is now."""
+        old = self.state.workloads.get(key)
+        if old is None:
+            return
+        obj = await self.documents.fetch(old)
+        if obj is None:
+            return
+        if self.state.workloads.get(key) is not old:
+            self.refreshing.add(key)  # the answer to a status write came meanwhile, perhaps: it says nothing of asks
+            return
+        new = self._summarised(key.kind, dict(obj))
+        # Of status and version the watch knows more than what was kept of the object.
+        same = dataclasses.replace(new, status=old.status, resource_version=old.resource_version)
+        self._workload_changed(None, old, same)
+        # Whatever it asks for now: its slices pin the version they were made with, which no Ask shows.
+        self.state.signals.dispatch(key)
+
+    def _projection(self, kind: str) -> Callable[[dict[str, Any]], Workload]:
+        def project(obj: dict[str, Any]) -> Workload:
+            known = self._known(kind, obj)
+            return known if known is not None else self._summarised(kind, obj)
+
+        return project
+
+    def _summarised(self, kind: str, obj: dict[str, Any]) -> Workload:
+        entry = self.state.profiles.get(kinds.verbs_of(kind).profile(obj))
+        summary = workloads.summarise(kind, obj, entry["object"] if entry is not None else None)
+        self.documents.offer(summary.key, obj, summary)
+        return summary
+
+    def _known(self, kind: str, obj: Mapping[str, Any]) -> Workload | None:
+        """What is known of this state of this object already: all of it, by the answer to our own status write, or all
+        but its status."""
+        meta = obj["metadata"]
+        key = WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name"))
+        known = self.state.workloads.get(key)
+        if known is not None and (known.uid, known.resource_version) == (meta.get("uid"), meta.get("resourceVersion")):
+            return known
+        return self.documents.renewed(key, obj)
+
+    def _workload_changed(self, _: Any, old: Workload | None, new: Workload | None) -> None:
+        known = new if new is not None else old
+        assert known is not None
+        key = known.key
+        if new is not None and old is not None and self.state.workloads.get(key) is new:
+            return  # our own status write, which was answered already
+        if new is None:
+            self.documents.drop(key)
+            self.state.drop_workload(key)
+            self.state.evaluated.pop(key, None)
+            self.state.former.pop(key, None)
+        else:
+            self.state.note_workload(new)
+            self.state.use_of(key.kind).set()
+            if old is not None and old.content != new.content:
+                self.state.former[key] = old.content
+            if old is not None and new.asks_like(old):
+                if progress.open_shards(self.state, new):
+                    self.state.signals.place(key)  # the host records less than it did: it was restored, or edited
+                self.state.signals.fold(key)
+                return
+            self.state.evaluated.pop(key, None)
+            self.state.signals.place(key)
+            self.state.signals.dispatch(key)
+        for record in self.state.records_of(key):
+            self.state.signals.bury(key.namespace, record.name)
+        self.state.signals.fold(key)
+
+    def _record_changed(self, key: tuple[str, str], old: Record | None, new: Record | None) -> None:
+        namespace, name = key
+        if new is None:
+            assert old is not None
+            self.state.drop_refused(namespace, name, old.uid)
+            if self.state.lose_record(namespace, name, old.uid):
+                return
+            if self.state.drop_record(namespace, name, old.uid) is not None:
+                self.state.signals.place(old.key)
+                self.state.signals.freed()
+            return
+        if not self.state.note_record(namespace, new):
+            return
+        # Our own decisions are filed and booked when they are written: what is news here was written before our time.
+        if (commitment := new.commitment()) is not None:
+            self.state.books.record(commitment)
+        self.state.signals.bury(namespace, name)
+        self.state.signals.dispatch(new.key)
+        self.state.signals.fold(new.key)
+        # One of ours whose answer was lost may be heard of late: made for inputs that have changed again since.
+        made_for = new.facts.inputs_hash
+        asked = old is not None and old.rebalance != new.rebalance
+        if (
+            asked
+            or (old is not None and old.shares != new.shares)
+            or self.state.evaluated.get(new.key, made_for) != made_for
+        ):
+            self.state.signals.place(new.key)
+
+    def _policy_listener(self, kind: str) -> Callable[[Any, Any, Any], None]:
+        def changed(key: tuple[str, str], old: Any, new: Any) -> None:
+            follow(key, old, new)
+            if key[0]:
+                self.crowding.heard(key, new)
+
+        def follow(key: tuple[str, str], old: Any, new: Any) -> None:
+            if new is None:
+                told = self.state.rules.drop(key)
+            elif old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new):
+                return
+            else:
+                told = self.state.rules.put(policying.rule_of(kind, new))
+            self.requeueing.policies_changed(told)
+
+        return changed
+
+    def _quota_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+        if old == new:
+            return
+        if new is None:
+            self.state.quotas.pop(key[1], None)
+        else:
+            self.state.quotas[key[1]] = new
+        self.state.quotas_changed()
+        self.state.signals.booked()
+        self.requeueing.everything(tell=_binds(old) != _binds(new))
+
+    def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+        """Brings everybody who uses it up to date; of a profile that is deleted, that there is none."""
+        name = key[1]
+        if new is None:
+            self.state.profiles.pop(name, None)
+        else:
+            content, known = runtimeprofile.content_hash(new), self.state.profiles.get(name)
+            if known is not None and known["hash"] == content:
+                return
+            self.state.profiles[name] = {
+                "object": new,
+                "hash": content,
+                "copy": runtimeprofile.member_copy(new, self.state.options.fleet),
+            }
+        for workload in list(self.state.workloads.values()):
+            served = self.state.served.get(workload.key)
+            if name in (workload.profile, served.profile if served is not None else workload.profile):
+                self.refreshing.add(workload.key)
+
+    def _member_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+        self.on_member(key[1], new)
+        if old is None or new is None or _placed_by(old) != _placed_by(new):
+            self.requeueing.everything()
+
+    async def _watch_pause(self) -> None:
+        reflector: Reflector[tuple[bool, str]] = Reflector(
+            self.host,
+            "v1",
+            "configmaps",
+            self.pause,
+            namespace=self.state.options.system_namespace,
+            field_selector=f"metadata.name={pauses.PAUSE_OBJECT}",
+            project=pauses.read,
+            on_change=lambda _key, _old, new: self._pause(new or pauses.NONE),
+            clock=self.clock,
+            rng=self.rng,
+        )
+        await reflector.run()
+
+    def _pause(self, now: tuple[bool, str]) -> None:
+        """A pause began or ended, or something else is said of it. Every workload says so."""
+        before = (self.state.paused, self.state.pause_facts)
+        if now == before:
+            return
+        self.state.paused, self.state.pause_facts = now
+        for key in sorted(self.state.workloads):
+            self.state.signals.fold(key)
+        if now[0] == before[0]:
+            return
+        log.info("%s%s", "paused" if now[0] else "resumed", now[1])
+        if now[0]:
+            return
+        self.requeueing.everything()
+        for key in sorted(self.state.workloads):
+            self.state.signals.dispatch(key)
+        for namespace, name in sorted(self.state.records):
+            self.state.signals.bury(namespace, name)
+        self.state.signals.resumed()
+
+
+def _identity(obj: dict[str, Any]) -> dict[str, Any]:
+    return obj
+
+
+def _generation(obj: Mapping[str, Any]) -> int:
+    found: int = obj["metadata"].get("generation", 0)
+    return found
+
+
+def _binds(account: QuotaAccount | None) -> tuple[Any, ...]:
+    """What of an account says who may use which project."""
+    if account is None:
+        return ()
+    return account.projects, account.namespaces, account.unknown_projects, account.parent
+
+
+def _uid(obj: Mapping[str, Any]) -> str:
+    return str(obj["metadata"].get("uid", ""))
+
+
+def _placed_by(cluster: Mapping[str, Any]) -> tuple[Any, ...]:
+    """What decisions read of a MemberCluster, status apart."""
+    return _generation(cluster), cluster["metadata"].get("labels") or {}, membercluster.removal(cluster)

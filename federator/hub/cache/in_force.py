@@ -1,0 +1,239 @@
+"""What stays in force while an edit of a workload is held back: the spec that members hold, kept on the host.
+
+A decision that holds an edit back names a ControllerRevision, owned by the decision, with the workload's spec as it was
+admitted. New slices are made from it, whoever leads; it goes when the edit is admitted, or with the decision. Called by
+placing before such a decision is written, and by dispatching.
+"""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from federator.api import kinds, raw, revisions
+from federator.hub.cache.state import HubState, Served
+from federator.hub.records import workloads
+from federator.hub.records.decisions import Record
+from federator.hub.records.slices import SliceSeen
+from federator.hub.records.workloads import Documents, Workload
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.control.applier import Applier
+from federator.model import names
+from federator.model.ask import Admitted, Unit
+from federator.model.names import WorkloadKey
+from federator.model.steps import Create, Delete, ObjectRef
+
+log = logging.getLogger(__name__)
+
+_NOT_KEPT: Final = frozenset({"slice", *workloads.TAKEN_AT_ONCE})
+
+Spec = tuple[int, Mapping[str, Any]]
+"""Generation of the workload and its spec then, without what is taken at once."""
+
+
+class InForce:
+    """The only writer of the ControllerRevisions that decisions own."""
+
+    def __init__(self, state: HubState, client: Client, applier: Applier, documents: Documents) -> None:
+        self._state = state
+        self._client = client
+        self._applier = applier
+        self._documents = documents
+        self._specs: dict[WorkloadKey, tuple[str, str, Spec]] = {}
+        """(uid of the workload, revision, spec) of workloads with an edit that is held back."""
+
+    async def keep(self, workload: Workload, record: Record) -> str:
+        """Keeps the spec in force before a decision holds an edit back; returns the revision's name, "" when nobody
+        can tell what is in force (then nothing new is made from it). Raises ApiErrors."""
+        if record.terms.held_back and record.terms.revision:
+            return record.terms.revision
+        found = await self._present(workload, record)
+        if found is None:
+            log.warning("%s: an edit is held back, and no slice tells what was before it", workload.key)
+            return ""
+        name, body = self._body(workload, record, found)
+        outcome = await self._applier.apply(Create(_ref(workload.key, name), body), workload.key.namespace)
+        if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
+            raise outcome.error
+        self._specs[workload.key] = (workload.uid, name, found)
+        return name
+
+    async def adopt(self, workload: Workload, record: Record) -> None:
+        """A decision that holds an edit back was written anew: its revision is the new object's, for what the old one
+        owned goes with it. Without it, after a restart, members are asked."""
+        try:
+            spec = await self._spec(workload, record)
+            if spec is None:
+                return
+            name, body = self._body(workload, record, spec)
+            ref = _ref(workload.key, name)
+            live = await self._live(ref)
+            if live is not None:
+                if any(owner.get("uid") == record.uid for owner in raw.objects(live, "metadata", "ownerReferences")):
+                    return
+                await self._applier.apply(Delete(ref, live["metadata"]["uid"]), workload.key.namespace)
+            outcome = await self._applier.apply(Create(ref, body), workload.key.namespace)
+            if outcome.error is not None:
+                raise outcome.error
+        except errors.ApiError as trouble:
+            log.info("%s: the revision in force is not the new decision's: %s", workload.key, trouble)
+
+    async def _live(self, ref: ObjectRef) -> Mapping[str, Any] | None:
+        try:
+            return await self._client.get(ref)
+        except errors.NotFound:
+            return None
+
+    async def drop(self, key: WorkloadKey, revision: str) -> None:
+        """No decision names it any more. One that stays after all goes with its decision."""
+        self._specs.pop(key, None)
+        self._state.served.pop(key, None)
+        if not revision:
+            return
+        try:
+            live = await self._client.get(_ref(key, revision))
+        except errors.ApiError as trouble:
+            log.info("%s: %s could not be read: %s", key, revision, trouble)
+            return
+        outcome = await self._applier.apply(Delete(_ref(key, revision), live["metadata"]["uid"]), key.namespace)
+        if outcome.error is not None:
+            log.info("%s: %s stays until its decision goes: %s", key, revision, outcome.error)
+
+    async def load(self, workload: Workload, record: Record) -> Workload | None:
+        """The workload as its members are to have it; None while that cannot be told. Raises ApiErrors."""
+        if not record.terms.held_back:
+            return workload
+        served = self._state.served.get(workload.key)
+        if served is not None and served.serves(workload, record.terms.revision) and served.base == workload.content:
+            return self._state.serving(workload, record)
+        spec = await self._spec(workload, record)
+        obj = await self._documents.fetch(workload)
+        if spec is None or obj is None:
+            return None
+        generation, kept = spec
+        whole, verbs = workloads.composed(obj, kept, generation), workload.verbs
+        self._state.served[workload.key] = Served(
+            uid=workload.uid,
+            revision=record.terms.revision,
+            base=workload.content,
+            generation=generation,
+            spec=kept,
+            content=workloads.content_digest(verbs, workloads.neutral(verbs, whole)),
+            profile=verbs.profile(whole),
+        )
+        self._state.signals.fold(workload.key)
+        return self._state.serving(workload, record)
+
+    def admitted(self, workload: Workload, record: Record) -> Admitted | None:
+        """What the decision in force charges, None where it does not say. While an edit is held back, with what its
+        RuntimeProfile is now: that is an operator's, reaches the pods of the spec in force, and is admitted."""
+        charged, served = record.terms.charged, self._state.served.get(workload.key)
+        if charged is None or not record.terms.held_back or served is None:
+            return charged
+        if not served.serves(workload, record.terms.revision):
+            return charged
+        entry = self._state.profiles.get(served.profile)
+        requests = workloads.requests(workload, served.spec, entry["object"] if entry is not None else None)
+        if requests is None:
+            return charged
+        if workload.verbs.unit is Unit.SHARDS:
+            requests = requests.upper(charged.shape.requests)  # shards that have begun keep their template
+        return replace(charged, shape=replace(charged.shape, requests=requests))
+
+    def undercharged(self, workload: Workload, record: Record) -> bool:
+        """Whether the spec in force asks for more than its decision charges: no member may hear of it before."""
+        charged, now = record.terms.charged, self.admitted(workload, record)
+        if charged is None or now is None:
+            return False
+        return not now.shape.requests.within(charged.shape.requests)
+
+    async def _spec(self, workload: Workload, record: Record) -> Spec | None:
+        key, name = workload.key, record.terms.revision
+        known = self._specs.get(key)
+        if known is not None and known[:2] == (workload.uid, name):
+            return known[2]
+        found: Spec | None = None
+        if name:
+            obj = await self._live(_ref(key, name))
+            found = _read(name, obj) if obj is not None else None
+            if found is None:
+                gone = "gone" if obj is None else "not as the hub wrote it"
+                log.warning("%s: the revision in force, %s, is %s", key, name, gone)
+        if found is None:
+            found = await self._present(workload, record)
+        if found is not None:
+            self._specs[key] = (workload.uid, name, found)
+        return found
+
+    async def _present(self, workload: Workload, record: Record) -> Spec | None:
+        """What members hold, where all agree. The host's object as it was before is the same
+        without what a member's server fills in; it is taken where the slice proves that, or where the decision was
+        made for that very generation. Raises ApiErrors."""
+        fleet, charged = self._state.options.fleet, record.terms.charged
+        seen = [
+            one
+            for one in self._state.slices_of(workload.key).values()
+            if one.serves(fleet, workload.uid) and not one.deleting
+        ]
+        newest = max(map(_origin, seen), default=0)
+        before = self._documents.former(workload)
+        if before is not None:
+            generation = raw.integer(before, "metadata", "generation")
+            digest = workloads.content_digest(workload.verbs, workloads.neutral(workload.verbs, before))
+            # One proves it: another may have been edited in its member.
+            proven = any(one.live == digest for one in seen if _origin(one) == newest)
+            if proven or (charged is not None and charged.generation == generation):
+                return generation, _kept(raw.mapping(before, "spec"))
+        if charged is not None and charged.generation:
+            # A member may claim any generation: what is newer than what was admitted does not count.
+            seen = [one for one in seen if _origin(one) <= charged.generation]
+        if len({one.live for one in seen}) > 1:
+            log.warning("%s: members hold different specs, and nobody can tell which is in force", workload.key)
+            return None
+        for one in sorted(seen, key=lambda one: one.cluster):
+            member = self._state.holder(one.cluster)
+            if member is None or member.client is None or not member.heard or member.trust.why:
+                continue
+            key = workload.key
+            live = await member.client.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+            return _origin(one), _kept(raw.mapping(live, "spec"))
+        return None
+
+    def _body(self, workload: Workload, record: Record, spec: Spec) -> tuple[str, dict[str, Any]]:
+        generation, kept = spec
+        name = f"{record.name[:200]}-{_digest(generation, kept)}"
+        kind = kinds.KINDS["PlacementDecision"]
+        owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": record.name, "uid": record.uid}
+        metadata = {
+            "name": name,
+            "namespace": workload.key.namespace,
+            "labels": {names.FLEET_LABEL: self._state.options.fleet},
+            "ownerReferences": [owner],
+        }
+        head = {"apiVersion": revisions.API_VERSION, "kind": revisions.KIND, "metadata": metadata}
+        return name, {**head, "revision": max(generation, 1), "data": {"generation": generation, "spec": dict(kept)}}
+
+
+def _digest(generation: int, kept: Mapping[str, Any]) -> str:
+    return workloads.digest([generation, kept]).hex()
+
+
+def _read(name: str, obj: Mapping[str, Any]) -> Spec | None:
+    """What a revision holds; None where that is not what its name was made from. The name stands in the decision, which
+    is sealed; the revision lies in the tenant's namespace, where people may delete it and write another."""
+    data = raw.mapping(obj, "data")
+    generation, spec = raw.integer(data, "generation"), raw.mapping(data, "spec")
+    return (generation, spec) if name.endswith(f"-{_digest(generation, spec)}") else None
+
+
+def _origin(seen: SliceSeen) -> int:
+    return seen.mark.origin_generation if seen.mark is not None else 0
+
+
+def _kept(spec: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in spec.items() if name not in _NOT_KEPT}
+
+
+def _ref(key: WorkloadKey, name: str) -> ObjectRef:
+    return ObjectRef(revisions.API_VERSION, revisions.PLURAL, key.namespace, name, revisions.KIND)

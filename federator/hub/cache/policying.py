@@ -1,0 +1,69 @@
+"""Which policies are in force for a workload. Pure; shared by placing and the offline engine."""
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import placementfields, placementpolicy
+from federator.hub.records.workloads import Workload
+from federator.model.ask import Ask, Policy
+from federator.model.errors import FieldError
+from federator.placement import enforcing, quota
+from federator.placement.policies import Bindings, Policies, Rule, Subject
+
+
+def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None:
+    """The workload's ask under the policies in force, with what its quotas charge; None when it cannot be read."""
+    if workload.ask is None:
+        return None
+    who = subject(workload, bindings)
+    ask = dataclasses.replace(
+        workload.ask,
+        policy=in_force(who, workload.placement, rules),
+        project_bound=bindings.speaks(who.namespace, who.project),
+    )
+    return quota.charged(ask, bindings.accounts(who.project))
+
+
+def subject(workload: Workload, bindings: Bindings) -> Subject:
+    """What policies see of a workload."""
+    project = workload.ask.project if workload.ask is not None else ""
+    namespace = workload.key.namespace
+    return Subject(workload.key.kind, namespace, workload.labels, project, bindings.of(namespace))
+
+
+def in_force(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
+    """The workload's own fields, the policy it names, the best match, or the default; and with it what Required
+    policies ask for.
+
+    One that cannot be found or read comes back with its `problem`: it places nothing new and says why.
+    """
+    return enforcing.combined(_own(who, placement, rules), rules.demands(who))
+
+
+def _own(who: Subject, placement: Mapping[str, Any], rules: Policies) -> Policy:
+    named = str(placement.get("policyRef") or "")
+    try:
+        if placement and not named:
+            return placementfields.policy_from_inline(placement)
+        return rules.choose(who, named)
+    except FieldError as bad:
+        return Policy(name=named or "inline", origin="misconfigured", problem=str(bad))
+
+
+def rule_of(kind: str, obj: Mapping[str, Any]) -> Rule:
+    """A policy object as a rule. One that cannot be read matches as it says, and carries its `problem`."""
+    matching = placementpolicy.matching({**obj, "kind": kind})
+    try:
+        policy = placementpolicy.to_policy(obj, "match")
+    except FieldError as bad:
+        meta = obj["metadata"]
+        policy = Policy(
+            name=meta["name"],
+            namespace=meta.get("namespace", ""),
+            uid=meta.get("uid", ""),
+            generation=meta.get("generation", 0),
+            origin="match",
+            problem=f"policy {meta['name']}: {bad}",
+        )
+    return Rule(policy=policy, **matching)

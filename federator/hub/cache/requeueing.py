@@ -1,0 +1,100 @@
+"""Which workloads are placed again when something changes that many decisions may depend on.
+
+A changed policy concerns those that it selected or selects. They are looked for in slices with a turn of the event loop
+after each, so that neither 20,000 policies of one namespace nor 100,000 workloads of one policy keep the lease from
+being renewed.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Final
+
+from federator.hub.cache import policying
+from federator.hub.cache.state import HubState
+from federator.hub.records.workloads import Workload
+from federator.model.names import WorkloadKey
+from federator.placement.policies import Rule
+
+SLICE: Final = 200
+"""Workloads looked at before other work gets its turn: a few milliseconds."""
+RULES_MAX: Final = 16
+"""With more changed policies than this, all workloads that they could select are placed again: to compare each of them
+with every policy would cost more."""
+
+
+class Requeueing:
+    """Changes that are to be followed, by the namespace that they concern ("" for all)."""
+
+    def __init__(self, state: HubState) -> None:
+        self.state = state
+        self.compared = 0
+        """How often a workload was compared with a changed policy."""
+        self._rules: dict[str, list[Rule]] = {}
+        self._all: set[str] = set()
+        self._tell = False
+        """Whether the status of all workloads may say otherwise, too."""
+        self._woken = asyncio.Event()
+
+    def policies_changed(self, rules: Iterable[Rule]) -> None:
+        """These policies are not what they were, or were not there; each as it was and as it is."""
+        if not self.state.signals.heeded:
+            return  # who begins to lead looks at everything
+        for rule in rules:
+            namespace = "" if rule.cluster_wide else rule.policy.namespace
+            if namespace in self._all:
+                continue
+            known = self._rules.setdefault(namespace, [])
+            known.append(rule)
+            if len(known) > RULES_MAX:
+                del self._rules[namespace]
+                self._all.add(namespace)
+        self._woken.set()
+
+    def everything(self, *, tell: bool = False) -> None:
+        """Something that any decision may depend on changed; those whose inputs did not are left alone. With `tell`
+        their status says so, too."""
+        if self.state.signals.heeded:
+            self._tell = self._tell or tell
+            self._all.add("")
+            self._woken.set()
+
+    async def run(self) -> None:
+        """Follows what is told until cancelled."""
+        while True:
+            await self._woken.wait()
+            self._woken.clear()
+            while self._all or self._rules:
+                if "" in self._all:
+                    self._all.clear()
+                    self._rules.clear()
+                    tell, self._tell = self._tell, False
+                    await self._place("", None, tell=tell)
+                    continue
+                namespace = min((*self._all, *self._rules))
+                rules = None if namespace in self._all else self._rules.get(namespace)
+                self._all.discard(namespace)
+                self._rules.pop(namespace, None)
+                await self._place(namespace, rules)
+
+    async def _place(self, namespace: str, rules: list[Rule] | None, *, tell: bool = False) -> None:
+        """Of the workloads there, places those anew that one of the rules may speak for; all without rules."""
+        for number, key in enumerate(self.state.workloads_in(namespace), 1):
+            if rules is None or self._concerned(key, rules):
+                self.state.signals.place(key)
+            if tell:
+                self.state.signals.fold(key)
+            if number % SLICE == 0:
+                await asyncio.sleep(0)
+
+    def _concerned(self, key: WorkloadKey, rules: list[Rule]) -> bool:
+        workload = self.state.workloads.get(key)
+        return workload is not None and any(self._speaks(rule, workload) for rule in rules)
+
+    def _speaks(self, rule: Rule, workload: Workload) -> bool:
+        self.compared += 1
+        named = workload.placement.get("policyRef")
+        if named:
+            chosen = named == rule.policy.name
+        else:
+            chosen = not workload.placement and rule.matches(policying.subject(workload, self.state.bindings()))
+        return chosen or rule.binds(policying.subject(workload, self.state.bindings()))

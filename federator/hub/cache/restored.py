@@ -1,0 +1,223 @@
+"""What members know better than the host: slices with a seq above the host's decisions, and slices of nobody.
+
+Both are seen after a host was restored from an older backup (FAULTS.md F51). The first are taken for what the
+decisions that were lost had said, so that nothing moves that need not; the second are only reported, unless `orphans`
+has proof that they were deleted.
+A number in a member moves only the numbers of that member (`mark`), never the host's. Reads memory; called by placing
+and reporting.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from federator.api import kinds
+from federator.hub.cache.state import NUMBERS, HubState
+from federator.hub.members.member import Member
+from federator.hub.records import slices
+from federator.hub.records.decisions import Record
+from federator.hub.records.slices import SliceSeen
+from federator.hub.records.workloads import Workload
+from federator.model import seq as seqs
+from federator.model import shards
+from federator.model.ask import Unit
+from federator.model.decision import Decision, Share
+from federator.model.names import WorkloadKey
+from federator.status.given import SEQ_NOT_ISSUED, Contradiction
+
+STALE = "StaleSlice"
+"""What a member process says of a slice whose seq is older than one that it has obeyed."""
+
+
+def overtaken(record: Record | None, seen: SliceSeen) -> bool:
+    """Whether this slice was written for a later decision than the one the host has. A decision is always written
+    before its slices, so the host has lost some. One that says what its share says anyway tells nothing of them."""
+    if seen.mark is None:
+        return False
+    if record is None:
+        return True
+    share, known = record.share_of(seen.cluster), record.mark(seen.cluster)
+    if is_stale(seen) and seen.mark.seq >= known:
+        return True
+    return seen.mark.seq > known and not (share is not None and slices.gives(seen, share))
+
+
+def _believed(state: HubState, record: Record | None, seen: SliceSeen) -> bool:
+    """Whether it is to be taken for one of a later decision: not if its member has told so too often lately."""
+    member = state.members.get(seen.cluster)
+    if member is None or seen.key in member.disbelieved:
+        return False
+    return seen.key in member.to_number or overtaken(record, seen)
+
+
+def is_stale(seen: SliceSeen) -> bool:
+    """Whether the member process refuses this slice because it has seen a later one of the same workload, which is
+    gone: only a new seq helps. What it says must be about the slice as it is now."""
+    observed = seen.observation
+    return observed.reason == STALE and observed.observed_generation >= observed.generation
+
+
+def mark(state: HubState, record: Record | None, cluster: str) -> int:
+    """How far the numbers of a cluster go: a share there that changes gets one above."""
+    member = state.members.get(cluster)
+    known = record.mark(cluster) if record is not None else 0
+    return max(known, member.highest_seq if member is not None else 0)
+
+
+def numbered(state: HubState, workload: Workload, record: Record | None, decision: Decision, seq: int) -> Decision:
+    """The decision with its own seq, which is new, and so the shares of clusters that refuse theirs."""
+    found = state.slices_with_uid(workload.key, workload.uid)
+    anew = {seen.cluster for seen in found if is_stale(seen)}
+    shares = tuple(
+        replace(share, seq=seqs.above(mark(state, record, share.cluster), seq)) if share.cluster in anew else share
+        for share in decision.shares
+    )
+    return replace(decision, seq=seq, shares=shares)
+
+
+def marked(state: HubState, workload: Workload, record: Record | None, decision: Decision) -> Decision:
+    """The decision with the marks of clusters in which it has no share, and a slice of it has, or had, a higher seq:
+    what is removed there is not to be taken for the slice of a later decision. Raises what is known of each member's
+    numbers to what it is given."""
+    given = {share.cluster for share in decision.shares}
+    found: dict[str, int] = {}
+    if record is not None:
+        found = {**record.facts.marks, **{share.cluster: share.seq for share in record.shares}}
+    for seen in state.slices_with_uid(workload.key, workload.uid):
+        found[seen.cluster] = max(found.get(seen.cluster, 0), _seq(seen))
+    for share in decision.shares:
+        if share.cluster in state.members:
+            state.members[share.cluster].heard_seq(share.seq)
+    marks = {
+        cluster: number
+        for cluster, number in found.items()
+        if number > decision.seq and cluster not in given and cluster in state.members
+    }
+    return replace(decision, marks=marks) if marks else decision
+
+
+def told(state: HubState, workload: Workload, now_s: float) -> None:
+    """The workload is decided by what members hold of later decisions. Counts that: a host is restored once, and a
+    member that has something new each time is not believed for a while."""
+    for seen in state.slices_of(workload.key).values():
+        if is_later(state, workload, seen):
+            member = state.members[seen.cluster]
+            member.to_number.discard(seen.key)
+            member.later.written(seen.key, "", now_s)
+            if member.later.paused_until_s(seen.key, "", now_s):
+                member.disbelieved.add(seen.key)
+                message = f"It shows another decision on {seen.key} each time it is answered, up to seq {_seq(seen)}."
+                found = Contradiction(SEQ_NOT_ISSUED, message)
+                state.hold_against(member, (NUMBERS, seen.key), found, now_s)
+
+
+def forget(state: HubState, member: Member, key: WorkloadKey, now_s: float) -> None:
+    """The slice is gone from that member, and what it said with it."""
+    member.to_number.discard(key)
+    if key in member.disbelieved:
+        member.disbelieved.discard(key)
+        state.hold_against(member, (NUMBERS, key), None, now_s)
+
+
+def believe_again(state: HubState, key: WorkloadKey, now_s: float) -> float:
+    """Believes the members that are to be believed again; returns after how many seconds the next one is, 0.0 for
+    none."""
+    waits = 0.0
+    for cluster in state.holders.get(key, ()):
+        member = state.members.get(cluster)
+        if member is None or key not in member.disbelieved:
+            continue
+        if until_s := member.later.paused_until_s(key, "", now_s):
+            waits = min(waits or until_s - now_s, until_s - now_s)
+        else:
+            member.disbelieved.discard(key)
+            state.hold_against(member, (NUMBERS, key), None, now_s)
+    return waits
+
+
+def is_later(state: HubState, workload: Workload, seen: SliceSeen) -> bool:
+    """Whether this very slice tells of a decision on this workload that the host does not have."""
+    ours = seen.ours(state.options.fleet) and seen.mark is not None and seen.mark.workload_uid == workload.uid
+    return ours and _believed(state, state.record_of(workload), seen)
+
+
+def behind(state: HubState, workload: Workload) -> bool:
+    """Whether any member holds a slice of a later decision on this workload than the host has."""
+    return any(is_later(state, workload, seen) for seen in state.slices_of(workload.key).values())
+
+
+def shares(state: HubState, workload: Workload, record: Record | None) -> tuple[Share, ...]:
+    """What the workload has: by its decision, and where the members hold later slices, by those.
+
+    A member is untrusted: what it claims never takes from the others, whose decided shares count first.
+    """
+    decided = {share.cluster: share for share in record.shares} if record is not None else {}
+    seen = {found.cluster: found for found in state.slices_with_uid(workload.key, workload.uid) if not found.deleting}
+    later = {cluster for cluster, found in seen.items() if _believed(state, record, found)}
+    if not later:
+        return tuple(decided.values())
+    lost = any(_seq(seen[cluster]) > (record.seq if record is not None else -1) for cluster in later)
+    have: list[Share] = []
+    for cluster, share in sorted(decided.items()):
+        # What is heard to be gone was moved by a decision that the host has lost. Where a foreign object of that name
+        # stands it was never there.
+        gone = lost and cluster not in seen and _heard_empty(state, workload.key, cluster)
+        if cluster not in later and not gone:
+            have.append(share)
+    wanted = max(record.terms.wanted if record is not None else 0, workload.ask.count if workload.ask else 0)
+    claims = {cluster: _share_of(seen[cluster], decided.get(cluster)) for cluster in sorted(later)}
+    # What the host has decided, too, is theirs before any of them is given more.
+    due = {cluster: min(claims[cluster].count, decided[cluster].count) for cluster in later & decided.keys()}
+    for cluster, claim in claims.items():
+        due.pop(cluster, None)
+        claimed = _within(claim, have, wanted, sum(due.values()))
+        if claimed.count > 0:
+            have.append(claimed)
+    return tuple(sorted(have, key=lambda share: share.cluster))
+
+
+def _within(claimed: Share, have: list[Share], wanted: int, due: int) -> Share:
+    """As much of a claim as nobody else has. `due`: copies that are others' before they are claimed; shards have
+    numbers, and nobody claims another's."""
+    if claimed.ranges:
+        taken = shards.normal([one for share in have for one in share.ranges])
+        universe = ((0, wanted - 1),) if wanted > 0 else ()
+        mine = shards.minus(shards.intersect(shards.normal(claimed.ranges), universe), taken)
+        kept = claimed.ranges if shards.normal(claimed.ranges) == mine else mine
+        return replace(claimed, ranges=kept, count=shards.size(kept))
+    left = max(wanted - due - sum(share.count for share in have), 0)
+    return replace(claimed, count=min(claimed.count, left), slots=min(claimed.slots, left))
+
+
+def strangers(state: HubState, member: Member) -> Iterator[WorkloadKey]:
+    """Slices of this fleet in one member that no workload and no decision of the host accounts for."""
+    return (key for key in member.slice_keys() if is_stranger(state, member, key))
+
+
+def is_stranger(state: HubState, member: Member, key: WorkloadKey) -> bool:
+    """Whether this slice is one of them."""
+    seen = member.slice_of(key)
+    if seen is None or seen.mark is None or seen.deleting or not seen.ours(member.fleet):
+        return False
+    uid = seen.mark.workload_uid
+    workload = state.workloads.get(key)
+    if workload is not None and workload.uid == uid:
+        return False
+    return not any(record.workload_uid == uid for record in state.records_of(key))
+
+
+def _seq(seen: SliceSeen) -> int:
+    return seen.mark.seq if seen.mark is not None else 0
+
+
+def _heard_empty(state: HubState, key: WorkloadKey, cluster: str) -> bool:
+    member = state.members.get(cluster)
+    return member is not None and member.knows(key.kind) and member.slice_of(key) is None
+
+
+def _share_of(seen: SliceSeen, decided: Share | None) -> Share:
+    ranges = seen.mark.ranges if seen.mark is not None else ()
+    if kinds.verbs_of(seen.key.kind).unit is Unit.REPLICAS:
+        count = seen.observation.desired
+        return Share(seen.cluster, count, count, _seq(seen))
+    slots = decided.slots if decided is not None else max(seen.observation.active, 1)
+    return Share(seen.cluster, shards.size(ranges), slots, _seq(seen), ranges)

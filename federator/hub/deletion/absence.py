@@ -1,0 +1,84 @@
+"""Whether members hold nothing of a workload any more, proven rather than not seen.
+
+A watch can fall silent before an earlier leader makes a slice: until the next probes fail, its member looks heard and
+empty. Burying therefore lets a decision go only when every member that it names was seen to lose its slice, or says
+itself that there is none.
+"""
+
+import logging
+
+from federator.api import kinds
+from federator.hub.cache.state import HubState
+from federator.hub.members.link import Link
+from federator.hub.members.member import Member
+from federator.hub.records import slices
+from federator.hub.records.decisions import Record
+from federator.kube import errors
+from federator.model.steps import Delete
+
+log = logging.getLogger(__name__)
+
+
+class Emptiness:
+    """What has been proven so far, by the uid of a decision. Used by burying only."""
+
+    def __init__(self, state: HubState) -> None:
+        self.state = state
+        self._proven: dict[str, set[str]] = {}
+
+    def seen(self, record: Record, cluster: str) -> None:
+        """This process knows the slice there: when it goes, that will be seen too."""
+        self._proven.setdefault(record.uid, set()).add(cluster)
+
+    def forget(self, uid: str) -> None:
+        """The decision is gone."""
+        self._proven.pop(uid, None)
+
+    async def unproven(self, record: Record) -> tuple[str, ...]:
+        """Clusters that may hold something still; what is found there is deleted."""
+        left: list[str] = []
+        for cluster in sorted(record.clusters - self._proven.get(record.uid, set())):
+            member = self.state.holder(cluster)
+            given_up = cluster in record.given_up and (member is None or not member.knows(record.key.kind))
+            if member is None or given_up:
+                continue
+            if await self._is_empty(member, record):
+                self.seen(record, cluster)
+            else:
+                left.append(cluster)
+        return tuple(left)
+
+    async def _is_empty(self, member: Member, record: Record) -> bool:
+        """Asks the member itself. One that does not answer its probes is not asked: that would keep others waiting."""
+        if member.client is None or member.applier is None or member.link.link is not Link.LIVE:
+            return False
+        ref = kinds.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
+        try:
+            live = await member.client.get(ref, timeout_s=self.state.options.probe_timeout_s)
+        except errors.NotServed:
+            return False
+        except errors.NotFound:
+            return await self._is_itself(member)
+        except errors.ApiError as trouble:
+            log.info("%s: whether it holds a slice of %s cannot be read: %s", member.name, record.key, trouble)
+            return False
+        found = slices.summarise(record.key.kind, member.name, live)
+        if found.mark is None or not found.ours(self.state.options.fleet):
+            return True
+        if found.mark.workload_uid != record.workload_uid:
+            return True
+        if member.claimed and not found.deleting:
+            log.info("%s: it holds a slice of %s that was never seen; removing it", member.name, record.key)
+            outcome = await member.applier.apply(Delete(ref, found.uid), record.key)
+            if outcome.error is not None:
+                log.info("%s: slice of %s not removed yet: %s", member.name, record.key, outcome.error)
+        return False
+
+    async def _is_itself(self, member: Member) -> bool:
+        """Whether the cluster that was joined gave the answer: what another one lacks proves nothing (F35)."""
+        if member.client is None:
+            return False
+        try:
+            return await member.client.kube_system_uid() == member.uid
+        except errors.ApiError:
+            return False

@@ -1,0 +1,204 @@
+"""Clusters that were removed as lost: what they still hold is stale, and goes when they join again.
+
+The hub cannot reach them, so the host remembers them, in one ConfigMap: by the uid of the cluster, the seq below which
+everything there was written before it was given up. When such a cluster joins again, under whatever name, it takes no
+new work until all slices up to that seq are gone; then it is struck from the list. Bounded: beyond `KEPT` clusters the
+oldest is forgotten, and what it holds is only reported (UnknownSlices).
+
+That a MemberCluster is gone at all is the host's word about its name, and never just its absence from a list.
+"""
+
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federator.api import kinds, membercluster, raw
+from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
+from federator.hub.records.slices import SliceSeen
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.model import names
+from federator.model.fleet import serves
+from federator.model.names import WorkloadKey
+from federator.model.steps import Delete, ObjectRef, Revisit
+
+log = logging.getLogger(__name__)
+
+OBJECT = "federator-departed"
+"""ConfigMap in the system namespace; one key for each cluster, a hash of its uid."""
+KEPT = 256
+RECHECK_S = 1.0
+SLOW_RECHECK_S = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One cluster that was given up."""
+
+    uid: str
+    """Uid of its kube-system namespace."""
+    name: str
+    """What it was called."""
+    seq: int
+    """Everything there that bears this seq or a lower one is stale."""
+
+
+def parse(data: Mapping[str, str]) -> dict[str, Entry]:
+    """The entries by uid, oldest first; what cannot be read is left out."""
+    found = []
+    for text in data.values():
+        parts = text.split(" ")
+        if len(parts) == 3 and parts[0].isascii() and parts[0].isdigit() and len(parts[0]) < 20:
+            found.append(Entry(uid=parts[2], name=parts[1], seq=int(parts[0])))
+    return {entry.uid: entry for entry in sorted(found, key=lambda entry: (entry.seq, entry.uid))}
+
+
+def render(entries: Mapping[str, Entry]) -> dict[str, str]:
+    """The data of the ConfigMap, the newest entries only."""
+    newest = sorted(entries.values(), key=lambda entry: (entry.seq, entry.uid))[-KEPT:]
+    return {names.short_hash(entry.uid, length=16): f"{entry.seq} {entry.name} {entry.uid}" for entry in newest}
+
+
+class Departed:
+    """The list, and the cleaning of clusters on it that are back. Keys of its queue are members' names."""
+
+    def __init__(
+        self,
+        state: HubState,
+        host: clients.Client,
+        changed: Callable[[Member], None],
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.changed = changed
+        """Told of a member that is clean, and takes new work."""
+        self.clock = clock
+        self.entries: dict[str, Entry] = {}
+        """By uid of the cluster."""
+        self.queue: WorkQueue[str] = WorkQueue("departed", rng=rng, metrics=state.metrics)
+        state.signals.on_resumed.append(self.look_everywhere)
+
+    @property
+    def ref(self) -> ObjectRef:
+        return ObjectRef("v1", "configmaps", self.state.options.system_namespace, OBJECT, "ConfigMap")
+
+    async def load(self) -> None:
+        """Reads the list, before anything is decided. Raises ApiErrors."""
+        try:
+            found = await self.host.get(self.ref)
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            self.entries = {}
+            return
+        self.entries = parse(raw.text_map(found, "data"))
+
+    async def confirms(self, cluster: str, uid: str = "") -> bool:
+        """Whether the host, asked for the MemberCluster by name, says that it is gone (the one of that uid, where a uid
+        is given): lists and watches may come of an API server that lags behind, and not show it (F11). Raises
+        ApiErrors."""
+        try:
+            found = await self.host.get(kinds.KINDS["MemberCluster"].ref("", cluster))
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            return True
+        except errors.Denied as refused:
+            # An upgrade that left the manifests as they were: as before, lists are believed, rather than nobody leads.
+            log.warning(
+                "%s left the list, and nobody can be asked by name (apply deploy/host/access): %s", cluster, refused
+            )
+            return True
+        return bool(uid) and raw.text(found, "metadata", "uid") != uid
+
+    async def run(self) -> None:
+        self.look_everywhere()
+        await self.queue.run(self.turn, workers=2)
+
+    def look_everywhere(self) -> None:
+        for member in self.state.members.values():
+            self.look(member)
+
+    def look(self, member: Member) -> None:
+        """Who it is was heard: one that is on the list takes no new work before it is clean."""
+        entry = self.entries.get(member.identity)
+        if entry is None:
+            member.cleaning = ""
+            return
+        member.heard_seq(entry.seq)  # what it is given from now on is newer than all that is stale
+        if not member.cleaning:
+            member.cleaning = "it was removed as lost, and what it held at that time is removed first"
+        self.queue.add(member.name)
+
+    async def remember(self, member: Member) -> None:
+        """Writes down that a cluster was given up. Raises ApiErrors."""
+        uid = membercluster.recorded_uid(member.obj)
+        if not uid or uid in self.entries or " " in uid:
+            return  # nobody knows which cluster it was: it was never heard
+        seq = max(self.state.next_seq(), member.highest_seq)
+        entries = {**self.entries, uid: Entry(uid, member.name, seq)}
+        await self._write(entries)
+        log.warning("%s (%s) was given up as lost; what it holds is removed if it joins again", member.name, uid)
+
+    async def turn(self, name: str) -> Revisit | None:
+        """One member that is back: its stale slices go. Raises ApiErrors."""
+        member = self.state.members.get(name)
+        if member is None or not self.state.ready or self.state.paused or not member.heard or member.let_go:
+            return None
+        entry = self.entries.get(member.identity)
+        if entry is None or member.identity != member.uid:
+            return None
+        if any(not member.knows(kind) for kind in kinds.WORKLOADS if serves(member.apis, kind)):
+            return Revisit(name, SLOW_RECHECK_S, "what it holds is still being listed")
+        stale = list(self._stale(member, entry))
+        if not stale:
+            await self._write({uid: one for uid, one in self.entries.items() if uid != entry.uid})
+            member.cleaning = ""
+            log.info("%s is clean of what it held when it was given up", name)
+            self.changed(member)
+            return None
+        if not member.claimed:
+            self.state.signals.claim(name)
+            return Revisit(name, RECHECK_S, "it is being recorded there which host it belongs to")
+        total = sum(each.slices_held for each in self.state.members.values())
+        for key, seen in stale:
+            if seen.deleting or member.applier is None:
+                continue
+            if wait_s := self.state.deletions.take(1, total, self.clock.monotonic()):
+                return Revisit(name, min(wait_s, SLOW_RECHECK_S), "deletions are spread over time")
+            log.info("%s: removing the slice of %s, which is of the time before it was given up", name, key)
+            outcome = await member.applier.apply(
+                Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
+            )
+            if outcome.error is not None:
+                log.info("%s: stale slice of %s not removed yet: %s", name, key, outcome.error)
+        return Revisit(name, RECHECK_S, "stale slices are being removed")
+
+    def _stale(self, member: Member, entry: Entry) -> Iterator[tuple[WorkloadKey, SliceSeen]]:
+        for key in dict.fromkeys((*member.slice_keys(), *member.own_writes)):
+            seen = member.slice_of(key)
+            if seen is None or seen.mark is None or not seen.ours(member.fleet) or seen.mark.seq > entry.seq:
+                continue
+            if not any(self._decided(record.share_of(member.name), seen) for record in self.state.records_of(key)):
+                yield key, seen
+
+    @staticmethod
+    def _decided(share: Any, seen: SliceSeen) -> bool:
+        """Whether the slice is of a decision in force: the host was restored to a time before the cluster was lost."""
+        return share is not None and seen.mark is not None and share.seq == seen.mark.seq
+
+    async def _write(self, entries: Mapping[str, Entry]) -> None:
+        """Replaces the list. One leader writes it, and had read it before."""
+        data = render(entries)
+        meta = {"name": self.ref.name, "namespace": self.ref.namespace}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "data": data}
+        await self.host.patch(self.ref, body, kind="apply", force=True)
+        self.entries = parse(data)

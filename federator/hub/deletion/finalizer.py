@@ -1,0 +1,298 @@
+"""Burying: a decision whose workload is gone empties the members and only then lets go of its finalizer.
+
+One that somebody deleted although its workload lives is let go at once, and written anew: it is not its workload's end.
+
+The decision is the tombstone. Members that cannot be reached keep it alive, and are named
+(`spec.deletion.waitingFor`), until they return or are removed from the fleet. Nothing is deleted in a member before
+its lists are in. When many workloads vanish at once, a budget spreads the deletions.
+"""
+
+import logging
+import random
+from collections import Counter
+
+from federator.api import kinds
+from federator.hub.cache.events import Events
+from federator.hub.cache.state import HubState
+from federator.hub.deletion.absence import Emptiness
+from federator.hub.deletion.force_forget import Forgetting
+from federator.hub.records.decisions import Record
+from federator.hub.records.slices import SliceSeen
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.model.names import DECISION_FINALIZER, WorkloadKey
+from federator.model.steps import Delete, Revisit
+
+log = logging.getLogger(__name__)
+
+RECHECK_S = 1.0
+BLOCKED_RECHECK_S = 15.0
+
+
+class Burying:
+    """Takes decisions through their end."""
+
+    def __init__(
+        self,
+        state: HubState,
+        host: clients.Client,
+        events: Events,
+        forgetting: Forgetting,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.events = events
+        self.forgetting = forgetting
+        self.clock = clock
+        self._emptiness = Emptiness(state)
+        self._paid: set[str] = set()
+        """Uids of decisions whose slices the budget has let go."""
+        self._waiting: set[tuple[str, str]] = set()
+        """Decisions whose slices wait for the budget."""
+        self._rechecks: Counter[tuple[str, str]] = Counter()
+        """How often each decision was looked at again although nothing was heard of it."""
+        self.queue: WorkQueue[tuple[str, str]] = WorkQueue("burying", rng=rng, metrics=state.metrics)
+        state.signals.to_bury.append(lambda namespace, name: self.queue.add((namespace, name)))
+
+    async def run(self) -> None:
+        await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
+
+    async def turn(self, name: tuple[str, str]) -> Revisit | None:
+        """One decision: still needed, to be deleted, or to be emptied and let go."""
+        record = self.state.records.get(name)
+        if record is None:
+            self._count_waiting(name, waits=False)
+            self._rechecks.pop(name, None)
+            return None
+        if not self.state.ready or self.state.paused:
+            return None
+        workload = self.state.workloads.get(record.key)
+        lives = workload is not None and workload.uid == record.workload_uid
+        if workload is not None and lives and record.deleting and not workload.deleting:
+            if not await is_there(self.host, record.key, record.workload_uid):
+                return self._recheck(name, "its workload goes, too, as its watch is about to tell")
+            # Until it is written anew only the Lease tells the next leader that, should the workload go in between,
+            # what members hold of it may be removed.
+            self.state.tombs.add(record.workload_uid)
+            if not await self.state.hand_on():
+                return self._recheck(name, "the lease does not say yet which decision is let go")
+            await self._release(name, record)
+            self.state.lose_record(*name, record.uid)
+            return None
+        if lives and not record.deleting:
+            self._count_waiting(name, waits=False)
+            await self._say(name, record, "")
+            return None
+        if record.lost:
+            return await self._bury_lost(name, record)
+        if wait := await self._wait_for_budget(name, record):
+            return wait
+        kind = kinds.KINDS["PlacementDecision"]
+        ref = kind.ref(*name)
+        if not record.deleting:
+            await confirm_absence(self.host, record.key, record.workload_uid)
+            try:
+                answer = await self.host.delete(ref, uid=record.uid)
+            except errors.NotFound:
+                self._gone(name, record)
+                return None
+            if answer.get("kind") != ref.kind:
+                return self._recheck(name, "the deletion is on its way")
+            # The answer shows the decision as it now is: a watch that lags would have it deleted every second.
+            record = self.state.read_record(answer)
+            self.state.note_record(name[0], record)
+        blocked, busy = await self._empty(record)
+        if busy:
+            return self._recheck(name, "slices are being removed")
+        if blocked := await self._give_up(record, blocked):
+            await self._say_blocked(name, record, blocked)
+            return Revisit(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
+        if unproven := await self._emptiness.unproven(record):
+            return self._recheck(name, f"it is not proven that {', '.join(unproven)} hold nothing")
+        # The decision is the proof until it goes. From then on only the Lease tells the next leader that a slice which
+        # comes late may be removed.
+        self.state.tombs.add(record.workload_uid)
+        if not await self.state.hand_on():
+            return self._recheck(name, "the lease does not say yet what was buried")
+        await self._let_go(name, record)
+        return None
+
+    async def _bury_lost(self, name: tuple[str, str], record: Record) -> Revisit | None:
+        """A decision without an object, of a workload that is gone: the tomb lets its slices be removed, those of
+        members that are not heard when they return."""
+        await confirm_absence(self.host, record.key, record.workload_uid)
+        self.state.tombs.add(record.workload_uid)
+        if not await self.state.hand_on():
+            return self._recheck(name, "the lease does not say yet what was buried")
+        slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
+        if slices and record.workload_uid not in self._paid:
+            if wait_s := self.state.may_delete(slices, self.clock.monotonic()):
+                return Revisit(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
+            self._paid.add(record.workload_uid)
+        if (await self._empty(record))[1]:
+            return self._recheck(name, "slices are being removed")
+        self._gone(name, record)
+        return None
+
+    def _recheck(self, name: tuple[str, str], why: str) -> Revisit:
+        """Watches tell what comes of a deletion; a watch that tells nothing must not have it sent every second."""
+        delay_s = min(RECHECK_S * 2 ** min(self._rechecks[name], 8), BLOCKED_RECHECK_S)
+        self._rechecks[name] += 1
+        return Revisit(name, delay_s, why)
+
+    async def _wait_for_budget(self, name: tuple[str, str], record: Record) -> Revisit | None:
+        """Holds a deletion back while too many were let go lately; None for one that may go on."""
+        if record.uid in self._paid:
+            return None
+        slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
+        total = sum(member.slices_held for member in self.state.members.values())
+        wait_s = self.state.deletions.take(max(slices, 1), total, self.clock.monotonic())
+        if wait_s == 0.0:
+            self._paid.add(record.uid)
+            self._count_waiting(name, waits=False)
+            return None
+        if name not in self._waiting:
+            log.warning("the deletion of %s waits for the budget of slices deleted in a minute", record.key)
+        self._count_waiting(name, waits=True)
+        rate = self.state.deletions.rate(total)
+        message = (
+            f"The workload is gone from the host. Its {slices} slices wait, because at most {rate}"
+            " slices are deleted in a minute (settings hub.deletions_permille and hub.deletions_floor)."
+        )
+        await self._say(name, record, "DeletionBudget", message)
+        return Revisit(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
+
+    def _count_waiting(self, name: tuple[str, str], *, waits: bool) -> None:
+        (self._waiting.add if waits else self._waiting.discard)(name)
+        if self.state.metrics is not None:
+            self.state.metrics.child("federator_deletions_waiting").set(len(self._waiting))
+
+    async def _give_up(self, record: Record, blocked: tuple[str, ...]) -> tuple[str, ...]:
+        """The clusters that the deletion still waits for, after those that an operator has given up."""
+        left = []
+        for cluster in blocked:
+            member = self.state.holder(cluster)
+            if cluster in record.given_up and member is not None and await self.forgetting.remember(member, record):
+                continue
+            left.append(cluster)
+        return tuple(left)
+
+    async def _empty(self, record: Record) -> tuple[tuple[str, ...], bool]:
+        """Deletes what reachable members hold. Returns the clusters that cannot be asked, and whether slices remain."""
+        busy = False
+        for seen in self.state.slices_with_uid(record.key, record.workload_uid):
+            member = self.state.members[seen.cluster]
+            if not member.knows(record.key.kind) or member.applier is None:
+                continue
+            busy = True
+            self._emptiness.seen(record, seen.cluster)
+            if not member.claimed:
+                self.state.signals.claim(member.name)
+                continue
+            if seen.deleting:
+                continue
+            ref = kinds.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
+            outcome = await member.applier.apply(Delete(ref, seen.uid), record.key)
+            if outcome.error is not None:
+                log.info("%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error)
+        blocked = tuple(
+            cluster
+            for cluster in sorted(record.clusters | {seen.cluster for seen in self._hidden_slices(record)})
+            if (holder := self.state.holder(cluster)) is not None and not holder.knows(record.key.kind)
+        )
+        return blocked, busy
+
+    def _hidden_slices(self, record: Record) -> list[SliceSeen]:
+        return [
+            seen
+            for seen in self.state.slices_with_uid(record.key, record.workload_uid)
+            if not self.state.members[seen.cluster].knows(record.key.kind)
+        ]
+
+    async def _say_blocked(self, name: tuple[str, str], record: Record, blocked: tuple[str, ...]) -> None:
+        """Names on the decision, once per change, who keeps it from going."""
+        if blocked == record.terms.waiting_for:
+            return
+        waits = f"{len(blocked)} clusters that are not heard or do not serve {record.key.kind}: {', '.join(blocked)}"
+        await self._say(name, record, "DeletionBlocked", f"Waiting for {waits}.", blocked)
+        log.info("deletion of %s is blocked by %s", record.key, ", ".join(blocked))
+        self.events.about_decision(name, record, "DeletionBlocked", f"waiting for {waits}")
+
+    async def _say(
+        self, name: tuple[str, str], record: Record, reason: str, message: str = "", blocked: tuple[str, ...] = ()
+    ) -> None:
+        """Writes on the decision, once per change, why it still stands; "" for no reason."""
+        if (reason, blocked) == (record.terms.deletion_reason, record.terms.waiting_for):
+            return
+        deletion = {"reason": reason, "message": message[:1024], "waitingFor": list(blocked)} if reason else None
+        patch = {"metadata": {"uid": record.uid}, "spec": {"deletion": deletion}}
+        try:
+            written = await self.host.patch(kinds.KINDS["PlacementDecision"].ref(*name), patch)
+        except errors.NotFound:
+            self._gone(name, record)
+            return
+        self.state.note_record(name[0], self.state.read_record(written))
+
+    async def _let_go(self, name: tuple[str, str], record: Record) -> None:
+        await self._release(name, record)
+        log.info("let go of %s", record.key)
+        self._gone(name, record)
+
+    async def _release(self, name: tuple[str, str], record: Record) -> None:
+        """Takes our finalizer from the decision, if it is there still. Raises ApiErrors."""
+        ref = kinds.KINDS["PlacementDecision"].ref(*name)
+        try:
+            live = await self.host.get(ref)
+            if live["metadata"].get("uid") != record.uid:
+                return
+            rest = [text for text in live["metadata"].get("finalizers") or () if text != DECISION_FINALIZER]
+            await self.host.patch(
+                ref,
+                {
+                    "metadata": {
+                        "finalizers": rest,
+                        "uid": record.uid,
+                        "resourceVersion": live["metadata"]["resourceVersion"],
+                    }
+                },
+            )
+        except errors.NotFound:
+            log.debug("decision %s/%s is gone already", *name)
+
+    def _gone(self, name: tuple[str, str], record: Record) -> None:
+        self._paid -= {record.uid, record.workload_uid}
+        self._emptiness.forget(record.uid)
+        self._rechecks.pop(name, None)
+        self._count_waiting(name, waits=False)
+        self.state.drop_record(*name, record.uid)
+        self.state.signals.place(record.key)
+        self.state.signals.freed()
+
+
+async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
+    """Reads the workload itself: presence in a cache is not proof enough to let its decision go. Raises ApiErrors."""
+    try:
+        found = await host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+    except errors.NotServed:
+        raise
+    except errors.NotFound:
+        return False
+    return found["metadata"].get("uid") == uid and not found["metadata"].get("deletionTimestamp")
+
+
+async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> None:
+    """Reads the workload itself: absence in a cache is not proof enough for a delete. Raises `errors.Conflict` while it
+    is there, and other ApiErrors."""
+    try:
+        found = await host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+    except errors.NotServed:
+        raise  # the kind is not served, or something else answered: that proves no workload's absence
+    except errors.NotFound:
+        return
+    if found["metadata"].get("uid") == uid:
+        raise errors.Conflict(f"{key} is still there", reason="Conflict")

@@ -1,0 +1,115 @@
+"""Forgetting: deletions that an operator did not want to wait for an unreachable cluster, and what is left to do when
+it returns.
+
+`remember` writes a tombstone to the MemberCluster's status before the decision lets go (burying calls it); `turn`
+empties the cluster of what is remembered once it is heard, and strikes it from the list. Bounded: a list that is full
+takes no more, and the deletion stays blocked.
+"""
+
+import logging
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import kinds, raw
+from federator.api.membercluster import FORGOTTEN_MAX
+from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
+from federator.hub.records.decisions import Record
+from federator.kube import client as clients
+from federator.kube.control.work_queue import WorkQueue
+from federator.model.names import WorkloadKey
+from federator.model.steps import Delete, Revisit
+
+log = logging.getLogger(__name__)
+
+RECHECK_S = 1.0
+
+
+class Forgetting:
+    """Keeps and settles the tombstones of given-up deletions. Keys of its queue are members' names."""
+
+    def __init__(self, state: HubState, host: clients.Client, *, rng: random.Random) -> None:
+        self.state = state
+        self.host = host
+        self.queue: WorkQueue[str] = WorkQueue("forgetting", rng=rng, metrics=state.metrics)
+        state.signals.on_resumed.append(self.look)
+
+    async def run(self) -> None:
+        self.look()
+        await self.queue.run(self.turn, workers=4)
+
+    def look(self) -> None:
+        """Gives every member a turn."""
+        for name in sorted(self.state.members):
+            self.queue.add(name)
+
+    async def remember(self, member: Member, record: Record) -> bool:
+        """Writes that this workload was given up in a member; False when no more can be remembered. Raises
+        ApiErrors."""
+        entries = list(forgotten(member))
+        if any(entry.get("workloadUID") == record.workload_uid for entry in entries):
+            return True
+        if len(entries) >= FORGOTTEN_MAX:
+            return False
+        key = record.key
+        entry = {"workloadUID": record.workload_uid, "kind": key.kind, "namespace": key.namespace, "name": key.name}
+        await self._write(member, [*entries, entry])
+        log.warning("%s: the deletion of %s does not wait for it any more", member.name, key)
+        return True
+
+    async def turn(self, name: str) -> Revisit | None:
+        """One member: removes what was given up there. Nothing before it is heard, nothing without a uid."""
+        member = self.state.members.get(name)
+        if member is None or member.let_go or not member.heard or not self.state.ready or self.state.paused:
+            return None
+        entries = forgotten(member)
+        left = [entry for entry in entries if self._still_there(member, entry)]
+        if len(left) != len(entries):
+            await self._write(member, left)
+        if not left:
+            return None
+        if not member.claimed:
+            self.state.signals.claim(name)
+            return Revisit(name, RECHECK_S, "it is being recorded there which host it belongs to")
+        for entry in left:
+            await self._remove(member, key_of(entry))
+        return Revisit(name, RECHECK_S, "slices are being removed")
+
+    def _still_there(self, member: Member, entry: Mapping[str, Any]) -> bool:
+        key, uid = key_of(entry), raw.text(entry, "workloadUID")
+        if key.kind not in kinds.WORKLOADS:
+            return False
+        workload = self.state.workloads.get(key)
+        if workload is not None and workload.uid == uid:
+            return False  # the host was restored to a time at which it had not been deleted
+        if not member.knows(key.kind):
+            return True
+        seen = member.slice_of(key)
+        return seen is not None and seen.serves(member.fleet, uid)
+
+    async def _remove(self, member: Member, key: WorkloadKey) -> None:
+        seen = member.slice_of(key)
+        if seen is None or seen.deleting or member.applier is None:
+            return
+        outcome = await member.applier.apply(Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key)
+        if outcome.error is not None:
+            log.info("%s: slice of %s not removed yet: %s", member.name, key, outcome.error)
+
+    async def _write(self, member: Member, entries: list[Mapping[str, Any]]) -> None:
+        meta = member.obj["metadata"]
+        body = {
+            "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
+            "status": {"forgotten": entries},
+        }
+        ref = kinds.KINDS["MemberCluster"].ref("", member.name)
+        self.state.note_member(member, await self.host.patch(ref, body, subresource="status"))
+
+
+def forgotten(member: Member) -> list[Mapping[str, Any]]:
+    """What is remembered of one member."""
+    return list(raw.objects(member.obj, "status", "forgotten"))
+
+
+def key_of(entry: Mapping[str, Any]) -> WorkloadKey:
+    return WorkloadKey(raw.text(entry, "kind"), raw.text(entry, "namespace"), raw.text(entry, "name"))

@@ -1,0 +1,91 @@
+"""Removes slices that came back although their workload was buried: their cluster was restored from a backup, or a
+write came late.
+
+Called for every slice that no workload and no decision accounts for. Nothing is deleted without the proof in `tombs`,
+a look at the host that finds neither workload nor decision, and the uid that was judged; and only so many in a minute.
+What cannot be proven is left alone and reported (`restored.strangers`).
+"""
+
+import logging
+import random
+
+from federator.api import kinds
+from federator.hub.cache import restored
+from federator.hub.cache.state import HubState
+from federator.hub.deletion.finalizer import confirm_absence
+from federator.hub.members.member import Member
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.model import names
+from federator.model.names import WorkloadKey
+from federator.model.steps import Delete, Revisit
+
+log = logging.getLogger(__name__)
+
+Place = tuple[str, WorkloadKey]
+
+
+class Orphans:
+    """One queue of (cluster, key)."""
+
+    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+        self.state = state
+        self.host = host
+        self.clock = clock
+        self.queue: WorkQueue[Place] = WorkQueue("orphans", rng=rng, metrics=state.metrics)
+        state.signals.on_resumed.append(self.look_everywhere)
+
+    async def run(self) -> None:
+        """Serves the queue until cancelled."""
+        await self.queue.run(self.turn, workers=4)
+
+    def look_everywhere(self) -> None:
+        for member in self.state.members.values():
+            self.look(member)
+
+    def look(self, member: Member) -> None:
+        """Looks at everything that a member holds."""
+        for key in restored.strangers(self.state, member):
+            self.queue.add((member.name, key))
+
+    def look_at(self, member: Member, key: WorkloadKey) -> None:
+        """Looks at one slice of which something was heard."""
+        if restored.is_stranger(self.state, member, key):
+            self.queue.add((member.name, key))
+
+    async def turn(self, place: Place) -> Revisit | None:
+        """One slice: removed when it is proven to be nobody's. Raises ApiErrors."""
+        cluster, key = place
+        member = self.state.members.get(cluster)
+        if member is None or not self.state.ready or self.state.paused or not (member.heard and member.claimed):
+            return None
+        seen = member.slice_of(key)
+        if member.let_go or seen is None or seen.mark is None or not restored.is_stranger(self.state, member, key):
+            return None
+        uid = seen.mark.workload_uid
+        if uid not in self.state.tombs or member.applier is None:
+            return None
+        await confirm_absence(self.host, key, uid)
+        await self._confirm_no_decision(key, uid)
+        total = sum(each.slices_held for each in self.state.members.values())
+        if wait_s := self.state.deletions.take(1, total, self.clock.monotonic()):
+            return Revisit(place, wait_s, "deletions are spread over time")
+        log.warning("%s: slice of %s came back, whose workload %s was deleted; removing it", cluster, key, uid)
+        outcome = await member.applier.apply(Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key)
+        if outcome.error is not None:
+            raise outcome.error
+        return None
+
+    async def _confirm_no_decision(self, key: WorkloadKey, uid: str) -> None:
+        """A decision that stands buries its slices itself."""
+        short = kinds.KINDS[key.kind].short_names[0]
+        name = names.decision_name(short, key.name, uid)
+        try:
+            await self.host.get(kinds.KINDS["PlacementDecision"].ref(key.namespace, name))
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            return
+        raise errors.Conflict(f"the decision {key.namespace}/{name} is still there", reason="Conflict")

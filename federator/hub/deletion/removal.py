@@ -1,0 +1,339 @@
+"""Removing: a MemberCluster that is deleted stays until the cluster was emptied, or let go as its operator asked.
+
+Every MemberCluster carries our finalizer. Copies leave a cluster that is being removed as placing finds room for them
+elsewhere; what cannot leave is named (condition Removing). At the end it is proven that no slice of ours is left, what
+else we made there is taken away, and the finalizer goes. With the annotation `Orphan` everything stays where it is and
+only decisions let go of the cluster; with `Lost` the same, for one that is not heard, and what it holds is remembered
+as stale (`departed`).
+"""
+
+import functools
+import logging
+import random
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from federator.api import kinds, membercluster, raw
+from federator.api.membercluster import Removal
+from federator.hub.cache.events import Events
+from federator.hub.cache.state import HubState
+from federator.hub.deletion.departed import Departed
+from federator.hub.deletion.tidying import Tidying
+from federator.hub.members.link import Link
+from federator.hub.members.member import Member
+from federator.hub.records import decisions, slices
+from federator.hub.records.decisions import Record
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.model.fleet import serves
+from federator.model.names import CLUSTER_FINALIZER, FLEET_LABEL, WorkloadKey
+from federator.model.steps import Revisit
+from federator.status.conditions import TRUE, Condition
+
+log = logging.getLogger(__name__)
+
+RECHECK_S = 2.0
+"""How often a removal under way is looked at, and its condition written at most."""
+WAITING_RECHECK_S = 15.0
+"""The same for one that waits for news which would wake it."""
+STANDS_STILL_S = 10.0
+"""What decisions have given a cluster for so long is not about to leave it."""
+SHOWN = 3
+"""Workloads that are named of those that remain."""
+COUNTED = 1000
+"""Slices of one kind that are counted where there should be none."""
+
+
+class Removing:
+    """Owns the finalizer of MemberClusters. Keys of its queue are members' names."""
+
+    def __init__(
+        self,
+        state: HubState,
+        host: clients.Client,
+        events: Events,
+        *,
+        departed: Departed,
+        tidying: Tidying,
+        changed: Callable[[Member], None],
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.events = events
+        self.departed = departed
+        self.tidying = tidying
+        self.changed = changed
+        """Told when there is something new to say of a member."""
+        self.clock = clock
+        self.queue: WorkQueue[str] = WorkQueue("removing", rng=rng, metrics=state.metrics)
+        self._told: dict[str, str] = {}
+        """By uid of the MemberCluster: the reason that was last told as an Event."""
+        self._given: dict[str, tuple[dict[str, int], float]] = {}
+        """By uid of the MemberCluster: what decisions give it, by their uids, and since when."""
+        state.signals.on_resumed.append(self.look_everywhere)
+
+    async def run(self) -> None:
+        self.look_everywhere()
+        await self.queue.run(self.turn, workers=4)
+
+    def look_everywhere(self) -> None:
+        for name in sorted(self.state.members):
+            self.queue.add(name)
+
+    async def turn(self, name: str) -> Revisit | None:
+        """One member: marked with the finalizer while it is in the fleet, taken through its end when it is deleted.
+        Raises ApiErrors."""
+        member = self.state.members.get(name)
+        if member is None or not self.state.ready:
+            return None
+        held = CLUSTER_FINALIZER in raw.texts(member.obj, "metadata", "finalizers")
+        if member.removal is Removal.NONE:
+            if not held and not self.state.paused:
+                await self._write_finalizers(member, [*raw.texts(member.obj, "metadata", "finalizers"), *_OURS])
+            return None
+        if not held:
+            return None  # somebody else's finalizer keeps it: for us it is over
+        if self.state.paused:
+            self._say(member, "Paused", "Nothing is moved or removed until `federator resume`.")
+            return None
+        named = [record for _, record in sorted(self.state.records.items()) if name in record.clusters]
+        if member.let_go:
+            return await self._let_go(member, named)
+        return await self._empty(member, named)
+
+    # -- emptied ---------------------------------------------------------------------------------------------------
+
+    async def _empty(self, member: Member, named: Sequence[Record]) -> Revisit | None:
+        """What we made there goes first."""
+        if not member.heard:
+            return await self._unheard(member, named)
+        if member.removal is Removal.LOST:
+            log.info("%s was to be given up as lost, and is heard: it is emptied as any other", member.name)
+        found = self._slices(member)
+        if found or named:
+            reason, message = self._remaining(member, named, found)
+            self._say(member, reason, message)
+            if found and not member.claimed:
+                self.state.signals.claim(member.name)
+            return Revisit(member.name, RECHECK_S, message)
+        if missed := await self._still_there(member):
+            self._say(member, "Emptying", f"Slices are there that were not seen before: {_shown(missed)}.")
+            return Revisit(member.name, WAITING_RECHECK_S, "its watches have still to show what it holds")
+        member.released = True
+        stays = await self.tidying.leave(member)
+        await self._finish(member, "Removed", "It was emptied." + "".join(f" {text}" for text in stays))
+        return None
+
+    async def _unheard(self, member: Member, named: Sequence[Record]) -> Revisit | None:
+        """It cannot be asked what it holds. One that never joined, and was given nothing, holds nothing of ours."""
+        never = not raw.text(member.obj, "status", "clusterUID") and not member.uid
+        if never and not named and member.known_or_unknown:
+            await self._finish(member, "Removed", "It had never been heard and was given nothing.")
+            return None
+        _, why = member.readiness()
+        also = f" {_workloads(named, member.name)} are there by their decisions." if named else ""
+        message = (
+            f"It cannot be emptied: {why}.{also} If it is gone for good, run `federator cluster remove {member.name}"
+            " --lost`."
+        )
+        self._say(member, "NotHeard", message)
+        return Revisit(member.name, WAITING_RECHECK_S, "it is not heard")
+
+    def _slices(self, member: Member) -> list[WorkloadKey]:
+        """What it holds of this fleet, by its watches and the answers to our own writes."""
+        keys = dict.fromkeys((*member.slice_keys(), *member.own_writes))
+        return [key for key in keys if (seen := member.slice_of(key)) is not None and seen.ours(member.fleet)]
+
+    def _remaining(self, member: Member, named: Sequence[Record], found: Sequence[WorkloadKey]) -> tuple[str, str]:
+        """(reason, message): what is still there, and why it does not move."""
+        name = member.name
+        shown = f"{_workloads(named, name)} remain" if named else f"Slices of {_shown(found)} remain"
+        stays = self._stands_still(member, named)
+        stuck = [one for one in named if one.share_of(name) is not None and self._is_held(one, stays=stays)]
+        if suspended := [one for one in stuck if self._is_left_alone(one)]:
+            names = _shown([one.key for one in suspended])
+            return "Suspended", f"{shown}. Suspended workloads are left as they are: {names}."
+        if stuck:
+            why = f": {stuck[0].terms.message}" if stuck[0].terms.message else ""
+            text = f"{shown}. These have nowhere else to be: {_shown([one.key for one in stuck])}{why}"
+            return "NowhereToGo", text.removesuffix(".") + "."
+        keys = {record.key for record in named} | {key for key in found if key in self.state.workloads}
+        known = {raw.text(entry, "workloadUID") for entry in raw.objects(member.obj, "status", "forgotten")}
+        strange = [key for key in found if key not in keys and not self._is_known(member, key, known)]
+        if strange and not named:
+            return "UnknownSlices", (
+                f"Slices that no workload of this host accounts for are there: {_shown(strange)}. Delete them there, or"
+                f" leave them with `federator cluster remove {name} --orphan`."
+            )
+        return "Emptying", f"{shown}; they leave when they have somewhere to be."
+
+    def _is_known(self, member: Member, key: WorkloadKey, forgotten: set[str]) -> bool:
+        """Whether somebody is at work on a slice that no decision accounts for."""
+        seen = member.slice_of(key)
+        if seen is None or seen.mark is None or seen.deleting:
+            return True
+        return seen.mark.workload_uid in forgotten or seen.mark.workload_uid in self.state.tombs
+
+    def _is_left_alone(self, record: Record) -> bool:
+        """Whether nothing of it is placed anew: it is suspended, or may not run as it is written."""
+        workload = self.state.workloads.get(record.key)
+        if workload is None or workload.ask is None:
+            return False
+        return workload.ask.suspended or self.state.refusal(workload) is not None
+
+    def _stands_still(self, member: Member, named: Sequence[Record]) -> bool:
+        """Whether decisions have given it the same for a while: they were made anew since the removal began."""
+        given = {record.uid: share.count for record in named if (share := record.share_of(member.name))}
+        uid, now = str(member.obj["metadata"].get("uid", "")), self.clock.monotonic()
+        before, since_s = self._given.get(uid, ({}, now))
+        if before != given:
+            since_s = now
+        self._given[uid] = (given, since_s)
+        return now - since_s >= STANDS_STILL_S
+
+    def _is_held(self, record: Record, *, stays: bool) -> bool:
+        """Whether it stays by a decision that is in force."""
+        workload = self.state.workloads.get(record.key)
+        if workload is None or workload.uid != record.workload_uid:
+            return False
+        return self._is_left_alone(record) or (stays and self.state.is_current(workload, record))
+
+    async def _still_there(self, member: Member) -> list[WorkloadKey]:
+        """Slices of ours by lists that are read now, from the cluster that joined: the first of each kind, if there
+        are any. Raises ApiErrors."""
+        if member.client is None or member.link.link is not Link.LIVE:
+            raise errors.Unreachable(f"{member.name}: there is no connection")
+        left: list[WorkloadKey] = []
+        for kind in kinds.WORKLOADS.values():
+            if not serves(member.apis, kind.kind):
+                continue
+            chosen = f"{FLEET_LABEL}={member.fleet}"
+            ours = functools.partial(_ours, kind.kind, member)
+            left += await member.client.collect(
+                kind.api_version, kind.plural, ours, most=COUNTED, label_selector=chosen
+            )
+        if (uid := await member.client.kube_system_uid()) != member.uid:
+            raise errors.Conflict(f"{member.name} answers as {uid}, and was {member.uid} at the last probe")
+        return left
+
+    # -- let go ----------------------------------------------------------------------------------------------------
+
+    async def _let_go(self, member: Member, named: Sequence[Record]) -> Revisit | None:
+        """What is there stays; decisions forget the cluster, and only then its object goes."""
+        lost = member.removal is Removal.LOST
+        if lost and not member.duplicate_of and not member.other_host:
+            await self.departed.remember(member)
+        if named:
+            for record in named:
+                await self._drop(record, member.name)
+            self._say(member, "LettingGo", f"{_workloads(named, member.name)} are being placed without it.")
+            return Revisit(member.name, RECHECK_S, "decisions still name it")
+        if member.duplicate_of:
+            await self._finish(member, "Removed", f"It was the same cluster as {member.duplicate_of}, which stays.")
+        elif member.other_host:
+            await self._finish(member, "Removed", f"What is there belongs to the host {member.other_host}.")
+        elif lost:
+            stale = " What it held is removed if it joins again." if membercluster.recorded_uid(member.obj) else ""
+            await self._finish(member, "RemovedAsLost", f"It was given up without being emptied.{stale}")
+        else:
+            return await self._orphan(member)
+        return None
+
+    async def _drop(self, record: Record, cluster: str) -> None:
+        """Has a decision made without the cluster; takes the cluster out of one that is not made anew."""
+        workload = self.state.workloads.get(record.key)
+        live = workload is not None and workload.uid == record.workload_uid and not workload.deleting
+        placed = workload is not None and workload.ask is not None and not self._is_left_alone(record)
+        clear = not any(one.deleting for one in self.state.records_of(record.key))
+        if live and placed and clear and not self.state.refuses_native(record.key.kind):
+            self.state.signals.place(record.key)
+            return
+        written = await decisions.strike(self.host, record, cluster, self.state.next_seq(), self.state.seals)
+        if written is not None:
+            new = self.state.read_record(written)
+            self.state.note_record(record.key.namespace, new)
+            if (commitment := new.commitment()) is not None:
+                self.state.books.record(commitment)
+        self.state.signals.fold(record.key)
+
+    async def _orphan(self, member: Member) -> Revisit | None:
+        """Tells the cluster that it belongs to no host any more."""
+        if not member.heard or member.client is None:
+            _, why = member.readiness()
+            message = (
+                f"It does not know yet that it is nobody's: {why}. If it is gone for good, run `federator cluster"
+                f" remove {member.name} --lost`."
+            )
+            self._say(member, "NotHeard", message)
+            return Revisit(member.name, WAITING_RECHECK_S, "it is not heard")
+        found = self._slices(member)
+        member.released = True
+        await self.tidying.release(member)
+        left = f" {len(found)} slices run on there beside what replaces them: {_shown(found)}." if found else ""
+        await self._finish(member, "Orphaned", f"It was left as it is.{left}", warning=bool(found))
+        return None
+
+    # -- told and written ------------------------------------------------------------------------------------------
+
+    def _say(self, member: Member, reason: str, message: str) -> None:
+        """Sets the condition Removing, and tells a change of its reason."""
+        condition = Condition("Removing", TRUE, reason, message)
+        if member.vitals.removal == condition:
+            return
+        member.vitals.removal = condition
+        self.changed(member)
+        uid = str(member.obj["metadata"].get("uid", ""))
+        if self._told.get(uid) != reason:
+            self._told[uid] = reason
+            waits = reason not in ("Emptying", "LettingGo")
+            self.events.about_cluster(member, "RemovalWaits" if waits else "Removing", message, warning=waits)
+
+    async def _finish(self, member: Member, reason: str, message: str, *, warning: bool = False) -> None:
+        """Drops the finalizer."""
+        rest = [text for text in raw.texts(member.obj, "metadata", "finalizers") if text != CLUSTER_FINALIZER]
+        self.events.about_cluster(member, reason, message, warning=warning)
+        await self._write_finalizers(member, rest)
+        uid = str(member.obj["metadata"].get("uid", ""))
+        self._told.pop(uid, None)
+        self._given.pop(uid, None)
+        log.info("%s left the fleet: %s", member.name, message)
+
+    async def _write_finalizers(self, member: Member, finalizers: list[str]) -> None:
+        meta = member.obj["metadata"]
+        body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": finalizers}}
+        try:
+            answer = await self.host.patch(kinds.KINDS["MemberCluster"].ref("", member.name), body)
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            return
+        self.state.note_member(member, answer)
+
+
+_OURS = (CLUSTER_FINALIZER,)
+
+
+def _ours(kind: str, member: Member, obj: Mapping[str, Any]) -> WorkloadKey | None:
+    """The key of a slice of ours; None for any other object."""
+    seen = slices.summarise(kind, member.name, obj)
+    return seen.key if seen.ours(member.fleet) else None
+
+
+def _shown(keys: Sequence[WorkloadKey]) -> str:
+    """Some of the keys, and how many more there are."""
+    more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
+    return ", ".join(str(key) for key in keys[:SHOWN]) + more
+
+
+def _workloads(named: Sequence[Record], cluster: str) -> str:
+    """`12 copies of 3 workloads (PinterestService/feed/web 9, ...)`, by decisions."""
+    counts = [(record.key, share.count if (share := record.share_of(cluster)) else 0) for record in named]
+    total = sum(count for _, count in counts)
+    most = sorted(counts, key=lambda one: (-one[1], one[0]))
+    shown = ", ".join(f"{key} {count}" if count else f"{key} leaving" for key, count in most[:SHOWN])
+    more = f" and {len(most) - SHOWN} more" if len(most) > SHOWN else ""
+    return f"{total} copies of {len(named)} workloads ({shown}{more})"

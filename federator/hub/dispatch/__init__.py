@@ -1,0 +1,1 @@
+"""Decisions become slices in members, step by step."""

@@ -1,0 +1,354 @@
+"""Dispatching: compares decisions with what members hold and carries out the next step, member by member.
+
+Every member has its own queue and workers, so a slow one costs only its own slices. A turn is level-triggered: it
+plans the whole workload from memory and does its own cluster's part. Nothing is deleted before the member's lists are
+in, and never without the uid it was judged by.
+"""
+
+import logging
+import random
+from collections.abc import Mapping
+
+from federator.hub.cache import cutting, restored
+from federator.hub.cache.in_force import InForce
+from federator.hub.cache.state import HubState
+from federator.hub.dispatch import rollout
+from federator.hub.dispatch.drift import Drift
+from federator.hub.dispatch.rollout import Action, Do, Held
+from federator.hub.dispatch.slice_writer import SliceWriter
+from federator.hub.members.member import Member
+from federator.hub.records.decisions import Record
+from federator.hub.records.slices import SliceSeen, Standing
+from federator.hub.records.workloads import Workload
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.model import names, shards
+from federator.model.ask import Unit
+from federator.model.decision import Share
+from federator.model.names import WorkloadKey
+from federator.model.observation import MISSING, SliceObservation
+from federator.model.steps import Revisit
+from federator.status import given as givens
+
+log = logging.getLogger(__name__)
+
+HOLD_RECHECK_S = 15.0
+"""A held step is planned again when something about the workload changes, and at least this often."""
+
+NO_EFFECT_S = 5.0
+"""A slice that is not as it was written is written again after so long."""
+FUTILE = (
+    "it has drifted: {} writes in a row were changed back by somebody else, or were not kept by the API server;"
+    " it is left alone for a while"
+)
+ENDING = "the namespace {} is being deleted there; the slice is made when that is over"
+CLAIM_RECHECK_S = 0.5
+"""A member that does not know yet which host it belongs to is looked at again after so long."""
+
+
+class Dispatching:
+    """Writes slices. One queue with its workers per member."""
+
+    def __init__(
+        self,
+        state: HubState,
+        writer: SliceWriter,
+        in_force: InForce,
+        drift: Drift,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.state = state
+        self.in_force = in_force
+        self.clock = clock
+        self.writer = writer
+        self.drift = drift
+        self.rng = rng
+        self.queues: dict[str, WorkQueue[WorkloadKey]] = {}
+        self.holding: dict[WorkloadKey, set[str]] = {}
+        """Clusters whose next step waits for others of the same workload."""
+        state.signals.to_dispatch.append(self.spread)
+
+    def queue_of(self, member: Member) -> WorkQueue[WorkloadKey]:
+        found = self.queues.get(member.name)
+        if found is None:
+            found = self.queues[member.name] = WorkQueue(
+                f"dispatch-{member.name}", rng=self.rng, group=names.namespace_of, metrics=self.state.metrics
+            )
+        return found
+
+    async def run(self, member: Member) -> None:
+        """Serves one member until cancelled, and forgets its queue then: what waits in it is another leader's."""
+        queue = self.queue_of(member)
+        try:
+            await queue.run(lambda key: self.turn(member, key), workers=self.state.options.lane_writes_in_flight)
+        finally:
+            if self.queues.get(member.name) is queue:
+                self.forget(member.name)
+
+    def forget(self, cluster: str) -> None:
+        """A line is closed. The next one gets a queue of its own, however long the workers of this one take to end."""
+        self.queues.pop(cluster, None)
+
+    def spread(self, key: WorkloadKey) -> None:
+        """Signals every member that has, or should have, a part of this workload."""
+        for cluster in self._clusters(key):
+            self.look_at(cluster, key)
+
+    def look_at(self, cluster: str, key: WorkloadKey) -> None:
+        """Signals one member alone: the others are not concerned, or wait for it and are released by the fold."""
+        queue = self.queues.get(cluster)
+        if queue is not None:
+            queue.add(key)
+
+    def release(self, key: WorkloadKey) -> None:
+        """Something about the workload moved: clusters that wait for the others plan again."""
+        for cluster in sorted(self.holding.get(key, ())):
+            self.look_at(cluster, key)
+
+    def _clusters(self, key: WorkloadKey) -> list[str]:
+        workload = self.state.workloads.get(key)
+        found = set(self.state.slices_of(key))
+        if workload is not None and (record := self.state.record_of(workload)) is not None:
+            found |= record.clusters
+        return sorted(found)
+
+    async def turn(self, member: Member, key: WorkloadKey) -> Revisit | None:
+        """This member's part of one workload."""
+        workload = self.state.workloads.get(key)
+        if not self.state.ready or self.state.paused or workload is None or workload.deleting:
+            return None
+        record = self.state.record_of(workload)
+        if record is None or record.deleting or (workload.ask is not None and workload.ask.suspended):
+            return None
+        if member.applier is None or not member.heard or member.let_go:
+            return None
+        if not record.terms.held_back and self.state.unjudged(workload, record):
+            return None  # placing says when it has
+        if restored.behind(self.state, workload):
+            return Revisit(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
+        if not member.claimed:
+            self.state.signals.claim(member.name)
+            return Revisit(key, CLAIM_RECHECK_S, "it is being recorded there which host it belongs to")
+        host, served = workload, await self.in_force.load(workload, record)
+        if served is None:
+            return Revisit(key, HOLD_RECHECK_S, "what is in force of it while an edit is held back is not known yet")
+        if self.in_force.undercharged(workload, record):
+            self.state.signals.place(key)
+            return Revisit(key, HOLD_RECHECK_S, "what is in force of it asks for more than its decision charges")
+        workload = served
+        seen = member.slice_of(key)
+        if seen is not None and self._is_this(seen, workload) and not self.standing(member, workload, seen).known:
+            await self.writer.verify(member, workload, record, seen)
+            self.state.signals.fold(key)  # a status that was written meanwhile could not say that it had come
+        if seen is not None and seen.observation.reason == MISSING and self._is_this(seen, workload):
+            await self.writer.restore_profile(member, workload, seen)
+        action = self._action(member, workload, record, seen)
+        waits = action is not None and not _is_final(action, record.share_of(member.name))
+        self._note_hold(key, member.name, waits)
+        if action is not None and (wait_s := self._wait_for_budget(record, action)):
+            return Revisit(key, wait_s, "deletions are spread over time")
+        if action is not None and action.do is not Do.DELETE and self._stays_as_it_is(workload):
+            self._accepted(member, key)
+            return None
+        if action is not None and seen is not None and self._is_numbered_higher(member, workload, record, action, seen):
+            return Revisit(key, HOLD_RECHECK_S, "its slice bears a higher number than the decision says")
+        if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
+            try:
+                again = await self._do(member, workload, record, action)
+            except errors.ApiError:
+                # The queue tries again by itself, later each time: that others move is no reason to knock sooner.
+                self._note_hold(key, member.name, waits=False)
+                raise
+            if again is not None:
+                return again
+            if self._overtaken(host, record):
+                # A new decision without this cluster told only the clusters it names and those seen to hold a slice:
+                # what was made here meanwhile is nobody's but ours to look at again.
+                self.queue_of(member).add(key)
+        else:
+            if seen is not None and self.is_as_decided(member, workload, seen):
+                self.drift.in_place(member, workload, record.share_of(member.name), self.writer.profile_of(workload))
+            self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
+        return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
+
+    def _is_numbered_higher(
+        self, member: Member, workload: Workload, record: Record, action: Action, seen: SliceSeen
+    ) -> bool:
+        """Whether a slice that is to be changed bears a higher seq than its share: API servers refuse a lower one, and
+        a higher one stands in the decision first. Has that done, unless the slice changes its number all the time."""
+        if action.do is not Do.UPDATE or seen.mark is None or not self._is_this(seen, workload):
+            return False
+        if seen.mark.seq <= record.mark(member.name):
+            return False
+        if workload.key not in member.disbelieved:
+            member.to_number.add(workload.key)
+            self.state.signals.place(workload.key)
+        return True
+
+    def _stays_as_it_is(self, workload: Workload) -> bool:
+        """Whether nothing of what a workload says now may reach a member: it cannot be read, or may not run. Asked at
+        the last moment: the decision in force may have been made before it was so."""
+        return workload.ask is None or self.state.refusal(workload) is not None
+
+    def _wait_for_budget(self, record: Record, action: Action) -> float:
+        """Seconds for which a slice must stay that its workload leaves because of an edit of a policy or of labels; 0.0
+        for one that may go, or that a person took away."""
+        if action.do is not Do.DELETE or not record.terms.moved:
+            return 0.0
+        return self.state.may_delete(1, self.clock.monotonic())
+
+    def _action(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> Action | None:
+        """What is next in this member. A slice that is not there yet is made whatever the others hold, and nothing is
+        done to one that is as decided. Most turns find that, and a look at all clusters in the turn of each would grow
+        with their square."""
+        share = record.share_of(member.name)
+        if share is not None and share.count > 0:
+            if seen is None and member.knows(workload.key.kind):
+                return Action(member.name, Do.CREATE, count=share.count)
+            if seen is not None and self.carries(member, workload, share, seen):
+                return Action(member.name, Do.NOTHING, count=share.count)
+        return self.plan(workload, record).get(member.name)
+
+    def carries(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
+        """Whether this slice is the workload's and just what the share says, by what is heard of the member now."""
+        heard = member.heard and not seen.deleting and self._is_this(seen, workload)
+        return heard and self.writer.standing(member, workload, share, seen).current
+
+    def standing(self, member: Member, workload: Workload, seen: SliceSeen) -> Standing:
+        """What is known of a slice beside what the decision in force gives its cluster."""
+        record = self.state.record_of(workload)
+        share = record.share_of(member.name) if record is not None else None
+        return self.writer.standing(member, self.state.serving(workload, record), share, seen)
+
+    def is_as_decided(self, member: Member, workload: Workload | None, seen: SliceSeen | None) -> bool:
+        """Whether there is nothing to do about a slice: it is there, stays, and is what it should be."""
+        if workload is None or seen is None or seen.deleting:
+            return False
+        return self.standing(member, workload, seen).current
+
+    def _note_hold(self, key: WorkloadKey, cluster: str, waits: bool) -> None:
+        held = self.holding.setdefault(key, set())
+        (held.add if waits else held.discard)(cluster)
+        if not held:
+            self.holding.pop(key, None)
+
+    def _overtaken(self, workload: Workload, record: Record) -> bool:
+        """Whether another decision, or another state of the workload, has come since this turn read them."""
+        now = self.state.workloads.get(workload.key)
+        return now is None or not now.asks_like(workload) or self.state.record_of(now) is not record
+
+    def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
+        return seen.serves(self.state.options.fleet, workload.uid)
+
+    def plan(self, workload: Workload, record: Record) -> Mapping[str, Action]:
+        """What is next in every cluster of this workload, from memory only. `record` may have been overtaken while
+        its turn waited for an answer: its clusters are looked at beside those of the decision in force."""
+        workload = self.state.serving(workload, record)
+        clusters = {*self._clusters(workload.key), *record.clusters}
+        held = {cluster: self._held(cluster, workload, record) for cluster in sorted(clusters)}
+        actions = rollout.plan(
+            workload.ask.unit if workload.ask is not None else Unit.REPLICAS,
+            record.shares,
+            held,
+            # What is asked for now has not been decided: a part of a larger count may be all that there is.
+            max_unavailable=workload.max_unavailable if self.state.is_current(workload, record) else 0,
+            max_clusters_at_once=record.terms.max_clusters_at_once,
+        )
+        return {action.cluster: action for action in actions}
+
+    def _held(self, cluster: str, workload: Workload, record: Record) -> Held:
+        member = self.state.holder(cluster)
+        if member is None or not member.heard:
+            return Held(cluster, known=False, exists=cluster in self.state.slices_of(workload.key))
+        seen = member.slice_of(workload.key)
+        if seen is None:
+            return Held(cluster, known=member.knows(workload.key.kind))
+        observed, share = seen.observation, record.share_of(cluster)
+        given = cutting.given(self.state, workload, record, seen)
+        told = givens.cut(observed, given)[0]
+        standing = self.writer.standing(member, workload, share, seen)
+        speaks = member.speaks_of(workload.key.kind)
+        return Held(
+            cluster,
+            known=True,
+            reported=speaks,
+            exists=True,
+            ours=seen.ours(self.state.options.fleet),
+            same_workload=self._is_this(seen, workload) and not seen.deleting,
+            current=standing.current,
+            template_current=standing.content or not standing.known,
+            count=observed.desired,
+            ready=min(observed.ready, observed.desired, given.ever),
+            counts=min(told.ready, observed.desired),
+            healthy=speaks and standing.content and seen.rolled_out,
+            safe=self._safe(workload, told),
+        )
+
+    def _safe(self, workload: Workload, observed: SliceObservation) -> bool:
+        """Whether the host's status holds everything that a cluster completed (the host's copy is the durable
+        truth)."""
+        recorded = workload.progress()
+        return not shards.minus(observed.completed, recorded.completed) and not shards.minus(
+            observed.failed, shards.union(recorded.failed, recorded.completed)
+        )
+
+    async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> Revisit | None:
+        """Carries an action out; what the member would not take is remembered for the fold."""
+        key = workload.key
+        share, before = record.share_of(member.name), member.slice_of(key)
+        if share is not None and (before is None or before.mark is None or before.mark.seq < share.seq):
+            self.state.books.sets_out(member.name, workload.uid, share.seq)  # decided by an earlier leader, perhaps
+        want, now = self.writer.wish(workload, record, action), self.clock.monotonic()
+        if action.do is not Do.DELETE and (until_s := member.futile.paused_until_s(key, want, now)):
+            self._refused(member, key, ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True))
+            return Revisit(key, until_s - now, "what is written there does not last")
+        profile = self.writer.profile_of(workload)
+        undoes = self.drift.undoes(member, workload, share, profile)
+        try:
+            wrote = await self.writer.carry_out(member, workload, record, action)
+        except errors.Denied as refusal:
+            ending = errors.ends_namespace(refusal)
+            why = ("NamespaceTerminating", ENDING.format(key.namespace)) if ending else ("Denied", str(refusal))
+            self._refused(member, key, (*why, not ending))
+            raise
+        except (errors.Invalid, errors.AlreadyExists) as refusal:
+            self._refused(member, key, (type(refusal).__name__, str(refusal), True))
+            raise
+        except errors.ApiError as trouble:
+            if trouble.transient and not isinstance(trouble, errors.Conflict):
+                self._refused(member, key, (type(trouble).__name__, str(trouble), False))
+            raise
+        seen = member.slice_of(key)
+        standing = self.writer.standing(member, workload, share, seen) if seen is not None else None
+        if wrote is not None:
+            member.futile.written(key, want, now)
+            if undoes:
+                self.drift.tell(member, workload, wrote)
+            if standing is not None and standing.current:
+                self.drift.in_place(member, workload, share, profile)
+            elif standing is not None and standing.known and _is_final(action, share):
+                return Revisit(key, NO_EFFECT_S, "the member did not keep what was written")
+        self._accepted(member, key)
+        return None
+
+    def _refused(self, member: Member, key: WorkloadKey, why: tuple[str, str, bool]) -> None:
+        """Remembers a refusal. Only news is told: a fold lets everybody of this workload plan again, who would be
+        refused again at once."""
+        if member.refused.get(key) != why:
+            member.refused[key] = why
+            self.state.signals.fold(key)
+
+    def _accepted(self, member: Member, key: WorkloadKey) -> None:
+        """No refusal stands any more."""
+        if member.refused.pop(key, None) is not None:
+            self.state.signals.fold(key)
+
+
+def _is_final(action: Action, share: Share | None) -> bool:
+    """Whether nothing will be left to do in this cluster once the action is done."""
+    if action.do is Do.UPDATE:
+        return share is not None and action.count == share.count and not action.keep_template
+    return action.do is not Do.HOLD

@@ -1,0 +1,283 @@
+"""Writes slices: renders what a member should hold, compares it with what it holds, and carries the difference out as
+steps.
+
+Called by dispatching, one action at a time per slice. Also makes what a slice needs around it in the member: its
+namespace and the copy of the RuntimeProfile that it pins. Never adopts: an object that was there before us is the
+caller's to report.
+"""
+
+import dataclasses
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import kinds, runtimeprofile
+from federator.hub.cache.state import HubState
+from federator.hub.dispatch import drift
+from federator.hub.dispatch.rollout import Action, Do
+from federator.hub.members.member import Member
+from federator.hub.records import revisions, slices, workloads
+from federator.hub.records.decisions import Record
+from federator.hub.records.revisions import Revisions
+from federator.hub.records.slices import Profile, SliceSeen, Standing
+from federator.hub.records.workloads import Documents, Workload
+from federator.kube import errors
+from federator.model import names, podsecurity
+from federator.model.ask import Unit
+from federator.model.decision import Share
+from federator.model.names import WorkloadKey
+from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
+
+log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Difference:
+    """Two merge patches for one slice: all of what differs, and just the share."""
+
+    whole: dict[str, Any]
+    share_only: dict[str, Any]
+
+
+class SliceWriter:
+    """Turns actions into requests to one member at a time."""
+
+    def __init__(self, state: HubState, documents: Documents, history: Revisions) -> None:
+        self.state = state
+        self.documents = documents
+        self.history = history
+
+    def standing(self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen) -> Standing:
+        """What is known of a slice of this workload beside what it should be, from memory only."""
+        profile = self.profile_of(workload)
+        verified = member.verified.of(seen)
+        if verified is not None:
+            content = bool(verified.content) and (verified.content, verified.profile) == (workload.content, profile)
+            return Standing(True, content, content and share is not None and verified.share == share)
+        if slices.proves_itself(seen, workload):
+            mark = seen.mark
+            content = mark is not None and (mark.profile_name, mark.profile_hash) == profile
+            fleet = self.state.options.fleet
+            current = content and share is not None and slices.carries(seen, workload, share, fleet, profile)
+            return Standing(True, content, current)
+        # It was rendered from what the workload said before: no need to read it to know that.
+        return Standing(known=seen.plain and seen.live == self.state.former.get(workload.key))
+
+    def profile_of(self, workload: Workload) -> Profile:
+        """Name and hash of the RuntimeProfile this workload's pods get; empty where there is none."""
+        found = self.state.profiles.get(workload.profile) if workload.profile else None
+        return (workload.profile, found["hash"]) if found is not None else ("", "")
+
+    async def verify(self, member: Member, workload: Workload, record: Record, seen: SliceSeen) -> None:
+        """Reads a slice that this process has not compared yet, and remembers what it covers. Raises ApiErrors."""
+        obj = await self.documents.fetch(workload)
+        if obj is None or member.client is None:
+            return
+        live = await member.client.get(_ref(workload.key))
+        share = record.share_of(member.name) or Share(
+            member.name, seen.observation.desired, 0, record.mark(member.name)
+        )
+        found = slices.summarise(workload.key.kind, member.name, live)
+        self._compare(member, workload, obj, live, share, seen=found)
+        if found.resource_version != seen.resource_version:
+            # The verdict is about a state that the watch has not shown yet, and may not show for long: filed, or every
+            # turn until then would read it again.
+            member.note(found)
+
+    async def restore_profile(self, member: Member, workload: Workload, seen: SliceSeen) -> None:
+        """Of a slice that misses something: puts back the copy of the RuntimeProfile it pins, if it is that. A version
+        of the past cannot be: the slice is on its way to the present one. Raises ApiErrors."""
+        profile, mark = self.profile_of(workload), seen.mark
+        if member.client is None or mark is None or (mark.profile_name, mark.profile_hash) != profile or not profile[0]:
+            return
+        try:
+            await member.client.get(kinds.KINDS["RuntimeProfile"].ref("", runtimeprofile.member_name(*profile)))
+        except errors.NotFound:
+            member.profiles.discard("-".join(profile))
+            await self._ensure_profile(member, profile)
+
+    async def carry_out(
+        self, member: Member, workload: Workload, record: Record, action: Action
+    ) -> tuple[str, ...] | None:
+        """Creates, updates or deletes one slice; returns the fields that were changed, none for one that was made, None
+        when nothing was written into it. Raises ApiErrors."""
+        if action.do is Do.DELETE:
+            await self._delete(member, workload.key)
+            return None
+        obj = await self.documents.fetch(workload)
+        if obj is None or obj["metadata"].get("generation", 0) != workload.generation:
+            return None  # gone, or newer than what was judged: the watch brings that, and with it the next turn
+        changed: tuple[str, ...] = ()
+        share = record.share_of(member.name) or Share(member.name, action.count, 0, record.mark(member.name))
+        if not share.ranges and action.count != share.count:
+            share = dataclasses.replace(share, count=action.count, slots=action.count)
+        await self._ensure_profile(member, self.profile_of(workload))
+        if action.do is Do.CREATE:
+            live = await self._create(member, workload, self._rendered(workload, obj, share))
+            seen = member.made(workload.key.kind, live)
+        else:
+            found = await self._update(member, workload, obj, share, keep_template=action.keep_template)
+            if found is None:
+                return None
+            live, changed = found
+            seen = slices.summarise(workload.key.kind, member.name, live)
+        if not self._proven(member, workload, share, seen):
+            self._compare(member, workload, obj, live, share, seen=seen, answered=True)
+        member.note(seen)
+        log.info("%s: %s slice of %s, share %d", member.name, action.do.value.lower(), workload.key, share.count)
+        return changed
+
+    def wish(self, workload: Workload, record: Record, action: Action) -> str:
+        """What an action wants a slice to be, as a digest: the same again is the same wish."""
+        share = record.share_of(action.cluster)
+        given = f"{share.slots}/{share.seq}/{share.ranges}" if share is not None else str(record.mark(action.cluster))
+        content = f"{workload.content.hex()}/{'-'.join(self.profile_of(workload))}"
+        return names.short_hash(content, given, str(action.count), str(action.keep_template), length=16)
+
+    def _rendered(
+        self, workload: Workload, obj: Mapping[str, Any], share: Share, origin: int | None = None
+    ) -> dict[str, Any]:
+        fleet, profile = self.state.options.fleet, self.profile_of(workload)
+        return slices.render(workload.verbs, obj, share, fleet=fleet, profile=profile, origin=origin)
+
+    def _proven(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
+        """Whether a live slice shows by its digest, mark and amount that it is just what it should be: then nothing
+        has to be rendered a second time to see that."""
+        fleet, profile = self.state.options.fleet, self.profile_of(workload)
+        proven = slices.proves_itself(seen, workload) and slices.carries(seen, workload, share, fleet, profile)
+        if proven:
+            member.verified.forget(workload.key)
+        return proven
+
+    def _compare(
+        self,
+        member: Member,
+        workload: Workload,
+        obj: Mapping[str, Any],
+        live: Mapping[str, Any],
+        share: Share,
+        *,
+        seen: SliceSeen,
+        answered: bool = False,
+    ) -> Difference:
+        """Compares the live object with what it should be, notes the verdict, and returns what to write. `answered`:
+        it is the answer to our own write."""
+        mark = workload.verbs.read_mark(live)
+        kept = self._rendered(workload, obj, share, mark.origin_generation if mark is not None else None)
+        found = slices.difference(live, kept, answered=answered)
+        part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
+        if mark is not None and (mark.profile_name, mark.profile_hash) != self.profile_of(workload):
+            part = slices.without_profile(part)  # another version of it is a roll-out, which has its turn
+        if slices.proves_itself(seen, workload):
+            member.verified.forget(workload.key)
+        else:
+            content = workload.content if found == part else b""
+            member.verified.note(seen, content, self.profile_of(workload), None if found else share)
+        if not found:
+            return Difference({}, {})
+        return Difference(slices.difference(live, self._rendered(workload, obj, share)), part)
+
+    async def _update(
+        self, member: Member, workload: Workload, obj: Mapping[str, Any], share: Share, *, keep_template: bool
+    ) -> tuple[Mapping[str, Any], tuple[str, ...]] | None:
+        """Patches what differs, on the condition that nobody wrote since it was read; returns the answer and the fields
+        that did, None when none does."""
+        if member.client is None:
+            return None
+        ref = _ref(workload.key)
+        live = await member.client.get(ref)
+        seen = slices.summarise(workload.key.kind, member.name, live)
+        if self._proven(member, workload, share, seen):
+            return None
+        found = self._compare(member, workload, obj, live, share, seen=seen)
+        patch = found.share_only if keep_template else found.whole
+        if not patch:
+            return None
+        mark, profile = seen.mark, self.profile_of(workload)
+        if mark is not None and revisions.rolls_out(
+            mark.origin_generation < workload.generation or (mark.profile_name, mark.profile_hash) != profile, patch
+        ):
+            await self.history.before_roll_out(workload, obj, profile, live)
+        meta = live["metadata"]
+        step = Patch(ref, patch, uid=meta["uid"], resource_version=meta["resourceVersion"])
+        return await _done(member, step, workload.key), drift.fields_of(patch)
+
+    async def _create(self, member: Member, workload: Workload, want: Mapping[str, Any]) -> Mapping[str, Any]:
+        """POSTs the slice; makes the namespace when it turns out to be missing."""
+        key = workload.key
+        step = Create(_ref(key), want)
+        if key.namespace in member.namespaces:
+            try:
+                return await _done(member, step, key)
+            except errors.NotFound:
+                member.namespaces.discard(key.namespace)
+        await self._ensure_namespace(member, key.namespace)
+        record = self.state.record_of(workload)
+        if record is None or record.deleting or record.share_of(member.name) is None:
+            # A member that answers slowly: meanwhile the workload was deleted or moved, and its end may be over.
+            raise errors.Conflict(f"{key} is not wanted in {member.name} any more", reason="Conflict")
+        return await _done(member, step, key)
+
+    async def _delete(self, member: Member, key: WorkloadKey) -> None:
+        seen = member.slice_of(key)
+        if seen is None or not member.synced:
+            return
+        log.info("%s: delete slice of %s", member.name, key)
+        if kinds.verbs_of(key.kind).unit is not Unit.SHARDS:
+            await _done(member, Delete(_ref(key), seen.uid), key)
+            return
+        try:
+            # What its shards completed since it was heard of would be lost with it, and run again elsewhere.
+            await _done(member, Delete(_ref(key), seen.uid, resource_version=seen.resource_version), key)
+        except errors.Conflict:
+            if member.client is not None:
+                member.note(slices.summarise(key.kind, member.name, await member.client.get(_ref(key))))
+            raise
+
+    async def _ensure_namespace(self, member: Member, namespace: str) -> None:
+        """Makes the namespace if it is not there. Ours is marked, and has the Pod Security level of the host's; one
+        that is there already is taken as it is (`tidying` brings ours up to date)."""
+        if member.client is None or namespace in member.namespaces:
+            return
+        ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
+        level = self.state.spaces.get(namespace, podsecurity.Enforced())
+        labels = {names.FLEET_LABEL: self.state.options.fleet, **level.labels}
+        body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
+        try:
+            await member.client.get(ref)
+        except errors.NotFound:
+            await _done_or_there(member, Create(ref, body))
+        member.namespaces.add(namespace)
+
+    async def _ensure_profile(self, member: Member, profile: tuple[str, str]) -> None:
+        """Copies the pinned version of a RuntimeProfile to the member, once."""
+        name = "-".join(profile)
+        if not profile[0] or name in member.profiles:
+            return
+        body = self.state.profiles[profile[0]]["copy"]
+        ref = kinds.KINDS["RuntimeProfile"].ref("", body["metadata"]["name"])
+        await _done_or_there(member, Create(ref, body))
+        member.profiles.add(name)
+
+
+def _ref(key: WorkloadKey) -> ObjectRef:
+    return kinds.KINDS[key.kind].ref(key.namespace, key.name)
+
+
+async def _done(member: Member, step: Step, key: WorkloadKey) -> Mapping[str, Any]:
+    """Carries a step out in the member's lane; raises what went wrong."""
+    if member.applier is None:
+        raise errors.Unreachable(f"{member.name}: there is no connection")
+    outcome = await member.applier.apply(step, key.namespace)
+    if outcome.error is not None:
+        raise outcome.error
+    return outcome.obj or {}
+
+
+async def _done_or_there(member: Member, step: Create) -> None:
+    """The same for objects that another may have made meanwhile."""
+    if member.applier is None:
+        raise errors.Unreachable(f"{member.name}: there is no connection")
+    outcome = await member.applier.apply(step)
+    if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
+        raise outcome.error

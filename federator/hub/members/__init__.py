@@ -1,0 +1,1 @@
+"""One member each: its connection, reachability, identity, trust and conditions."""

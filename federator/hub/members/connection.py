@@ -1,0 +1,456 @@
+"""Membership: one line to each MemberCluster, opened, probed, judged and closed.
+
+For every MemberCluster object one task runs `Line.run`: it fetches the credentials, pins the identity, starts the
+reflectors and probes. What it learns goes into the shared `Member`; what people should see goes to
+MemberCluster.status through `report`. A member's trouble never raises beyond its own line.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from federator.api import raw
+from federator.hub.members import link as links
+from federator.hub.members import member_conditions
+from federator.hub.members.link import Link, Sign
+from federator.hub.members.member import Member
+from federator.hub.options import HubOptions
+from federator.kube import client as clients
+from federator.kube import errors, tokens
+from federator.kube.clock import Clock
+from federator.kube.login import kubeconfigs
+from federator.kube.login.kubeconfigs import MemberAccess
+from federator.kube.metrics import Metrics
+from federator.kube.watch.gates import place_in
+from federator.kube.wire.transport import TakesToken, Transport
+from federator.model.steps import ObjectRef
+
+Connect = Callable[[Mapping[str, Any], Mapping[str, Any]], Awaitable[Transport]]
+"""From a MemberCluster and its credentials Secret to a Transport. Raises `errors.ApiError` or ValueError with a
+sentence; `errors.OwnShortage` is never held against the member."""
+
+log = logging.getLogger(__name__)
+
+VERSION_MAX = 64
+"""Characters of a server's version that are shown."""
+
+
+OPENINGS_MAX = 32
+"""Members that are connected to for the first time at once."""
+OPENING_S = 2.0
+"""For so long, in seconds, one of them counts: those that do not answer must not keep the others waiting."""
+IDENTITY_STANDS_S = 120.0
+"""For so long a member that says it is ready is heard although it does not say who it is."""
+TAKEN_WITHIN_S = 60.0
+"""So long after a token was due, in seconds, a hub that does not lead looks whether the leader has renewed it."""
+LISTS_MAX = 16
+"""Lists that are read from all members at once (F37)."""
+LISTS_OF_ONE_MAX = 2
+"""Lists that are read from one member at once: each takes a connection, of which every member would keep some."""
+
+
+class HostSilent(Exception):
+    """The host did not answer when a member's credentials were asked for: a member is never judged by that."""
+
+
+class Gates:
+    """Bounds on what all lines do at once, so that a thousand members that answer in one second are met in turn."""
+
+    def __init__(self) -> None:
+        self.openings = asyncio.Semaphore(OPENINGS_MAX)
+        self.lists = asyncio.Semaphore(LISTS_MAX)
+
+
+class Line:
+    """Keeps one member connected. `run` ends only by cancellation."""
+
+    def __init__(
+        self,
+        member: Member,
+        host: clients.Client,
+        connect: Connect,
+        *,
+        options: HubOptions,
+        clock: Clock,
+        rng: random.Random,
+        changed: Callable[[Member], None],
+        gates: "Gates",
+        use_of: Callable[[str], asyncio.Event],
+        host_uid: Callable[[], str] = str,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.member = member
+        self.host = host
+        self.connect = connect
+        self.options = options
+        self.clock = clock
+        self.rng = rng
+        self.changed = changed
+        """Called after anything that placing, folding or the report may care about has changed."""
+        self.gates = gates
+        self.use_of = use_of
+        """Which kinds' slices are worth a watch."""
+        self.host_uid = host_uid
+        """The host's own identity, as far as it is known yet: the host cannot be its own member."""
+        self.metrics = metrics
+        self._discovered_s = float("-inf")
+        self._identified_s = float("-inf")
+        """Begin of the last probe that was told who it is."""
+        self._spoke = False
+        """Whether its member process was heard then."""
+        self._was_ready = False
+        """As it was told last: by a probe that was answered, or with the first lists."""
+        self._short_since_s: float | None = None
+        """Since when there has been no descriptor for one of its lists or watches; None while all are there."""
+        self._named = ""
+        """What the MemberCluster said of credentials when the present connection was made."""
+        self._secret: object = None
+        """The data of the Secret that the present connection was made from."""
+        self._reread_s = float("inf")
+        """By the wall clock: when the Secret is looked at again although all is well."""
+
+    async def run(self) -> None:
+        """Connects, then probes for ever; reflectors live in a task group beside the probes."""
+        member = self.member
+        began_s = self.clock.monotonic()
+        member.link = links.LinkState(since_s=began_s, counts_from_s=began_s)
+        member.vitals.clock.limit_s = self.options.clock_skew_max_s
+        await asyncio.sleep(self.rng.uniform(0, min(0.05, self.options.probe_interval_s)))
+        while True:
+            try:
+                async with place_in(self.gates.openings, hold_s=OPENING_S):
+                    transport = await self._open()
+            except HostSilent as trouble:
+                log.info("member %s cannot be asked: %s", member.name, trouble)
+                member.link = links.excused(member.link, str(trouble), self.clock.monotonic())
+                await self._pause()
+                continue
+            except errors.OwnShortage as ours:
+                self._excuse(str(ours))
+                await self._pause()
+                continue
+            except (errors.ApiError, ValueError) as trouble:
+                self._judge(Sign.REJECTS if isinstance(trouble, ValueError) else Sign.SILENT, str(trouble))
+                await self._pause()
+                continue
+            try:
+                await self._serve(transport)
+            except Exception:  # a bug of ours that one member can provoke must not cost the others
+                log.exception("the line to %s broke", member.name)
+                self._judge(Sign.SILENT, "what it answers cannot be read")
+                await self._pause()
+            finally:
+                member.detach()
+                await transport.close()
+
+    async def _open(self) -> Transport:
+        """Credentials from the one namespace where they live, then a transport that is already probed once."""
+        self._named = _credentials_named(self.member)
+        secret = await self._credentials()
+        self._note_secret(secret)
+        within_s = self.options.probe_timeout_s * 4
+        try:
+            async with asyncio.timeout(within_s):
+                return await self.connect(self.member.obj, secret)
+        except TimeoutError:
+            raise errors.Unreachable(f"no connection to {self.member.name} within {within_s:g} s") from None
+
+    async def _credentials(self) -> Mapping[str, Any]:
+        """The Secret that the member's spec names; empty where it names none.
+
+        Raises ValueError when there is none, ApiErrors when the host keeps it from us, and `HostSilent` when nothing is
+        heard of the host: then nothing was learnt of the member either.
+        """
+        name = secret_name(self.member)
+        if not name:
+            return {}
+        namespace = self.options.credentials_namespace
+        ref = ObjectRef("v1", "secrets", namespace, name, "Secret")
+        try:
+            return await self.host.get(ref, timeout_s=self.options.probe_timeout_s)
+        except errors.NotFound:
+            raise ValueError(
+                f"the Secret {namespace}/{name} named in spec.credentials.secretRef does not exist"
+            ) from None
+        except errors.OwnShortage:
+            raise
+        except errors.Denied as refused:
+            hint = f"`federator cluster grant {self.member.name}` on the host lets it"
+            raise ValueError(f"the hub may not read the Secret {namespace}/{name}: {hint} ({refused})") from None
+        except errors.ApiError as trouble:
+            try:
+                await self.host.ready(timeout_s=self.options.probe_timeout_s)
+            except errors.ApiError:
+                raise HostSilent(f"its credentials could not be read: {trouble}") from trouble
+            raise
+
+    def _note_secret(self, secret: Mapping[str, Any]) -> None:
+        """What the connection is made from, and until when that is good."""
+        self._secret = secret.get("data")
+        self.member.token = tokens.read(access.token) if (access := _access(secret)) is not None else None
+        self.member.reread.clear()
+        self._reread_s = self._overdue_s()
+
+    def _overdue_s(self) -> float:
+        """By the wall clock: when the leader, which may be another process, must have renewed the token."""
+        token = self.member.token
+        if token is None or token.ends_s is None:
+            return float("inf")
+        age_s = self.options.token_renew_s + TAKEN_WITHIN_S
+        return max(token.renewable_s(age_s), self.clock.now() + TAKEN_WITHIN_S)
+
+    async def _renewed(self, transport: Transport) -> bool:
+        """Whether the Secret says something else than the connection was made from, for which another is needed. A new
+        token alone is taken as it is: what is open stays open."""
+        name = secret_name(self.member)
+        if not name:
+            return False
+        try:
+            ref = ObjectRef("v1", "secrets", self.options.credentials_namespace, name, "Secret")
+            secret = await self.host.get(ref, timeout_s=self.options.probe_timeout_s)
+        except errors.ApiError as trouble:
+            log.debug("the credentials of %s cannot be read: %s", self.member.name, trouble)
+            return False
+        before, now = _access({"data": self._secret}), _access(secret)
+        same = secret.get("data") == self._secret
+        if not same and not _only_token(before, now, transport):
+            return True
+        self._note_secret(secret)
+        if not same:
+            log.info("member %s: another token is used from now on", self.member.name)
+            self.changed(self.member)
+        return False
+
+    async def _serve(self, transport: Transport) -> None:
+        """Probes until the credentials are refused for longer than a blip, or are not those of the Secret any more that
+        the MemberCluster names. A Secret is read again while something is wrong (a member that moved, or was given
+        another certificate authority, is heard no more and rejects nothing), and when its token was due."""
+        member = self.member
+        client = clients.Client(transport, member.name)
+        served: frozenset[str] | None = None
+        probed = False
+        member.estranged.clear()
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks: list[asyncio.Task[None]] = []
+                while _credentials_named(member) == self._named and served in (None, member.apis):
+                    # A first probe makes connections: many at once would be late because of each other, and a probe
+                    # that comes late is taken for silence.
+                    openings = () if probed else (self.gates.openings,)
+                    async with place_in(*openings, hold_s=OPENING_S):
+                        await self._probe(client)
+                    probed = True
+                    live = member.link.link is Link.LIVE
+                    if served is None and live:
+                        served = member.apis
+                    if member.duplicate_of:
+                        break
+                    if not tasks and live:
+                        member.attach(client, self.clock)
+                        lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.gates.lists)
+                        reflecting = member.reflect(client, self.clock, self.rng, lists=lists, use_of=self.use_of)
+                        tasks = [
+                            group.create_task(reflecting, name=f"reflect {member.name}"),
+                            group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
+                        ]
+                    if served not in (None, member.apis):
+                        break  # kinds that are served anew are listed now, and not after the next probe
+                    unwell = not live or bool(member.vitals.auth_trouble)
+                    due = member.reread.is_set() or self.clock.now() >= self._reread_s
+                    if member.link.link is Link.REFUSED or ((unwell or due) and await self._renewed(transport)):
+                        break
+                    if await self._estranged():
+                        break
+                for task in tasks:
+                    task.cancel()
+        except* errors.ApiError as group_error:
+            log.warning("the line to %s broke: %s", member.name, group_error.exceptions[0])
+        if member.link.link is Link.REFUSED or member.duplicate_of:
+            await self._pause()
+
+    async def _estranged(self) -> bool:
+        """Waits for the next probe; True at once when another cluster answers at the address meanwhile."""
+        member = self.member
+        try:
+            async with asyncio.timeout(self._interval_s()):
+                await member.estranged.wait()
+        except TimeoutError:
+            return False
+        if trouble := member.identity_trouble(member.other_uid, self.host_uid()):
+            self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
+        return True
+
+    async def _tell_when_synced(self) -> None:
+        """The first lists of a member are news: from now on an absence there is an absence. The next probe need not
+        tell again what they have made of it: every telling has all of the member's work looked at."""
+        await self.member.wait_synced()
+        self._was_ready, _ = self.member.readiness()
+        self._spoke = self.member.process.speaks
+        self.changed(self.member)
+
+    async def _probe(self, client: clients.Client) -> None:
+        """One probe: is it ready, is it still the cluster that was joined, what does it serve."""
+        member, now = self.member, self.clock.monotonic()
+        answered = False
+        try:
+            async with asyncio.timeout(self.options.probe_timeout_s):
+                asked_s = self.clock.now()
+                self._note_clock(member_conditions.skew_s(await client.ready(), asked_s, self.clock.now()))
+                answered = True
+                uid = await client.kube_system_uid()
+                if trouble := member.identity_trouble(uid, self.host_uid()):
+                    self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
+                    return
+                if member.uid not in ("", uid):
+                    member.on_other(member)
+                    return
+                member.uid, self._identified_s = uid, now
+                await member.hear_process(
+                    client, self.options.system_namespace, self.clock, self.options.unready_after_s
+                )
+                if now - self._discovered_s >= self.options.discovery_interval_s:
+                    await self._discover(client)
+                    self._discovered_s = now
+        except (errors.Unauthenticated, errors.Denied) as refusal:
+            self._judge(Sign.REJECTS, f"the member does not accept our credentials: {refusal}")
+        except (errors.ApiError, TimeoutError) as trouble:
+            # An "ok" beside a page of HTML in place of kube-system is a portal's and no API server's (F34): only an
+            # API server that is in trouble keeps its name for a while.
+            stranger = isinstance(trouble, errors.Malformed) and self._identified_s != now
+            if answered and not stranger and self._known(now):
+                log.info("member %s answers, but not everything: %s", member.name, trouble)
+                self._hear()
+            elif isinstance(trouble, errors.OwnShortage):
+                self._excuse(str(trouble))
+            else:
+                self._judge(Sign.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
+        else:
+            self._hear()
+
+    def _known(self, now_s: float) -> bool:
+        """Whether a member that says it is ready may be taken as heard although it did not answer the rest of a probe
+        (429, discovery that fails, F40 and F48): who it is was told, and which kinds it serves."""
+        member = self.member
+        if not member.apis and self._identified_s == now_s:
+            member.apis = frozenset(raw.texts(member.obj, "status", "apis"))
+        told_s = now_s - self._identified_s
+        return bool(member.apis) and told_s <= (IDENTITY_STANDS_S if member.link.trusted else 0.0)
+
+    async def _discover(self, client: clients.Client) -> None:
+        """What it serves, and which version it is."""
+        member, before = self.member, (self.member.apis, self.member.version)
+        member.apis = await member.discover(client)
+        version = raw.text(await client.version(), "gitVersion")[:VERSION_MAX]
+        if not version:
+            raise errors.Malformed(f"{member.name}: what it says of its version has no gitVersion.")
+        member.version = version
+        if before != (member.apis, member.version):
+            self.changed(member)
+
+    def _hear(self) -> None:
+        """The member answers: it is judged, and what it is besides is told if it is news."""
+        member = self.member
+        self._judge(Sign.HEARD, "answers", reason="Ready")
+        failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
+        ready, _ = member.readiness()
+        news = member.vitals.note_watches(failing)
+        now_s = self.clock.monotonic()
+        news = member.note_bounds(now_s) or news
+        news = member.trust.look(now_s) or news
+        spoke, self._spoke = self._spoke, member.process.speaks
+        if news or ready != self._was_ready or spoke != self._spoke:
+            self._was_ready = ready
+            self.changed(member)
+
+    def _note_clock(self, skew_s: float | None) -> None:
+        """Takes one measurement of how far the member's clock is off ours."""
+        if skew_s is None:
+            return
+        if self.metrics is not None:
+            self.metrics.child("federator_member_clock_skew_seconds", self.member.name).set(skew_s)
+        if self.member.vitals.clock.note(skew_s):
+            self.changed(self.member)
+
+    def _excuse(self, why: str) -> None:
+        """It could not be asked for want of something of our own: that says nothing of it. After the time for which
+        silence is borne its present state is not known any more, and it is told so."""
+        member, now_s = self.member, self.clock.monotonic()
+        before = member.link
+        member.link = links.excused(before, why if before.link is Link.NEW else before.why, now_s)
+        heard_s = before.heard_at_s if before.heard_at_s is not None else before.since_s
+        if not member.unasked and now_s - heard_s >= self.options.unready_after_s:
+            log.info("member %s is not known any more: %s", member.name, why)
+            member.unasked = f"it has not been asked for {now_s - heard_s:.0f} s, which is no fault of its own: {why}"
+            self.changed(member)
+
+    def _unwatched(self, now_s: float) -> str:
+        """Why what a member holds is not known although it answers: for longer than silence is borne there was no
+        descriptor for a list or watch. "" while that is not so."""
+        member = self.member
+        troubles = [one.trouble for one in member.reflectors.values() if isinstance(one.trouble, errors.OwnShortage)]
+        if not troubles:
+            self._short_since_s = None
+            return ""
+        if self._short_since_s is None:
+            self._short_since_s = now_s
+        lasted_s = now_s - self._short_since_s
+        if lasted_s < self.options.unready_after_s:
+            return ""
+        return (
+            member.unasked
+            or f"what it holds has not been read for {lasted_s:.0f} s, which is no fault of its own: {troubles[0]}"
+        )
+
+    def _judge(self, sign: Sign, why: str, reason: str = "") -> None:
+        member = self.member
+        before = member.link
+        member.probes += 1
+        now_s = self.clock.monotonic()
+        unasked = self._unwatched(now_s) if sign is Sign.HEARD else ""
+        excused, member.unasked = bool(member.unasked) is not bool(unasked), unasked
+        member.link = links.after(before, sign, why, now_s, self.options.unready_after_s)
+        if links.explains(member.link.link, sign):
+            member.link_reason = reason or {Sign.REJECTS: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
+        news = sign is not Sign.SILENT and member.vitals.note_auth(why if sign is Sign.REJECTS else "")
+        if member.link.link is not before.link:
+            log.info("member %s: %s -> %s (%s)", member.name, before.link.value, member.link.link.value, why)
+            if member.link.link is Link.LIVE:
+                for reflector in member.reflectors.values():
+                    reflector.hurry()
+            self.changed(member)
+        elif news or excused or (sign is Sign.HEARD and not member.reported):
+            self.changed(member)
+
+    async def _pause(self) -> None:
+        await asyncio.sleep(self._interval_s())
+
+    def _interval_s(self) -> float:
+        return self.options.probe_interval_s * self.rng.uniform(0.9, 1.1)
+
+
+def _credentials_named(member: Member) -> str:
+    """What its spec says of credentials, for comparison."""
+    return repr(raw.at(member.obj, "spec", "credentials"))
+
+
+def secret_name(member: Member) -> str:
+    """The Secret on the host that its spec names; "" for none."""
+    return raw.text(member.obj, "spec", "credentials", "secretRef", "name")
+
+
+def _access(secret: Mapping[str, Any]) -> MemberAccess | None:
+    """What a Secret says, for comparison; None where that is no kubeconfig. Loopback is refused when connecting."""
+    try:
+        return kubeconfigs.member_access(kubeconfigs.in_secret(secret, ""), allow_loopback=True)
+    except ValueError:
+        return None
+
+
+def _only_token(before: MemberAccess | None, now: MemberAccess | None, transport: Transport) -> bool:
+    """Whether nothing but the token is another, and the transport has taken it."""
+    if before is None or now is None or not now.token or replace(before, token=now.token) != now:
+        return False
+    return isinstance(transport, TakesToken) and transport.take_token(now.token)

@@ -1,0 +1,495 @@
+"""One member as the hub holds it in memory: its line, its slices, its capacity report. One object per MemberCluster.
+
+Written by its `membership.Line` and its reflectors; read by placing, dispatching and gathering. Lives as long as the
+MemberCluster object; a closed line leaves the last seen slices in place, because silence is not absence.
+"""
+
+import asyncio
+import contextlib
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from federator.api import kinds, membercluster, raw
+from federator.api.membercluster import Removal
+from federator.hub.members import capacity_report, claims
+from federator.hub.members import link as links
+from federator.hub.members.capacity_report import CapacityReport
+from federator.hub.members.identity import Sameness
+from federator.hub.members.link import Link
+from federator.hub.members.member_conditions import Vitals
+from federator.hub.members.process_watch import LEASE, ProcessWatch
+from federator.hub.members.trust import Trust
+from federator.hub.records import slices
+from federator.hub.records.slices import SliceSeen, SliceShape
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier
+from federator.kube.control.lanes import Lane
+from federator.kube.control.write_fights import Futility
+from federator.kube.store import Bound, Store, own_version, version_number
+from federator.kube.tokens import Token
+from federator.kube.watch.reflector import Reflector
+from federator.kube.wire.exchange import SMALL_LIMIT
+from federator.model import seq as seqs
+from federator.model.fleet import ClusterView, serves
+from federator.model.names import WorkloadKey
+from federator.model.steps import ObjectRef
+from federator.status.given import BEYOND_BOUNDS, Contradiction
+
+REPORTS_MAX = 64
+"""Objects of the kind ClusterCapacity in one member: there is one, and whatever else somebody makes is not kept."""
+EXPANDED_KINDS = ("PinterestService.pinterest.com", "PinterestJobSet.pinterest.com")
+
+
+@dataclass(slots=True)
+class Member:
+    """Everything the hub knows of one member."""
+
+    name: str
+    obj: Mapping[str, Any]
+    """The MemberCluster object as last heard."""
+    on_slice: Callable[["Member", WorkloadKey], None]
+    """Something new is known of a slice there."""
+    on_count: Callable[["Member"], None]
+    """It holds more or fewer slices than it did."""
+    on_capacity: Callable[["Member"], None]
+    on_rewind: Callable[["Member"], None]
+    """Its API server tells of an older state than it did: everything here is of another history."""
+    on_other: Callable[["Member"], None]
+    """Everything here is of a cluster that never joined; another one answers in its place, which may."""
+    lane: Lane
+    """All writes to it pass here, whatever connection they take."""
+    fleet: str
+    host_uid: str
+    """Identity of the host that we work for."""
+    link: links.LinkState = field(default_factory=links.LinkState)
+    link_reason: str = "NotProbed"
+    unasked: str = ""
+    """Why its present state is not known, although nothing is known against it: this process could not ask, for want
+    of something of its own, for longer than silence is borne. "" otherwise."""
+    token: Token | None = None
+    """What the token that we show there says of itself; None for a certificate, or a token of another kind."""
+    reread: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when its Secret holds another token: its line takes that with the next probe."""
+    uid: str = ""
+    version: str = ""
+    apis: frozenset[str] = frozenset()
+    process: ProcessWatch = field(default_factory=ProcessWatch)
+    """Whether its member process lives."""
+    client: clients.Client | None = None
+    applier: Applier | None = None
+    """Carries steps out on `client`; both are None while there is no connection."""
+    bound: Bound | None = None
+    """How much of each kind is kept in `stores`."""
+    stores: dict[str, Store[SliceSeen]] = field(default_factory=dict)
+    slices_held: int = 0
+    """Objects there that carry a slice mark; the rest under our label are their natives."""
+    own_writes: dict[WorkloadKey, SliceSeen] = field(default_factory=dict)
+    """Slices as the answers to our writes showed them, until the watch has caught up."""
+    reports: Store[CapacityReport] = field(
+        default_factory=lambda: Store[CapacityReport]("capacity", bound=Bound(objects=REPORTS_MAX, bytes=0))
+    )
+    reflectors: dict[str, Reflector[Any]] = field(default_factory=dict)
+    """By plural; those of the present connection, or of the last one."""
+    report: CapacityReport | None = None
+    report_heard_s: float = 0.0
+    namespaces: set[str] = field(default_factory=set)
+    """Namespaces known to exist there."""
+    profiles: set[str] = field(default_factory=set)
+    """Profile copies known to exist there, as name-hash."""
+    verified: slices.VerifiedBook = field(default_factory=slices.VerifiedBook)
+    put_back: dict[WorkloadKey, str] = field(default_factory=dict)
+    """What its member process says it put back, of the slices of which it says so."""
+    in_place: dict[WorkloadKey, tuple[object, ...]] = field(default_factory=dict)
+    """What slices were made from that have been seen just so (`hub/dispatch/drift.py`)."""
+    refused: dict[WorkloadKey, tuple[str, str, bool]] = field(default_factory=dict)
+    """Writes it would not take: (reason, message, permanent)."""
+    vitals: Vitals = field(default_factory=Vitals)
+    trust: Trust = field(default_factory=Trust)
+    """Whether what it says agrees with what it was given."""
+    futile: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=3, window_s=120.0, pause_s=300.0))
+    """Writes of slices that did not last."""
+    highest_seq: int = 0
+    """How far the numbers of slices there go, by all that was heard of it and given to it."""
+    later: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=10, window_s=120.0, pause_s=300.0))
+    """Slices there that were taken for those of decisions that the host has lost, and how often."""
+    disbelieved: set[WorkloadKey] = field(default_factory=set)
+    """Slices that were taken for that too often: for a while what they say is no news."""
+    to_number: set[WorkloadKey] = field(default_factory=set)
+    """Slices that are to be changed and bear a higher seq than their share: the decision has to say so first."""
+    other_uid: str = ""
+    """Identity of another cluster that was found at its address between two probes of this connection."""
+    estranged: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set with `other_uid`: the line closes the connection."""
+    duplicate_of: str = ""
+    released: bool = False
+    """Its removal has come so far that nothing is written there any more."""
+    cleaning: str = ""
+    """What is still to be removed there of the time before it was given up as lost; "" for nothing."""
+    unlisted_since_s: float | None = None
+    """Monotonic time since which it answers and what it holds is not known; None while that is not so."""
+    reported: bool = False
+    probes: int = 0
+    """Probes that were answered or given up."""
+
+    @property
+    def synced(self) -> bool:
+        """Every kind that it serves was listed in this process's life: only then is an absence an absence. A kind
+        whose definition was removed before it could be listed is nobody's absence (`knows`)."""
+        for kind, store in self.stores.items():
+            if not store.synced and serves(self.apis, kind):
+                return False
+        return bool(self.stores) and self.claim_known
+
+    @property
+    def heard(self) -> bool:
+        """The stores may be taken for its present state. Slices of a double, or of another host, are never its own."""
+        return self.told and self.synced and not self.duplicate_of and not self.other_host
+
+    @property
+    def told(self) -> bool:
+        """Whether what was last seen of it may be taken as the present state."""
+        return self.link.trusted and not self.unasked
+
+    def knows(self, kind: str) -> bool:
+        """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
+        now (FAULTS.md F48), or has just begun to, what it holds can neither be seen nor removed; of one of which it
+        holds more than is kept, what is not there may have been left out."""
+        return self.heard and kind in self.stores and self.stores[kind].complete and serves(self.apis, kind)
+
+    def speaks_of(self, kind: str) -> bool:
+        """Whether what a slice of this kind says of its copies may be taken for the present state. Its member process
+        writes that; the status of a carried native kind is written by the cluster itself."""
+        return self.heard and (self.process.speaks or kinds.KINDS[kind].model is None)
+
+    def lacks(self, key: WorkloadKey) -> bool:
+        """Whether it holds no slice of this workload, by stores that its last probe shows to be of now."""
+        return self.link.link is links.Link.LIVE and self.knows(key.kind) and self.slice_of(key) is None
+
+    @property
+    def claim_known(self) -> bool:
+        """Whether it was read which host its slices belong to, or that nothing there can say so."""
+        reflector = self.reflectors.get("clustercapacities")
+        return self.reports.synced or (reflector is not None and isinstance(reflector.trouble, errors.NotFound))
+
+    @property
+    def claimed(self) -> bool:
+        """Whether our host is recorded there: only then is anything written or deleted."""
+        return self.report is not None and self.report.host == self.host_uid
+
+    @property
+    def other_host(self) -> str:
+        """Another host that is recorded there; "" when it is ours, or none."""
+        return self.report.host if self.report is not None and self.report.host != self.host_uid else ""
+
+    @property
+    def identity(self) -> str:
+        """The uid of its kube-system: as it was recorded, or as this process has seen it first."""
+        return membercluster.recorded_uid(self.obj) or self.uid
+
+    @property
+    def removal(self) -> Removal:
+        """How it is being removed from the fleet, if it is."""
+        return membercluster.removal(self.obj)
+
+    @property
+    def let_go(self) -> bool:
+        """Whether decisions have nothing to do with it any more, although its object is still there: it is being
+        removed and not to be emptied, or holds nothing that is this host's."""
+        removal = self.removal
+        if removal is Removal.NONE:
+            return False
+        if removal is Removal.ORPHAN or self.duplicate_of or (self.link.trusted and self.other_host):
+            return True
+        return removal is Removal.LOST and self.link.link in (Link.LOST, Link.REFUSED)
+
+    @property
+    def seniority(self) -> tuple[str, str]:
+        """Orders members by the time at which they joined."""
+        return str(self.obj["metadata"].get("creationTimestamp", "")), self.name
+
+    def heard_seq(self, seq: int) -> bool:
+        """A slice or a report there bears this number. Tells whether its numbers have thereby come to their end."""
+        before, self.highest_seq = self.highest_seq, max(self.highest_seq, seqs.clamped(seq))
+        return seqs.used_up(self.highest_seq) and not seqs.used_up(before)
+
+    def recount_seq(self) -> None:
+        """Looks anew how far its numbers go: what showed higher ones may have been put right."""
+        seen = (self.slice_of(key) for key in self.slice_keys())
+        marks = (one.mark for one in seen if one is not None and one.ours(self.fleet))
+        found = [mark.seq for mark in marks if mark is not None]
+        self.highest_seq = max(found, default=0)
+        if self.report is not None:
+            self.highest_seq = max(self.highest_seq, self.report.capacity.includes_seq)
+
+    def slice_keys(self) -> list[WorkloadKey]:
+        """Everything of a workload kind that was seen there."""
+        rows = (store.get(key) for _, store in sorted(self.stores.items()) for key in store)
+        return [row.key for row in rows if row is not None]
+
+    def slice_of(self, key: WorkloadKey) -> SliceSeen | None:
+        """The slice as last heard: by the watch, or sooner by the answer to our own write."""
+        row = self._row(key)
+        own = self.own_writes.get(key) if self.own_writes else None
+        if own is None:
+            return row
+        store = self.stores.get(key.kind)
+        seen = row.resource_version if row is not None and row.uid == own.uid else ""
+        heard = seen or (store.resource_version if store is not None else "")
+        if version_number(heard) >= version_number(own.resource_version):
+            del self.own_writes[key]
+            return row
+        return own
+
+    def _row(self, key: WorkloadKey) -> SliceSeen | None:
+        """The slice as its watch shows it."""
+        store = self.stores.get(key.kind)
+        return store.get((key.namespace, key.name)) if store is not None else None
+
+    def attach(self, client: clients.Client, clock: Clock) -> None:
+        """A connection came up."""
+        self.client = client
+        self.applier = Applier(client, self.lane, clock=clock, component="hub")
+
+    def detach(self) -> None:
+        """The connection went away, or must not be used any longer."""
+        self.client = self.applier = None
+
+    def note_bounds(self, now_s: float) -> bool:
+        """Holds against it what it has beyond the bounds; tells whether the verdict on it is another than before."""
+        verdicts = [
+            self.trust.note(("kept", kind), _beyond(self.name, kind, store), now_s)
+            for kind, store in self.stores.items()
+        ]
+        excess = self.report.excess if self.report is not None else ""
+        found = Contradiction(BEYOND_BOUNDS, f"its ClusterCapacity says what cannot be: {excess}") if excess else None
+        verdicts.append(self.trust.note(("kept", "ClusterCapacity"), found, now_s))
+        return any(verdicts)
+
+    def meet_other(self, uid: str) -> None:
+        """Another cluster answers at its address: from this moment on nothing is written there."""
+        self.detach()
+        self.other_uid = uid
+        self.estranged.set()
+
+    def made(self, kind: str, obj: Mapping[str, Any]) -> SliceSeen:
+        """The row of an object that our own write has just made; the one of the watch, if that was sooner."""
+        meta = obj["metadata"]
+        row = self._row(WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")))
+        if row is not None and (row.uid, row.resource_version) == (meta.get("uid"), meta.get("resourceVersion")):
+            return row
+        return slices.summarise(kind, self.name, obj)
+
+    def note(self, seen: SliceSeen) -> None:
+        """Files the answer to our own write, so that nobody waits for the watch to tell us what we did."""
+        if self._row(seen.key) is seen:
+            return  # the watch was sooner, and has told
+        self.own_writes[seen.key] = seen
+        self.on_slice(self, seen.key)
+
+    def identity_trouble(self, uid: str, host_uid: str) -> str:
+        """Why a cluster that says it is `uid` is not the one that was joined; "" when it is. One that was neither
+        recorded on the host nor claimed has not joined."""
+        if uid and uid == host_uid:
+            return "it is the host itself, which cannot be its own member"
+        if self.duplicate_of:
+            return f"it is the same cluster as {self.duplicate_of}"
+        joined = membercluster.recorded_uid(self.obj) or (self.uid if self.claimed else "")
+        if joined and uid != joined:
+            return f"the cluster answers as {uid}, but {joined} was joined (kube-system uid)"
+        return ""
+
+    async def discover(self, client: clients.Client) -> frozenset[str]:
+        """The workload kinds it serves in the version we speak, as `Kind.group`."""
+        served = {(found.api_version, found.kind) for found in await client.discover()}
+        return frozenset(
+            f"{kind.kind}.{kind.group}" for kind in kinds.WORKLOADS.values() if (kind.api_version, kind.kind) in served
+        )
+
+    async def hear_process(self, client: clients.Client, namespace: str, clock: Clock, grace_s: float) -> None:
+        """Looks at the member process's lease."""
+        ref = ObjectRef("coordination.k8s.io/v1", "leases", namespace, LEASE, "Lease")
+        lease: Mapping[str, Any] | None = None
+        with contextlib.suppress(errors.NotFound):
+            lease = await client.get(ref, timeout_s=5.0, body_limit=SMALL_LIMIT)
+        self.process.recorded(membercluster.process_silent_since(self.obj))
+        self.process.look(lease, clock.monotonic(), clock.now(), grace_s)
+
+    async def reflect(
+        self,
+        client: clients.Client,
+        clock: Clock,
+        rng: random.Random,
+        *,
+        lists: Sequence[asyncio.Semaphore],
+        use_of: Callable[[str], asyncio.Event],
+    ) -> None:
+        """Keeps slices and the capacity report in memory until cancelled. `lists` bounds how many lists are read
+        at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
+        verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
+        async with asyncio.TaskGroup() as group:
+            for kind in kinds.WORKLOADS.values():
+                if f"{kind.kind}.{kind.group}" not in self.apis:
+                    continue
+                store = self.stores.setdefault(kind.kind, slice_store(f"{self.name}/{kind.plural}", self.bound))
+                reflector = Reflector(
+                    client,
+                    kind.api_version,
+                    kind.plural,
+                    store,
+                    project=self._projection(kind.kind),
+                    shape=SliceShape,
+                    label_selector="" if kind.model is not None else slices.fleet_selector(self.fleet),
+                    on_change=self._slice_changed,
+                    on_rewind=lambda: self.on_rewind(self),
+                    bounds=lists,
+                    wanted=use_of(kind.kind),
+                    clock=clock,
+                    rng=rng,
+                    verify=verify,
+                )
+                self.reflectors[kind.plural] = reflector
+                group.create_task(reflector.run(), name=f"{self.name} {kind.plural}")
+            capacity = kinds.KINDS["ClusterCapacity"]
+            reflector_of_capacity = Reflector(
+                client,
+                capacity.api_version,
+                capacity.plural,
+                self.reports,
+                project=lambda obj: capacity_report.only(obj, self.fleet),
+                on_change=lambda key, old, new: self._capacity_changed(old, new, clock),
+                on_rewind=lambda: self.on_rewind(self),
+                bounds=lists,
+                clock=clock,
+                rng=rng,
+                verify=verify,
+            )
+            self.reflectors[capacity.plural] = reflector_of_capacity
+            group.create_task(reflector_of_capacity.run(), name=f"{self.name} capacity")
+
+    async def wait_synced(self) -> None:
+        """Returns when every kind that the member serves has been listed."""
+        while len(self.stores) < len(self.apis):  # noqa: ASYNC110 - they are made within a few turns of the loop
+            await asyncio.sleep(0.01)
+        for kind, store in list(self.stores.items()):
+            if serves(self.apis, kind):
+                await store.wait_synced()
+        while not self.claim_known:  # noqa: ASYNC110 - nothing signals that a kind turned out not to be served
+            await asyncio.sleep(0.05)
+
+    def note_capacity(self, obj: Mapping[str, Any]) -> None:
+        """Files the answer to our own write of its ClusterCapacity, the claim in it above all."""
+        answered = capacity_report.of(obj, self.fleet)
+        if self.report is None or version_number(answered.resource_version) >= version_number(
+            self.report.resource_version
+        ):
+            self.report = answered
+
+    def _projection(self, kind: str) -> Callable[[SliceShape], SliceSeen]:
+        def project(shown: SliceShape) -> SliceSeen:
+            if self.own_writes:
+                meta = shown.metadata
+                own = self.own_writes.get(WorkloadKey(kind, meta.namespace, meta.name))
+                if own is not None and (own.uid, own.resource_version) == (meta.uid, meta.resourceVersion):
+                    return own  # the answer to our own write showed this very state
+            return slices.summarise(kind, self.name, shown.as_object())
+
+        return project
+
+    def _slice_changed(self, _: Any, old: SliceSeen | None, new: SliceSeen | None) -> None:
+        change = _marked(new) - _marked(old)
+        self.slices_held += change
+        if change:
+            self.on_count(self)
+        seen = new if new is not None else old
+        if seen is None:
+            return
+        if new is not None and self.own_writes.get(new.key) is new:
+            del self.own_writes[new.key]  # the watch shows what we wrote: everybody was told when it was answered
+            return
+        self.on_slice(self, seen.key)
+
+    def _capacity_changed(self, old: CapacityReport | None, new: CapacityReport | None, clock: Clock) -> None:
+        if old is not None and new is not None and old.told != new.told:
+            # Only the member process writes that: it lives, whatever the last probe saw of its lease.
+            self.process.report(clock.monotonic())
+        self.report = new
+        self.report_heard_s = clock.monotonic()
+        self.on_capacity(self)
+
+    def view(self, now_s: float, clock: Clock, *, stale_after_s: float) -> ClusterView:
+        """The member as placement sees it now. `now_s` is epoch seconds, as in the snapshot."""
+        declared = membercluster.to_view(self.obj, now_s)
+        ready, why = self.readiness()
+        age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
+        if self.told and self.process.speaks:
+            age = 0.0  # it would have told of a change
+        elif self.link.trusted and self.process.heard_s is not None:
+            age = min(age, clock.monotonic() - self.process.heard_s)
+        return replace(
+            declared,
+            ready=ready,
+            unready_reason=why,
+            untrustworthy=self.trust.why,
+            apis=self.apis,
+            capacity=self.report.capacity if self.report is not None else None,
+            capacity_age_s=age,
+            stale=age > stale_after_s,
+        )
+
+    def readiness(self) -> tuple[bool, str]:
+        """Whether it takes new work, and the sentence why not."""
+        if self.duplicate_of:
+            return False, f"it is the same cluster as {self.duplicate_of}"
+        if self.link.trusted and self.other_host:
+            return False, claims.sentence(self.name, self.other_host, self.host_uid)
+        if self.unasked:
+            return False, self.unasked
+        if not self.link.trusted:
+            return False, f"it is {self.link.link.value}: {self.link.why}"
+        if not self.synced:
+            return False, "its slices have not been listed yet"
+        if self.cleaning:
+            return False, self.cleaning
+        why = self.process.why()
+        return not why, why
+
+    @property
+    def known_or_unknown(self) -> bool:
+        """Whether we know its present state, or know that we do not: only then may anything be decided at start-up."""
+        strange = bool(self.duplicate_of or self.other_host)
+        return self.heard or bool(self.unasked) or (self.probes > 0 and (not self.link.trusted or strange))
+
+    @property
+    def lost(self) -> bool:
+        return self.link.link in (Link.LOST, Link.REFUSED, Link.NEW)
+
+    @property
+    def unready_reason(self) -> str:
+        """In one word why it takes no new work, while it takes none."""
+        if self.unasked and not self.duplicate_of:
+            return membercluster.NOT_ASKED
+        if self.lost:
+            return self.link_reason
+        return claims.REASON if self.other_host and not self.duplicate_of else membercluster.NOT_REPORTING
+
+
+def slice_store(name: str, bound: Bound | None = None) -> Store[SliceSeen]:
+    return Store(name, version_of=own_version, bound=bound, weight=slices.weight)
+
+
+def _beyond(cluster: str, kind: str, store: Store[SliceSeen]) -> Contradiction | None:
+    if not store.left_out or store.bound is None:
+        return None
+    message = (
+        f"It holds more than is kept of {kind}: {len(store)} objects of at most {store.bound.objects},"
+        f" {store.bytes} of at most {store.bound.bytes} bytes, and {store.left_out} left out"
+    )
+    return Contradiction(BEYOND_BOUNDS, message)
+
+
+def _marked(seen: SliceSeen | None) -> int:
+    return 1 if seen is not None and seen.mark is not None else 0

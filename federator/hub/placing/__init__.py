@@ -1,0 +1,1 @@
+"""Deciding: batches of workloads become PlacementDecisions."""

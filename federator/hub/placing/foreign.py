@@ -1,0 +1,100 @@
+"""Decisions that no hub of this host made: their seq lies above everything that it has issued, or they bear no seal.
+
+Somebody else has written them. Nobody obeys them (`HubState.note_record`), and because API servers take no lower seq in
+their place, the objects are removed; then the workload's decision is written anew, by what the hub remembers of it or,
+after a restart, by what the members hold. Whoever writes them again and again is answered later each time.
+"""
+
+import logging
+import random
+from collections import Counter
+
+from federator.api import kinds
+from federator.hub.cache.events import Events
+from federator.hub.cache.state import HubState
+from federator.hub.records.decisions import Record
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.work_queue import WorkQueue
+from federator.model.names import DECISION_FINALIZER
+from federator.model.steps import Revisit
+
+log = logging.getLogger(__name__)
+
+REASON = "ForeignDecision"
+PAUSE_S = 2.0
+PAUSE_MAX_S = 300.0
+"""From one removal of a decision of this name to the next, at least and at most."""
+REMEMBERED = 1000
+
+Name = tuple[str, str]
+
+
+class Foreign:
+    """Removes them. Keys of its queue are (namespace, name) of decisions."""
+
+    def __init__(
+        self, state: HubState, host: clients.Client, events: Events, *, clock: Clock, rng: random.Random
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.events = events
+        self.clock = clock
+        self._removed: Counter[Name] = Counter()
+        self._due_s: dict[Name, float] = {}
+        self.queue: WorkQueue[Name] = WorkQueue("foreign decisions", rng=rng, metrics=state.metrics)
+        state.signals.to_refuse.append(lambda namespace, name: self.queue.add((namespace, name)))
+        state.signals.on_resumed.append(self.look_at_all)
+
+    async def run(self) -> None:
+        self.look_at_all()
+        await self.queue.run(self.turn, workers=2)
+
+    def look_at_all(self) -> None:
+        for name in sorted(self.state.refused):
+            self.queue.add(name)
+
+    async def turn(self, name: Name) -> Revisit | None:
+        """Removes one. Raises ApiErrors."""
+        refused = self.state.refused.get(name)
+        if refused is None or not self.state.ready or self.state.paused:
+            return None
+        now_s = self.clock.monotonic()
+        if (wait_s := self._due_s.get(name, now_s) - now_s) > 0:
+            return Revisit(name, wait_s, "it was removed a short while ago")
+        if not self._removed[name]:
+            log.warning("decision %s/%s is removed: %s", *name, self.state.objection(refused))
+        self._tell(name, refused)
+        ref = kinds.KINDS["PlacementDecision"].ref(*name)
+        try:
+            live = await self.host.get(ref)
+            if live["metadata"].get("uid") != refused.uid:
+                return None  # the watch tells of the one that is there now
+            rest = [text for text in live["metadata"].get("finalizers") or () if text != DECISION_FINALIZER]
+            version = live["metadata"]["resourceVersion"]
+            body = {"metadata": {"finalizers": rest, "uid": refused.uid, "resourceVersion": version}}
+            await self.host.patch(ref, body)
+            await self.host.delete(ref, uid=refused.uid)
+        except errors.NotServed:
+            raise
+        except errors.NotFound:
+            log.debug("decision %s/%s is gone already", *name)
+        self._note_removed(name, now_s)
+        self.state.drop_refused(*name, refused.uid)
+        return None
+
+    def _note_removed(self, name: Name, now_s: float) -> None:
+        if len(self._removed) >= REMEMBERED:
+            self._removed.clear()
+            self._due_s.clear()
+        self._due_s[name] = now_s + min(PAUSE_S * 2 ** min(self._removed[name], 16), PAUSE_MAX_S)
+        self._removed[name] += 1
+
+    def _tell(self, name: Name, refused: Record) -> None:
+        """An Event on the decision, and on the workload that it speaks of, if there is one."""
+        note = f"{self.state.objection(refused)}: the decision is not obeyed, and is removed"
+        self.events.about_decision(name, refused, REASON, note)
+        workload = self.state.workloads.get(refused.key)
+        if workload is not None and workload.uid == refused.workload_uid:
+            self.events.tell(refused.key, workload.uid, REASON, f"of {name[1]}: {note}", action="Place", warning=True)

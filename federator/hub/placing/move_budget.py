@@ -1,0 +1,221 @@
+"""The move budget: at which pace edits of policies and of labels move running copies, over all workloads of a policy.
+
+One owner of the buckets: placing asks before copies leave (`leave`), and says which workloads still have copies to move
+(`note`). One of them is looked at when the bucket can serve it, so that a thousand that wait cost one decision at a
+time. A leader that takes over counts what the decisions of the last minute say was moved.
+"""
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from federator.hub.cache.state import HubState
+from federator.hub.records.decisions import Record
+from federator.kube.clock import Clock
+from federator.model.ask import Ask, MoveBudget, Policy
+from federator.model.decision import Decision
+from federator.model.names import WorkloadKey
+from federator.placement import enforcing, filters
+from federator.placement.leaving import Allowance, Leave
+
+MINUTE_S = 60.0
+COUNTED_FOR_S = 30.0
+"""How long the count of a policy's copies is good for: a percentage of them may be a little out of date."""
+LEAST_WAIT_S = 1.0
+PORTION_S = 5.0
+"""A workload with many copies to move is looked at when the bucket holds what this long puts into it."""
+
+Account = tuple[str, str, str]
+"""Whose budget: namespace and name of a policy and "" ("required" for what it moves because it is Required), or the key
+of a workload that spells its placement out."""
+REQUIRED: Final = "required"
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Holds what one minute allows, and fills in a minute."""
+
+    left: float
+    at_s: float
+    rate: int = 1
+    """Copies a minute."""
+    waiting: "OrderedDict[WorkloadKey, int]" = field(default_factory=OrderedDict)
+    """Workloads with copies to move, and how many: the first is looked at next."""
+
+
+class Moves:
+    """The buckets of all policies."""
+
+    def __init__(self, state: HubState, *, clock: Clock, later: Callable[[WorkloadKey, float], None]) -> None:
+        self.state = state
+        self.clock = clock
+        self._later = later
+        """Has a workload looked at again after so many seconds."""
+        self._buckets: dict[Account, _Bucket] = {}
+        self._accounts: dict[WorkloadKey, Account] = {}
+        """Under which account a workload waits."""
+        self._short: dict[WorkloadKey, Account] = {}
+        """The account that did not allow all that a workload asked for last."""
+        self._by_force: dict[WorkloadKey, dict[Account, int]] = {}
+        """What a workload took last from accounts of Required policies."""
+        self._copies: dict[Account, int] = {}
+        self._counted_s = float("-inf")
+
+    def leave(self, ask: Ask, record: Record | None) -> Leave:
+        """What the engine asks when an edit would move copies of this workload."""
+        return functools.partial(self._allowance, ask, record)
+
+    def _allowance(self, ask: Ask, record: Record | None, moving: int, forced: Mapping[str, int]) -> Allowance:
+        """What Required policies move has the pace of each of them, and is not held by a Lazy policy of one's own."""
+        policy, own = ask.policy, moving - sum(forced.values())
+        self._short.pop(ask.key, None)
+        taken: dict[Account, int] = {}
+        paces: list[str] = []
+        for demand in policy.required:
+            if copies := forced.get(demand.name, 0):
+                account = ("", demand.name, REQUIRED)
+                rate = self._rate(account, demand.moves)
+                taken[account] = self._take(ask.key, account, rate, copies)
+                paces.append(f"{rate} a minute at most over all workloads ({enforcing.of('moveBudget', demand)})")
+        self._by_force[ask.key] = dict(taken)
+        if own > 0 and is_held(policy, record):
+            paces.append(f"when somebody asks for it: federator rebalance ({_field(policy)} is Lazy)")
+        elif own > 0:
+            account, rate = _account(ask), self._own_rate(ask)
+            taken[account] = self._take(ask.key, account, rate, own)
+            paces.append(f"{rate} a minute at most over all workloads ({_budget_field(policy)})")
+        then = "; ".join(paces)
+        return Allowance(sum(taken.values()), f" {then}" if then.startswith("when") else f", {then}")
+
+    def _take(self, key: WorkloadKey, account: Account, rate: int, copies: int) -> int:
+        bucket = self._bucket(account, rate)
+        taken = min(copies, int(bucket.left))
+        bucket.left -= taken
+        if taken < copies:
+            self._short.setdefault(key, account)
+        return taken
+
+    def note(self, ask: Ask, decision: Decision) -> None:
+        """Remembers who still has copies to move, and sees to it that the next of them is looked at."""
+        key, account = ask.key, self._short.pop(ask.key, None)
+        before = self._accounts.pop(key, None)
+        if before is not None:
+            self._buckets[before].waiting.pop(key, None)
+        if not decision.moved:
+            self._by_force.pop(key, None)
+        if decision.to_move and account is not None:
+            bucket = self._buckets[account]
+            bucket.waiting[key] = decision.to_move  # behind the others
+            self._accounts[key] = account
+            self._look_at_next(bucket)
+        if before is not None and before != account:
+            self._look_at_next(self._buckets[before])
+
+    def forget(self, key: WorkloadKey) -> None:
+        """A workload is gone."""
+        self._by_force.pop(key, None)
+        self._short.pop(key, None)
+        account = self._accounts.pop(key, None)
+        if account is not None:
+            bucket = self._buckets[account]
+            bucket.waiting.pop(key, None)
+            if bucket.waiting:
+                self._later(next(iter(bucket.waiting)), LEAST_WAIT_S)
+
+    def refund(self, ask: Ask, copies: int) -> None:
+        """A decision that moved copies was not written."""
+        if not copies:
+            return
+        forced = self._by_force.pop(ask.key, {})
+        for account, taken in {**forced, _account(ask): copies - sum(forced.values())}.items():
+            if (bucket := self._buckets.get(account)) is not None:
+                bucket.left += max(taken, 0)
+
+    def _look_at_next(self, bucket: _Bucket) -> None:
+        if not bucket.waiting:
+            return
+        key, copies = next(iter(bucket.waiting.items()))
+        portion = min(copies, max(int(bucket.rate * PORTION_S / MINUTE_S), 1))
+        self._later(key, max((portion - bucket.left) * MINUTE_S / bucket.rate, LEAST_WAIT_S))
+
+    def _own_rate(self, ask: Ask) -> int:
+        policy = ask.policy
+        if policy.origin == "inline" and policy.moves.copies is None:
+            return policy.moves.a_minute(ask.slots)
+        return self._rate((policy.namespace, policy.name, ""), policy.moves)
+
+    def _rate(self, account: Account, budget: MoveBudget) -> int:
+        if budget.copies is not None:
+            return budget.a_minute(0)
+        now_s = self.clock.monotonic()
+        if now_s - self._counted_s > COUNTED_FOR_S:
+            self._copies, self._counted_s = self._count(), now_s
+        return budget.a_minute(self._copies.get(account, 0))
+
+    def _count(self) -> dict[Account, int]:
+        """Copies by the policies that their decision was made under."""
+        copies: dict[Account, int] = {}
+        for (namespace, _), record in self.state.records.items():
+            terms, running = record.terms, sum(share.slots for share in record.shares)
+            under: list[Account] = [("", name, REQUIRED) for name in terms.required]
+            if terms.policy_namespace in {"", namespace}:
+                under.append((terms.policy_namespace, terms.policy_name, ""))
+            for account in under:
+                copies[account] = copies.get(account, 0) + running
+        return copies
+
+    def _bucket(self, account: Account, rate: int) -> _Bucket:
+        now_s = self.clock.monotonic()
+        bucket = self._buckets.get(account)
+        if bucket is None:
+            bucket = self._buckets[account] = _Bucket(float(rate - self._moved_lately(account)), now_s)
+        bucket.left = min(bucket.left + (now_s - bucket.at_s) * rate / MINUTE_S, float(rate))
+        bucket.at_s, bucket.rate = now_s, rate
+        return bucket
+
+    def _moved_lately(self, account: Account) -> int:
+        """Copies that decisions of the last minute moved: another leader may have written them."""
+        since_s = self.clock.now() - MINUTE_S
+        return sum(
+            record.terms.moved
+            for record in self.state.records.values()
+            if record.terms.moved and record.facts.as_of > since_s and account in _accounts_of(record)
+        )
+
+
+def is_held(policy: Policy, record: Record | None) -> bool:
+    """Whether running copies stay where they are under this policy: it is Lazy, and nobody has asked for a rebalance
+    since they lay as it wants them."""
+    if not policy.lazy:
+        return False
+    return record is None or record.rebalance == record.terms.rebalanced
+
+
+def moved(record: Record | None, decision: Decision, now_s: float) -> int:
+    """What a decision says was moved: also what the one before it moved within the last minute, which would be
+    forgotten with it."""
+    recent = record is not None and record.facts.as_of > now_s - MINUTE_S
+    return decision.moved + (record.terms.moved if record is not None and recent else 0)
+
+
+def _account(ask: Ask) -> Account:
+    policy = ask.policy
+    return ("", "", str(ask.key)) if policy.origin == "inline" else (policy.namespace, policy.name, "")
+
+
+def _accounts_of(record: Record) -> set[Account]:
+    terms = record.terms
+    required: set[Account] = {("", name, REQUIRED) for name in terms.required}
+    if terms.policy_origin == "inline":
+        return {*required, ("", "", str(record.key))}
+    return {*required, (terms.policy_namespace, terms.policy_name, "")}
+
+
+def _field(policy: Policy) -> str:
+    return filters.field_of(policy, "onPolicyChange")
+
+
+def _budget_field(policy: Policy) -> str:
+    return filters.field_of(policy, "moveBudget")

@@ -1,0 +1,548 @@
+"""Placing: takes a batch of keys, one snapshot and its ledger, and writes the decisions.
+
+One batch is decided at a time, because room and quota are shared by everybody; its decisions are booked before the next
+is looked at, so that several may be written side by side. The core decides; this file gathers its
+inputs, writes what changed with a version check, and on a conflict simply takes the key again. A decision is on the
+host before any member hears of it.
+"""
+
+import asyncio
+import dataclasses
+import logging
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from federator.api import pinterestjobset, placementdecision
+from federator.hub.cache import cutting, policying, progress, restored
+from federator.hub.cache.events import Events
+from federator.hub.cache.in_force import InForce
+from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
+from federator.hub.placing import move_budget, waves
+from federator.hub.placing.move_budget import Moves, is_held
+from federator.hub.placing.pledges import Pledges
+from federator.hub.placing.unschedulable import Feedback
+from federator.hub.placing.waves import Decided, Due, Effect
+from federator.hub.records import decisions, refusals
+from federator.hub.records.decisions import Record
+from federator.hub.records.workloads import Workload
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier
+from federator.kube.control.work_queue import Batch, WorkQueue
+from federator.model import names, plaintext
+from federator.model.ask import Admitted, Ask, Unit
+from federator.model.decision import REFUSALS, Decision, Reason, Share
+from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.names import WorkloadKey
+from federator.model.shards import Ranges
+from federator.placement import editing, engine, inputs, ordering, waking
+from federator.placement.ledger import Ledger
+from federator.placement.permitted import Refused
+from federator.placement.waking import Change, Waiting
+from federator.status import given as givens
+
+log = logging.getLogger(__name__)
+
+
+class Placing:
+    """The only writer of PlacementDecisions' shares."""
+
+    def __init__(
+        self,
+        state: HubState,
+        host: Applier,
+        events: Events,
+        feedback: Feedback,
+        in_force: InForce,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.state = state
+        self.feedback = feedback
+        self.in_force = in_force
+        self.host = host
+        self.events = events
+        self.clock = clock
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
+            "placing", rng=rng, group=names.namespace_of, metrics=state.metrics
+        )
+        self.waiting: dict[WorkloadKey, Waiting] = {}
+        """Workloads that lack something, and what news could help them."""
+        self.moves = Moves(state, clock=clock, later=self.queue.add_after)
+        self._pledges = Pledges()
+        self._attempts: dict[WorkloadKey, int] = {}
+        self._unheard: dict[WorkloadKey, str] = {}
+        """Key -> uid of workloads that are charged for a first decision of which nobody knows whether it was taken."""
+        self._vetted: dict[WorkloadKey, tuple[str, int]] = {}
+        """(uid, generation) up to which edits ask for nothing that the decision in force does not charge."""
+        state.signals.to_place.append(self.queue.add)
+
+    async def run(self) -> None:
+        options = self.state.options
+        await self.queue.run_batches(
+            self.turn, most=options.batch_size, linger_s=options.batch_linger_s, at_once=options.batches_at_once
+        )
+
+    def wake(self, change: Change) -> None:
+        """Room, quota or membership changed: those whom it could help are decided again."""
+        for key in waking.woken((change,), self.waiting.values()):
+            self.queue.add(key)
+
+    async def turn(self, batch: Batch[WorkloadKey]) -> None:
+        """One batch: decide everything synchronously, then write concurrently, what gives something up first. The turn
+        of a workload ends when its own decision is written."""
+        if self.state.paused:
+            return
+        snapshot = self.state.snapshot(self.clock)
+        memo: dict[Any, Any] = {}
+        due = {item.workload.key: item for key in batch if (item := self._due(key, snapshot, memo)) is not None}
+        for key in batch:
+            if key not in due:
+                batch.ended(key)
+        if not due:
+            return
+        ledger = self.state.books.open(snapshot)
+        decided: list[Decided] = []
+        for ask in ordering.order([item.ask for item in due.values()], self.state.books, ledger):
+            one = self._decided(due[ask.key], snapshot, ledger, batch)
+            if one is not None:
+                decided.append(one)
+        await self._write_all(decided, batch)
+
+    async def _write_all(self, decided: Sequence[Decided], batch: Batch[WorkloadKey]) -> None:
+        """Writes a batch in waves. What counted on something that was not given up after all is decided again."""
+        async with self._pledges.made() as pledge:
+            complete = True
+            for which, wave in waves.of(decided):
+                if which is Effect.TAKES:
+                    pledge.settle(kept=complete)
+                if which is not Effect.FREES:
+                    complete = complete and await pledge.earlier_kept()
+                if not complete:
+                    for one in wave:
+                        self._restore(one)
+                        self.queue.add(one.item.workload.key)
+                    continue
+                async with asyncio.TaskGroup() as group:
+                    written = [group.create_task(self._written(one, batch)) for one in wave]
+                complete = all(task.result() for task in written)
+            pledge.settle(kept=complete)
+        if any(map(waves.frees, decided)):
+            self.state.signals.freed()
+        else:
+            self.state.signals.booked()
+
+    async def _written(self, one: Decided, batch: Batch[WorkloadKey]) -> bool:
+        trouble = await self._commit(one)
+        batch.ended(one.item.workload.key, trouble)
+        return trouble is None
+
+    def _decided(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger, batch: Batch[WorkloadKey]) -> Decided | None:
+        """Decides one workload of a batch and books it. A bug in one decision is that workload's alone: it is logged,
+        what it had given away is taken back, and the key comes again later."""
+        mark = ledger.mark()
+        try:
+            decision = self._decide(item, snapshot, ledger)
+        except Exception as bug:
+            ledger.rollback(mark)
+            batch.ended(item.workload.key, bug)
+            return None
+        before = self.state.books.commitment(item.workload.uid)
+        after = self.state.books.decide(engine.commitment(decision.under or item.ask, decision.shares))
+        self._note_waiting(item.ask, decision)
+        self.moves.note(item.ask, decision)
+        return Decided(item, decision, before, after)
+
+    def _due(self, key: WorkloadKey, snapshot: FleetSnapshot, memo: dict[Any, Any]) -> Due | None:
+        """What has to be decided for a key; None when the decision in force still is the right one. `memo`: what its
+        batch has computed of the snapshot already."""
+        workload = self.state.workloads.get(key)
+        self._forget_unheard(key, workload)
+        if workload is None or workload.deleting or workload.ask is None:
+            self.waiting.pop(key, None)
+            self._vetted.pop(key, None)
+            self.moves.forget(key)
+            if workload is not None:
+                self.state.signals.fold(key)
+            else:
+                self.feedback.drop(key)
+            return None
+        if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
+            return None
+        if self.state.refused_of(workload) is not None:
+            return None  # somebody's object stands where its decision is written: it is removed first
+        if (in_s := self.feedback.refresh(key)) is not None:
+            self.queue.add_after(key, in_s)
+        restored.believe_again(self.state, key, self.clock.monotonic())
+        ask = self.asked(workload)
+        assert ask is not None
+        if self.state.refuses_native(key.kind) and ask.policy.origin == "default":
+            return None  # nobody asked to have it federated: it is the host's own
+        if key.namespace not in self.state.spaces:
+            return None  # it is looked at when its namespace is heard of, and with it what may run there
+        refused = self.state.refusal(workload)
+        if not ask.shape.plain and self.state.want_shape(ask.shape):
+            self.state.signals.ask_members()
+        found = inputs.inputs_hash(ask, snapshot, memo)
+        record = self.state.record_of(workload)
+        if self.state.evaluated.get(key) != found:
+            same = record is not None and record.facts.inputs_hash == found
+            self.state.evaluated[key] = record.facts.inputs_hash if record is not None and same else found
+            self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
+            if record is not None and same:
+                if refused is None:  # what may not run is never in force
+                    self._vet(workload, record)
+                self.state.signals.dispatch(key)  # members wait for this where it asks for other than is charged
+        valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
+        complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
+        moving = record is not None and (record.terms.to_move > 0 or record.rebalance != record.terms.rebalanced)
+        settled = valid and complete and not (moving or self.overtaken(key) or (record is not None and record.lost))
+        settled = settled and refused is None
+        settled = settled and not progress.open_shards(self.state, workload)
+        if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
+            return None
+        return Due(workload, ask if refused is None else refusals.as_charged(ask, record), record, found, refused)
+
+    def _vet(self, workload: Workload, record: Record) -> None:
+        """The decision in force was made for what the workload asks for now, whatever its generation."""
+        charged = record.terms.charged
+        if charged is not None and not record.terms.held_back and charged.generation != workload.generation:
+            self._vetted[workload.key] = (workload.uid, workload.generation)
+
+    def _admitted(self, item: Due) -> Admitted | None:
+        """What the decision in force charges; None for one that does not say, and without one."""
+        if item.record is None:
+            return None
+        charged = self.in_force.admitted(item.workload, item.record)
+        uid, vetted = self._vetted.get(item.ask.key, ("", 0))
+        if charged is None or item.record.terms.held_back or uid != item.workload.uid:
+            return charged
+        return dataclasses.replace(charged, generation=max(charged.generation, vetted))
+
+    def overtaken(self, key: WorkloadKey) -> bool:
+        """Whether members hold slices of later decisions than the host knows: it was restored from a backup."""
+        workload = self.state.workloads.get(key)
+        return workload is not None and restored.behind(self.state, workload)
+
+    def vacated(self, record: Record) -> tuple[str, ...]:
+        """Clusters that the decision still names as leaving although they hold nothing any more, or were let go: they
+        stay in the fleet until no decision names them."""
+        empty = tuple(
+            cluster
+            for cluster in sorted(record.terms.leaving)
+            if (member := self.state.holder(cluster)) is not None and member.lacks(record.key)
+        )
+        return (*empty, *self.let_go(record))
+
+    def let_go(self, record: Record) -> tuple[str, ...]:
+        """Clusters that the decision names and has nothing to do with any more."""
+        members = self.state.members
+        return tuple(name for name in sorted(record.clusters) if name in members and members[name].let_go)
+
+    def _capped(self, key: WorkloadKey, record: Record) -> bool:
+        capped = self.feedback.capped(key)
+        return any(share.slots > capped.get(share.cluster, share.slots) for share in record.shares)
+
+    def asked(self, workload: Workload) -> Ask | None:
+        """The workload's ask under the policies in force; None when it cannot be read."""
+        return policying.asked(workload, self.state.rules, self.state.bindings())
+
+    def _decide(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decision:
+        if self.state.refuses_native(item.ask.key.kind):
+            return refusals.host_would_run_it(
+                item.ask, inputs_hash=item.inputs, as_of=snapshot.as_of, seq=self.state.next_seq()
+            )
+        held = self.holdings(item.workload, item.record)
+        record = item.record
+        seq, overtaken = self.state.next_seq(), self.overtaken(item.workload.key)
+        if item.refused is not None:
+            decision = self._refused(item, item.refused, snapshot, seq)
+        else:
+            decision = self._divided(item, held, snapshot, ledger, seq=seq, overtaken=overtaken)
+        if overtaken:
+            restored.told(self.state, item.workload, self.clock.monotonic())
+            if (in_s := restored.believe_again(self.state, item.workload.key, self.clock.monotonic())) > 0:
+                self.queue.add_after(item.workload.key, in_s)
+            decision = restored.numbered(self.state, item.workload, record, decision, seq)
+        decision = restored.marked(self.state, item.workload, record, _issued(decision, record, seq))
+        return in_pieces(decision, {one.cluster: one.ranges for one in held})
+
+    def _divided(
+        self,
+        item: Due,
+        held: tuple[Holding, ...],
+        snapshot: FleetSnapshot,
+        ledger: Ledger,
+        *,
+        seq: int,
+        overtaken: bool,
+    ) -> Decision:
+        record = item.record
+        before = record.facts.inputs_hash if record is not None else ""
+        if overtaken:
+            before = item.inputs  # what the lost decisions were made for is not known: what they led to stays
+        return editing.decide(
+            item.ask,
+            held,
+            snapshot,
+            ledger,
+            seq=seq,
+            mark=lambda cluster: restored.mark(self.state, record, cluster),
+            admitted=self._admitted(item),
+            capped=self.feedback.capped(item.ask.key),
+            previous_hash="" if self._moves_on(item) else before,
+            leave=self.moves.leave(item.ask, record),
+            finished=progress.done(self.state, item.workload, record),
+            per_cluster=record.per_cluster(item.ask) if record is not None else 0,
+        )
+
+    def _refused(self, item: Due, refused: Refused, snapshot: FleetSnapshot, seq: int) -> Decision:
+        """The decision that changes no share: what runs stays, and why nothing else is done."""
+        return refusals.not_permitted(
+            item.ask,
+            restored.shares(self.state, item.workload, item.record),
+            item.record,
+            refused,
+            inputs_hash=item.inputs,
+            as_of=snapshot.as_of,
+            seq=item.record.seq if item.record is not None else seq,
+        )
+
+    def _moves_on(self, item: Due) -> bool:
+        """Whether what an edit began to move goes on moving: then a division anew is not done with."""
+        return item.record is not None and item.record.terms.to_move > 0 and not is_held(item.ask.policy, item.record)
+
+    def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
+        """What the workload has, by its decision and what its members say."""
+        seen = self.state.slices_of(workload.key)
+        held: list[Holding] = []
+        tolerated = record.terms.tolerated if record is not None else {}
+        for share in restored.shares(self.state, workload, record):
+            slice_seen = seen.get(share.cluster)
+            held.append(
+                Holding(
+                    cluster=share.cluster,
+                    count=share.count,
+                    slots=share.slots,
+                    seq=share.seq,
+                    ranges=share.ranges,
+                    ready=cutting.counted(self.state, workload, record, slice_seen).ready if slice_seen else 0,
+                    tolerated=tolerated.get(share.cluster, ()),
+                )
+            )
+        return tuple(held)
+
+    def _note_waiting(self, ask: Ask, decision: Decision) -> None:
+        waiting = waking.waits(ask, decision, self.feedback.capped(ask.key))
+        key = decision.key
+        if waiting is None:
+            self.waiting.pop(key, None)
+            self._attempts.pop(key, None)
+            return
+        attempts = self._attempts[key] = self._attempts.get(key, -1) + 1
+        self.waiting[key] = waiting
+        # News wakes it; news may also have been missed.
+        self.queue.add_after(key, waking.retry_after_s(attempts))
+
+    async def _commit(self, one: Decided) -> errors.ApiError | None:
+        """Writes a decision if it says anything new. Returns why it could not."""
+        item, decision = one.item, one.decision
+        key = item.workload.key
+        told = item.record is not None and _same(item.record, decision) and not self.overtaken(key)
+        if item.record is not None and told and not (item.record.lost or self.vacated(item.record)):
+            self.state.signals.fold(key)
+            return None
+        try:
+            revision = await self._revision(item, decision)
+            async with self.host.lane.slot(key.namespace):
+                obj = await self._write(item, decision, revision)
+        except errors.ApiError as trouble:
+            self.moves.refund(item.ask, decision.moved)
+            if not waves.charge_kept(one, trouble):
+                self._restore(one)
+            elif item.record is None:
+                self._unheard[key] = item.workload.uid
+            return trouble
+        record = self.state.read_record(obj)
+        self.state.tombs.discard(record.workload_uid)
+        news = self.state.note_record(key.namespace, record)
+        self.events.placed(item.workload, item.record, decision)
+        if item.record is not None and item.record.terms.held_back and not decision.held_back:
+            await self.in_force.drop(key, item.record.terms.revision)
+        elif item.record is not None and decision.held_back and item.record.uid != record.uid:
+            await self.in_force.adopt(item.workload, record)
+        log.info(
+            "placed",
+            extra={
+                "workload": str(key),
+                "seq": decision.seq,
+                "shares": {share.cluster: share.count for share in decision.shares},
+                "shortfall": decision.shortfall,
+                "reason": decision.reason.value,
+            },
+        )
+        if news:  # else the watch was sooner, and has told
+            self.state.signals.dispatch(key)
+            self.state.signals.fold(key)
+            now = self.state.workloads.get(key)
+            if now is None or now.uid != record.workload_uid:
+                # It went while the decision was being written: who heard of that found nothing to bury yet.
+                self.state.signals.bury(key.namespace, record.name)
+        return None
+
+    async def _revision(self, item: Due, decision: Decision) -> str:
+        """What keeps the spec in force of a decision that holds an edit back; "" for any other."""
+        if not decision.held_back or item.record is None:
+            return ""
+        return await self.in_force.keep(item.workload, item.record)
+
+    def _restore(self, one: Decided) -> None:
+        """A decision that could not be written charges nothing; the one in force does again."""
+        record = self.state.record_of(one.item.workload)
+        if record is None:
+            self.state.books.forget(one.item.workload.uid)
+        elif record is one.item.record and one.before is not None:
+            self.state.books.record(one.before)
+        elif (heard := record.commitment()) is not None:
+            self.state.books.record(heard)
+
+    def _forget_unheard(self, key: WorkloadKey, workload: Workload | None) -> None:
+        """A workload that is gone is charged for nothing any more; if its decision turns up after all, that is booked
+        again until it is buried."""
+        uid = self._unheard.pop(key, "")
+        gone = uid and (workload is None or workload.uid != uid)
+        if gone and all(record.workload_uid != uid for record in self.state.records_of(key)):
+            self.state.books.forget(uid)
+            self.state.signals.freed()
+
+    async def _write(self, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:
+        leaving = self._leaving(item.record, decision)
+        record = item.record
+        decision = dataclasses.replace(decision, moved=move_budget.moved(record, decision, decision.as_of))
+        asked, done = (record.rebalance, record.terms.rebalanced) if record is not None else ("", "")
+        rebalanced = done if decision.to_move or decision.held else asked
+        given = self._given(record, decision)
+        causes = self._causes(item)
+        spec = placementdecision.to_spec(
+            decision, causes, item.ask, leaving, rebalanced=rebalanced, given=given, revision=revision
+        )
+        key, uid, seals = item.workload.key, item.workload.uid, self.state.seals
+        if seal := seals.of(key.namespace, decisions.name_of(key, uid), spec):
+            spec["seal"] = seal
+        written = await decisions.write(self.host.client, key, uid, item.record, spec)
+        seals.kept(written)
+        return written
+
+    def _leaving(self, record: Record | None, decision: Decision) -> tuple[str, ...]:
+        """Clusters without a share any more that may still hold something: also those that left the fleet with it, so
+        that it is known of when they join again, and not left behind."""
+        if record is None:
+            return ()
+        staying = {share.cluster for share in decision.shares}
+        return tuple(
+            cluster
+            for cluster in sorted(record.clusters - staying)
+            if (member := self.state.members.get(cluster)) is None or not (member.let_go or member.lacks(decision.key))
+        )
+
+    def _given(self, record: Record | None, decision: Decision) -> tuple[Share, ...]:
+        """What clusters had before this decision and have no more, until nothing of it can be told any more: shards are
+        told of for as long as the workload lives, copies until the slice is as small as its new share."""
+        if record is None:
+            return ()
+        now = {share.cluster: share.count for share in decision.shares}
+        gone = {
+            name
+            for name in {*record.clusters, *(one.cluster for one in record.facts.given)}
+            if (member := self.state.members.get(name)) is not None
+            and (member.let_go or (not _in_shards(record) and self._is_as_small(member, record.key, now.get(name, 0))))
+        }
+        return givens.former({one.cluster: one for one in record.facts.given}, record.shares, decision.shares, gone)
+
+    def _is_as_small(self, member: Member, key: WorkloadKey, count: int) -> bool:
+        seen = member.slice_of(key)
+        return member.lacks(key) if seen is None else seen.observation.desired <= count
+
+    def _causes(self, item: Due) -> tuple[str, ...]:
+        """What led to this decision, in a few words, after what led to the ones before."""
+        record = item.record
+        if self.overtaken(item.workload.key):
+            return (*(record.terms.causes if record is not None else ()), "members hold slices of later decisions")
+        if record is None:
+            return ("created",)
+        if item.refused is not None:
+            return (*record.terms.causes, f"generation {item.workload.generation} may not run")
+        unbound = "a cluster could not schedule its share" if self._capped(item.workload.key, record) else ""
+        if record.facts.inputs_hash != item.inputs:
+            cause = f"generation {item.workload.generation} under policy {item.ask.policy.name}"
+            cause += f", and {unbound}" if unbound else ""
+        elif unbound:
+            cause = unbound
+        elif let_go := self.let_go(record):
+            cause = f"{', '.join(let_go[:3])} left the fleet"
+        elif not record.terms.shortfall and (vacated := self.vacated(record)):
+            cause = f"nothing is left in {', '.join(vacated[:3])}"
+        else:
+            cause = "room or quota changed"
+        return (*record.terms.causes, cause)
+
+
+def _issued(decision: Decision, record: Record | None, seq: int) -> Decision:
+    """The decision with a seq that this host has issued: its own, or that of the recorded one where it changes no
+    share. Its shares may bear higher ones, in members whose numbers go further."""
+    if decision.seq == seq:
+        return decision
+    return dataclasses.replace(decision, seq=record.seq if record is not None else seq)
+
+
+def _in_shards(record: Record) -> bool:
+    return record.terms.unit is Unit.SHARDS
+
+
+def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
+    """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined while they run."""
+    return dataclasses.replace(decision, shares=tuple(_piecewise(share, held) for share in decision.shares))
+
+
+def _piecewise(share: Share, held: Mapping[str, Ranges]) -> Share:
+    if not share.ranges or share.cluster not in held:
+        return share
+    return dataclasses.replace(share, ranges=pinterestjobset.keep_pieces(held[share.cluster], share.ranges))
+
+
+def _then(message: str) -> str:
+    """What a decision says of when the rest moves: it changes with the policy."""
+    return message.partition(" are still to move")[2]
+
+
+def _charges_alike(record: Record, decision: Decision) -> bool:
+    """Whether what stays in force while an edit is held back is charged as before: no hash of what is asked for now
+    tells of a RuntimeProfile that only the former spec names."""
+    charged, under = record.terms.charged, decision.under
+    if not decision.held_back or charged is None or under is None:
+        return True
+    return charged.shape.requests == under.shape.requests
+
+
+def _same(record: Record, decision: Decision) -> bool:
+    """Whether writing the decision would tell nobody anything new. Its message may carry figures that move with the
+    room of the fleet; they are not worth a write (`explain` computes them afresh)."""
+    return (
+        record.facts.inputs_hash == decision.inputs_hash
+        and record.shares == decision.shares
+        and record.terms.shortfall == decision.shortfall
+        and record.terms.held == decision.held
+        and record.terms.held_back == decision.held_back
+        and _charges_alike(record, decision)
+        and record.terms.to_move == decision.to_move
+        and _then(record.terms.message) == _then(decision.message)
+        and record.terms.tolerated == decision.tolerated
+        and record.terms.per_cluster == decision.per_cluster
+        and record.terms.surplus == decision.surplus
+        and (record.rebalance == record.terms.rebalanced or bool(decision.to_move or decision.held))
+        and record.terms.reason is decision.reason
+        and (decision.reason not in REFUSALS or record.terms.message == plaintext.clipped(decision.message))
+    )

@@ -1,0 +1,65 @@
+"""Sealing: decisions of a release that sealed none get their seal once, and then none is obeyed without.
+
+Writes to the host only, a few at once; members hear nothing of it. Runs while this hub leads, and ends for good.
+"""
+
+import asyncio
+import logging
+import random
+
+from federator.api import kinds
+from federator.hub.cache.state import HubState
+from federator.hub.records.decisions import Record
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+
+log = logging.getLogger(__name__)
+
+AT_ONCE = 8
+ROUND_S = 5.0
+"""Between two looks at what is left, in seconds: what could not be sealed is tried again."""
+
+
+class Sealing:
+    """Brings an older fleet's decisions up to date."""
+
+    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+        self.state = state
+        self.host = host
+        self.clock = clock
+        self.rng = rng
+
+    async def run(self) -> None:
+        """Until every decision that is ours is sealed, and the Secret says so."""
+        seals = self.state.seals
+        while seals.known and not seals.complete:
+            due = [record for record in self.state.records.values() if not (record.sealed or record.lost)]
+            try:
+                for at in range(0, len(due), AT_ONCE):
+                    await asyncio.gather(*map(self._seal, due[at : at + AT_ONCE]))
+                if not due:
+                    await seals.finish(self.host, self.state.options.system_namespace, self.clock.rfc3339_micro())
+                    return
+            except errors.ApiError as trouble:
+                log.info("decisions could not be sealed yet: %s", trouble)
+            await asyncio.sleep(ROUND_S * self.rng.uniform(0.8, 1.2))
+
+    async def _seal(self, record: Record) -> None:
+        """Seals one decision, unless it is not as it was heard any more: then the watch tells of it."""
+        seals = self.state.seals
+        ref = kinds.KINDS["PlacementDecision"].ref(record.key.namespace, record.name)
+        try:
+            live = await self.host.get(ref)
+            meta = live["metadata"]
+            if (meta.get("uid"), meta.get("resourceVersion")) != (record.uid, record.resource_version):
+                return
+            operations = [
+                {"op": "replace", "path": "/metadata/resourceVersion", "value": record.resource_version},
+                {"op": "add", "path": "/spec/seal", "value": seals.of(ref.namespace, ref.name, live["spec"])},
+            ]
+            written = await self.host.patch(ref, operations, kind="json")
+        except (errors.NotFound, errors.Conflict):
+            return
+        seals.kept(written)
+        self.state.note_record(record.key.namespace, self.state.read_record(written))

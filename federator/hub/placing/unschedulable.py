@@ -1,0 +1,125 @@
+"""Feedback from members' schedulers: what could not be bound for a while caps the cluster, so that the rest moves.
+
+A cap holds for some minutes, also when nothing is left there, and then decays: the next decision may try the cluster
+again. It speaks of the pods as they are: with another template it is forgotten. How long copies wait is measured here,
+from when it was first heard: a member's clock may be minutes off (FAULTS.md, "by locally observed time"), and after a
+restart of the hub the time begins anew.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from federator.hub.cache import cutting
+from federator.hub.cache.state import HubState
+from federator.hub.records.slices import SliceSeen
+from federator.hub.records.workloads import Workload
+from federator.kube.clock import Clock
+from federator.model.names import WorkloadKey
+
+
+@dataclass(frozen=True, slots=True)
+class _Cap:
+    """So many copies a cluster could bind; that counts until a monotonic time."""
+
+    most: int
+    until_s: float
+
+
+@dataclass(slots=True)
+class _Caps:
+    """What clusters could bind of one workload, and what its pods were."""
+
+    uid: str
+    content: bytes
+    by_cluster: dict[str, _Cap] = field(default_factory=dict)
+
+
+class Feedback:
+    """Remembers what members' schedulers could not do. Placing asks it before each decision."""
+
+    def __init__(self, state: HubState, *, clock: Clock) -> None:
+        self.state = state
+        self.clock = clock
+        self._caps: dict[WorkloadKey, _Caps] = {}
+        self._waiting: dict[WorkloadKey, dict[str, tuple[float, float]]] = {}
+        """Copies that wait for a node, by cluster: since when by what their member says, and the monotonic time at
+        which it first said so."""
+
+    def capped(self, key: WorkloadKey) -> Mapping[str, int]:
+        """cluster -> how many copies of a workload its scheduler could bind lately."""
+        workload = self.state.workloads.get(key)
+        if workload is None or key not in self._caps:
+            return {}
+        now = self.clock.monotonic()
+        return {name: cap.most for name, cap in self._of(workload).by_cluster.items() if cap.until_s > now}
+
+    def note(self, key: WorkloadKey, seen: SliceSeen | None, cluster: str) -> float | None:
+        """Looks at one slice. Returns in how many seconds placing should look at the workload (0: now), None for
+        never."""
+        workload = self.state.workloads.get(key)
+        if workload is None:
+            self.drop(key)
+            return None
+        if seen is None or not seen.serves(self.state.options.fleet, workload.uid):
+            self._waits_no_more(key, cluster)
+            return None
+        member = self.state.members.get(cluster)
+        observed = cutting.counted(self.state, workload, self.state.record_of(workload), seen)
+        if member is not None and not member.process.speaks:
+            return None  # what it wrote before it died may have changed: neither a cause for moves nor the end of one
+        if not observed.unschedulable:
+            self._waits_no_more(key, cluster)
+            return None
+        if observed.observed_generation < observed.generation:
+            return None  # what was said of a larger share counts once, and not against the smaller one too
+        now = self.clock.monotonic()
+        waited = now - self._waits_since(key, cluster, observed.unschedulable_since_s, now)
+        if waited < self.state.options.unschedulable_after_s:
+            return self.state.options.unschedulable_after_s - waited
+        # Of a share that has just shrunk, pods may still be waiting that are about to go: who is ready was scheduled.
+        most = max(observed.ready, seen.due - observed.unschedulable)
+        caps = self._of(workload).by_cluster
+        before = caps.get(cluster)
+        if before is not None and before.until_s > now and before.most <= most:
+            return before.until_s - now
+        caps[cluster] = _Cap(most, now + self.state.options.unschedulable_decay_s)
+        return 0.0
+
+    def _waits_since(self, key: WorkloadKey, cluster: str, told_s: float, now_s: float) -> float:
+        """Monotonic time since which the copies that wait there have been known to. Later stamps are of other copies:
+        those before them found a node."""
+        waits = self._waiting.setdefault(key, {})
+        known = waits.get(cluster)
+        if known is None or told_s > known[0]:
+            known = waits[cluster] = (told_s, now_s)
+        return known[1]
+
+    def _waits_no_more(self, key: WorkloadKey, cluster: str) -> None:
+        waits = self._waiting.get(key)
+        if waits is not None and waits.pop(cluster, None) is not None and not waits:
+            del self._waiting[key]
+
+    def _of(self, workload: Workload) -> _Caps:
+        """The caps that speak of the workload's pods as they are."""
+        found = self._caps.get(workload.key)
+        if found is None or (found.uid, found.content) != (workload.uid, workload.content):
+            found = self._caps[workload.key] = _Caps(workload.uid, workload.content)
+        return found
+
+    def refresh(self, key: WorkloadKey) -> float | None:
+        """Brings the caps of one workload up to date, before it is placed. Returns in how many seconds it should be
+        looked at again, None for never."""
+        waits = [self.note(key, seen, cluster) for cluster, seen in self.state.slices_of(key).items()]
+        return min((wait_s for wait_s in waits if wait_s), default=None)
+
+    def drop(self, key: WorkloadKey) -> None:
+        """A workload is gone."""
+        self._caps.pop(key, None)
+        self._waiting.pop(key, None)
+
+    def forget(self, cluster: str) -> None:
+        """A cluster is gone, or met anew."""
+        for caps in self._caps.values():
+            caps.by_cluster.pop(cluster, None)
+        for key in list(self._waiting):
+            self._waits_no_more(key, cluster)

@@ -1,0 +1,1 @@
+"""What is kept of each object: workloads, decisions, slices, tombstones. No I/O."""

@@ -1,0 +1,223 @@
+"""The hub's view of PlacementDecisions: one record per object, filed under its workload or among the tombstones.
+
+A decision is written before any member hears of it and outlives its workload until every member is known to be empty.
+Records come from the reflector and, sooner, from the answers to our own writes; the higher seq wins, then the newer
+version.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from federator.api import decisionfacts, kinds, raw
+from federator.api.decisionfacts import DecisionFacts, Terms
+from federator.api.placementdecision import MAX_CAUSES
+from federator.hub.records.seals import Seals, author
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.model import names
+from federator.model.ask import Ask
+from federator.model.decision import Share
+from federator.model.fleet import Holding
+from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, REBALANCE_ANNOTATION, WorkloadKey
+from federator.placement import engine
+from federator.placement.books import Commitment
+
+NOBODY: frozenset[str] = frozenset()
+STRUCK = "0" * 16
+"""The hash of the inputs of a decision that was made for none: it is made anew as soon as it may be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One PlacementDecision as last heard."""
+
+    facts: DecisionFacts
+    finalizing: bool
+    """Still carries our finalizer."""
+    given_up: frozenset[str] = NOBODY
+    """Clusters that its deletion shall not wait for, as an operator said."""
+
+    rebalance: str = ""
+    """When and by whom a rebalance was asked for last."""
+    sealed: bool = False
+    """Whether it bears the seal of this fleet's hubs."""
+    author: str = ""
+    """Who wrote it last by the host's word, of one without a seal where there should be one."""
+
+    @property
+    def name(self) -> str:
+        return self.facts.name
+
+    @property
+    def uid(self) -> str:
+        return self.facts.uid
+
+    @property
+    def resource_version(self) -> str:
+        return self.facts.resource_version
+
+    @property
+    def key(self) -> WorkloadKey:
+        return self.facts.key
+
+    @property
+    def workload_uid(self) -> str:
+        return self.facts.workload_uid
+
+    @property
+    def seq(self) -> int:
+        return self.facts.seq
+
+    @property
+    def terms(self) -> Terms:
+        return self.facts.terms
+
+    @property
+    def shares(self) -> tuple[Share, ...]:
+        return self.facts.shares
+
+    @property
+    def deleting(self) -> bool:
+        return self.facts.deleting
+
+    @property
+    def clusters(self) -> frozenset[str]:
+        """Every cluster that may hold something of this workload."""
+        return frozenset(share.cluster for share in self.shares) | frozenset(self.terms.leaving)
+
+    @property
+    def lost(self) -> bool:
+        """Its object is gone from the host although it stands: it is to be written anew."""
+        return not self.facts.uid
+
+    def as_lost(self) -> "Record":
+        """The same without an object that could be changed."""
+        return replace(self, facts=replace(self.facts, uid="", resource_version="", deleting=False))
+
+    def share_of(self, cluster: str) -> Share | None:
+        return self.facts.share_of(cluster)
+
+    def mark(self, cluster: str) -> int:
+        """How far this cluster's numbers go by it: a slice there with a higher seq is of a decision it knows not."""
+        share = self.share_of(cluster)
+        return share.seq if share is not None else max(self.seq, self.facts.marks.get(cluster, 0))
+
+    def had(self, cluster: str) -> Share | None:
+        """What a cluster was given by the decisions before this one, beyond its share."""
+        return next((one for one in self.facts.given if one.cluster == cluster), None)
+
+    def per_cluster(self, ask: Ask) -> int:
+        """What each cluster was to have under strategy Duplicate, as the engine is told it: 0 also when somebody has
+        asked that everything go where its policy wants it now, and the policy can be followed."""
+        asked = self.rebalance != self.terms.rebalanced
+        return 0 if asked and not engine.contradiction(ask) else self.terms.per_cluster
+
+    def says(self, other: "Record") -> bool:
+        """Whether another state of the same decision says the same."""
+        facts = replace(other.facts, resource_version=self.resource_version, deleting=self.deleting)
+        return facts == self.facts
+
+    def commitment(self) -> Commitment | None:
+        """What it takes from capacity and quota; None for one that was written without a charge."""
+        terms = self.terms
+        if terms.shape is None:
+            return None
+        return Commitment(
+            uid=self.workload_uid,
+            key=self.key,
+            project=terms.project,
+            namespace=self.key.namespace,
+            tier=terms.tier,
+            shape=terms.shape,
+            holdings=self.shares,
+        )
+
+
+def holdings(shares: Sequence[Share]) -> tuple[Holding, ...]:
+    return tuple(Holding(share.cluster, share.count, share.slots, share.seq, share.ranges) for share in shares)
+
+
+def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
+    """Reads a PlacementDecision; total on whatever the host may hold. `seals`: by what the hub's own are known."""
+    sealed = seals is not None and seals.is_ours(obj)
+    finalizers = obj["metadata"].get("finalizers") or ()
+    annotations = raw.text_map(obj["metadata"], "annotations")
+    named = annotations.get(FORCE_FORGET_ANNOTATION, "")
+    given_up = frozenset(part for text in named.split(",") if (part := text.strip())) if named else NOBODY
+    return Record(
+        decisionfacts.decision_facts(obj),
+        DECISION_FINALIZER in finalizers,
+        given_up,
+        annotations.get(REBALANCE_ANNOTATION, ""),
+        sealed,
+        "" if sealed or seals is None or not seals.known else author(obj),
+    )
+
+
+def name_of(key: WorkloadKey, uid: str) -> str:
+    """The name of a workload's decision."""
+    return names.decision_name(kinds.KINDS[key.kind].short_names[0], key.name, uid)
+
+
+async def write(
+    host: Client, key: WorkloadKey, uid: str, before: Record | None, spec: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Writes the decision of a workload, and answers with what the host has now. Raises ApiErrors.
+
+    One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
+    """
+    kind = kinds.KINDS["PlacementDecision"]
+    name = name_of(key, uid)
+    ref = kind.ref(key.namespace, name)
+    if before is None or before.lost:
+        meta = {
+            "name": name,
+            "namespace": key.namespace,
+            "labels": {names.WORKLOAD_UID_LABEL: uid},
+            "finalizers": [names.DECISION_FINALIZER],
+        }
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
+        return await host.create(ref, body)
+    operations: list[dict[str, Any]] = [
+        {"op": "replace", "path": "/metadata/resourceVersion", "value": before.facts.resource_version},
+        {"op": "replace", "path": "/spec", "value": spec},
+    ]
+    return await host.patch(ref, operations, kind="json")
+
+
+async def strike(host: Client, record: Record, cluster: str, seq: int, seals: Seals) -> Mapping[str, Any] | None:
+    """Takes a cluster that was let go out of a decision that is not made anew by itself (its workload is suspended, or
+    cannot be read, or is gone). `seq`: of the decision from now on. Answers with the decision, None where it is gone.
+    Raises ApiErrors."""
+    kind = kinds.KINDS["PlacementDecision"]
+    ref = kind.ref(record.key.namespace, record.name)
+    try:
+        live = await host.get(ref)
+    except errors.NotServed:
+        raise
+    except errors.NotFound:
+        return None
+    meta, spec = live["metadata"], live["spec"]
+    if meta.get("uid") != record.uid:
+        return None
+    if record.sealed and not seals.is_ours(live):
+        raise errors.Conflict(f"{record.name} was written by {author(live)}", reason="Conflict")
+    share = record.share_of(cluster)
+    lost = share.count if share is not None else 0
+    kept = [one for one in raw.objects(spec, "shares") if one.get("cluster") != cluster]
+    changed: dict[str, Any] = {
+        "seq": max(seq, raw.integer(spec, "seq")),
+        "causes": [*raw.texts(spec, "causes"), f"{cluster} left the fleet"][-MAX_CAUSES:],
+        "inputsHash": STRUCK,
+        "shares": kept,
+        "clusters": len(kept),
+        "placed": max(raw.integer(spec, "placed") - lost, 0),
+        "shortfall": raw.integer(spec, "shortfall") + lost,
+        "leaving": [name for name in raw.texts(spec, "leaving") if name != cluster] or None,
+    }
+    whole = {name: value for name, value in {**spec, **changed}.items() if value is not None}
+    if seal := seals.of(ref.namespace, ref.name, whole):
+        changed["seal"] = seal
+    body = {"metadata": {"uid": record.uid, "resourceVersion": meta["resourceVersion"]}, "spec": changed}
+    return await host.patch(ref, body)

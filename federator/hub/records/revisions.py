@@ -1,0 +1,143 @@
+"""Revisions: before a roll-out reaches the first member, what the pods were made from and what they will be made from
+is kept on the host, as ControllerRevisions of the workload.
+
+A workload that never changed its pods has none: the first roll-out writes two, every other one. The last ten are kept.
+Called by the slice writer, with the leader's own host client; a history that cannot be written holds no roll-out up.
+"""
+
+import asyncio
+import logging
+import weakref
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Any
+
+from federator.api import kinds, podparts, raw, revisions
+from federator.api.revisions import Profile, Revision
+from federator.hub.records.workloads import Documents, Workload
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.control.applier import Applier
+from federator.model import names
+from federator.model.ask import Unit
+from federator.model.names import WorkloadKey
+from federator.model.steps import Create, Delete, ObjectRef, Step
+
+log = logging.getLogger(__name__)
+
+REMEMBERED = 4096
+"""Workloads of which it is remembered that their present revision is kept; of others it is looked up again."""
+
+
+class Revisions:
+    """The only writer of ControllerRevisions of workloads on the host."""
+
+    def __init__(self, client: Client, applier: Applier, documents: Documents, *, fleet: str) -> None:
+        self._client = client
+        self._applier = applier
+        self._documents = documents
+        self._fleet = fleet
+        self._kept: OrderedDict[WorkloadKey, tuple[int, str]] = OrderedDict()
+        """The newest revision by what this process wrote or read: generation of the workload, name of the revision."""
+        self._turns: weakref.WeakValueDictionary[WorkloadKey, asyncio.Lock] = weakref.WeakValueDictionary()
+        """Members are written side by side: the first of them keeps the revision, the others wait for it."""
+
+    async def before_roll_out(
+        self, workload: Workload, obj: Mapping[str, Any], profile: Profile, live: Mapping[str, Any]
+    ) -> None:
+        """Keeps the revision that `obj` makes, and the one that the slice `live` still has where none was kept yet."""
+        if workload.verbs.unit is not Unit.REPLICAS:
+            return  # shards keep what they began with: there is nothing to go back to
+        parts = workload.verbs.pods(obj)
+        name = revisions.name_of(obj, parts, profile)
+        turn = self._turns.setdefault(workload.key, asyncio.Lock())
+        async with turn:
+            generation = raw.integer(obj, "metadata", "generation")
+            newest, known = self._kept.get(workload.key, (0, ""))
+            if known == name or generation < newest:
+                return  # kept already, or read before somebody else's turn read a later one
+            try:
+                await self._keep(workload, obj, parts, profile, live)
+            except errors.NotLeading:
+                return  # nor will the slice be written
+            except errors.ApiError as trouble:
+                log.warning("%s: its revision could not be kept: %s", workload.key, trouble)
+                if not isinstance(trouble, errors.Denied):
+                    return
+            self._kept[workload.key] = (generation, name)
+            self._kept.move_to_end(workload.key)
+            while len(self._kept) > REMEMBERED:
+                self._kept.popitem(last=False)
+
+    async def _keep(
+        self,
+        workload: Workload,
+        obj: Mapping[str, Any],
+        parts: Mapping[str, Any],
+        profile: Profile,
+        live: Mapping[str, Any],
+    ) -> None:
+        kind = kinds.KINDS[workload.key.kind]
+        selector = f"{names.WORKLOAD_UID_LABEL}={workload.uid}"
+        listing = await self._client.list(
+            revisions.API_VERSION, revisions.PLURAL, workload.key.namespace, label_selector=selector
+        )
+        kept = revisions.history(listing.items, workload.uid)
+        if not kept:
+            before, pinned = self._former(workload, obj, live)
+            if (before, pinned) != (parts, profile):
+                first = revisions.body(obj, kind.kind, kind.api_version, before, pinned, number=1, fleet=self._fleet)
+                kept = [revisions.read(await self._apply(Create(_ref(first), first)))]
+        number = kept[-1].number + 1 if kept else 1
+        cause = revisions.cause_of(obj)
+        wanted = revisions.body(obj, kind.kind, kind.api_version, parts, profile, number=number, fleet=self._fleet)
+        wanted["metadata"] |= {"annotations": {revisions.CHANGE_CAUSE: cause}} if cause else {}
+        again = next((one for one in kept if one.name == wanted["metadata"]["name"]), None)
+        if again is None or again is not kept[-1]:
+            if again is not None:
+                # Made anew under its new number: API servers compare its data byte by byte, as somebody once sent them,
+                # and refuse a patch that leaves them alone.
+                await self._apply(Delete(_ref(wanted), again.uid))
+            await self._apply(Create(_ref(wanted), wanted))
+        await self._prune(workload, [one for one in kept if one is not again])
+
+    async def _prune(self, workload: Workload, others: list[Revision]) -> None:
+        """Of `others`, oldest first, those go that are too many beside the newest."""
+        for old in others[: max(len(others) + 1 - revisions.KEPT, 0)]:
+            await self._apply(Delete(_named(workload.key.namespace, old.name), old.uid))
+
+    def _former(
+        self, workload: Workload, obj: Mapping[str, Any], live: Mapping[str, Any]
+    ) -> tuple[dict[str, Any], Profile]:
+        """What the pods were made from: by the host's object as it was before, if that was seen; else by the slice,
+        into which a member's own admission may have put more."""
+        mark = workload.verbs.read_mark(live)
+        pinned = (mark.profile_name, mark.profile_hash) if mark is not None else ("", "")
+        before = self._documents.former(workload)
+        parts = workload.verbs.pods(before) if before is not None else {}
+        if before is None or parts == workload.verbs.pods(obj):
+            parts = workload.verbs.pods(live)
+        return parts, pinned
+
+    async def _apply(self, step: Step) -> Mapping[str, Any]:
+        outcome = await self._applier.apply(step)
+        if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
+            raise outcome.error
+        return outcome.obj or {}
+
+
+def rolls_out(live_mark_is_old: bool, patch: Mapping[str, Any]) -> bool:
+    """Whether a patch of a slice changes what its pods are made from. One that only puts a drift back does not begin a
+    roll-out: `live_mark_is_old` says that the workload, or its profile, has changed since the slice was written."""
+    spec = raw.mapping(patch, "spec")
+    return live_mark_is_old and (
+        any(name in spec for name in podparts.FIELDS) or "profile" in raw.mapping(spec, "slice")
+    )
+
+
+def _ref(body: Mapping[str, Any]) -> ObjectRef:
+    return _named(body["metadata"]["namespace"], body["metadata"]["name"])
+
+
+def _named(namespace: str, name: str) -> ObjectRef:
+    return ObjectRef(revisions.API_VERSION, revisions.PLURAL, namespace, name, revisions.KIND)

@@ -1,0 +1,311 @@
+"""What the hub remembers of a workload on the host: a summary that decisions need, never the whole object.
+
+`summarise` is the projection of the host's reflectors. Whole objects are read again when a slice is rendered, through
+`Documents`, a bounded cache keyed by resourceVersion.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from federator.api import kinds, raw, read
+from federator.api.deployment import MEMBER_STATUS_ANNOTATION
+from federator.api.verbs import SliceMark, WorkloadVerbs
+from federator.expand import asks, effective
+from federator.hub.records import packing
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.model import names, shards, sharing
+from federator.model.ask import DEFAULT_POLICY, Ask, Unit
+from federator.model.decision import Share
+from federator.model.errors import FieldError
+from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
+from federator.model.shards import Ranges
+
+OPEN_MAX = 64
+"""Host objects that are kept decoded."""
+FORMER_MAX = 256
+"""Host objects that are kept as they were before their last change."""
+NEUTRAL_MARK = SliceMark(fleet="", workload_uid="", origin_generation=0, cluster="", seq=0)
+"""The mark used where only the content of a slice matters, not whose it is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """One workload of the host, as last heard."""
+
+    key: WorkloadKey
+    uid: str
+    generation: int
+    resource_version: str
+    deleting: bool
+    labels: Mapping[str, str]
+    ask: Ask | None
+    """Under the default policy; None when `problem` says why it cannot be read."""
+    placement: Mapping[str, Any]
+    profile: str
+    """Name of the RuntimeProfile its pods get, "" for none."""
+    max_unavailable: int
+    """Copies that may be missing while its shares move."""
+    content: bytes
+    """Digest of what every member would be given, whatever its share; b"" when it cannot be rendered."""
+    status: bytes
+    """The live status, packed (`packing`), because it is read only when a fold writes."""
+    problem: str = ""
+    served: Mapping[str, Any] | None = None
+    """The spec that members are to have where an edit is held back (`hub.cache.in_force`); None: its own."""
+
+    @property
+    def verbs(self) -> WorkloadVerbs:
+        return kinds.verbs_of(self.key.kind)
+
+    def asks_like(self, other: "Workload") -> bool:
+        """Whether nothing that a decision or a slice is made from differs: only what was written into its status."""
+        return (
+            self.uid == other.uid
+            and self.generation == other.generation
+            and (self.ask is other.ask or self.ask == other.ask)
+            and self.labels == other.labels
+            and self.content == other.content
+            and self.deleting == other.deleting
+            and self.placement == other.placement
+        )
+
+    def live_status(self) -> dict[str, Any]:
+        """The live status, decoded."""
+        return packing.unpacked(self.status)
+
+    def stub(self) -> dict[str, Any]:
+        """As much of the object as its status is made from."""
+        return {"metadata": {"name": self.key.name, "namespace": self.key.namespace, "generation": self.generation}}
+
+    def progress(self) -> "Progress":
+        """Which shards the host's status records as done; empty for replicas."""
+        if self.verbs.unit is not Unit.SHARDS:
+            return Progress()
+        status = self.live_status()
+        return Progress(
+            completed=read_ranges(raw.text(status, "completedIndexes")),
+            failed=read_ranges(raw.text(status, "failedIndexes")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Shards that are done for good."""
+
+    completed: Ranges = ()
+    failed: Ranges = ()
+
+    @property
+    def done(self) -> Ranges:
+        return shards.union(self.completed, self.failed)
+
+
+def read_ranges(text: str) -> Ranges:
+    """The ranges of a status field; none for a text that is no set of indexes (somebody else wrote it)."""
+    try:
+        return shards.parse(text)
+    except ValueError:
+        return ()
+
+
+def digest(value: Any) -> bytes:
+    """A digest of decoded JSON that does not depend on the order of keys."""
+    return sharing.listed(hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).digest())
+
+
+MARK_LABELS = frozenset({names.FLEET_LABEL, names.WORKLOAD_UID_LABEL})
+MARK_ANNOTATIONS = frozenset({names.SLICE_ANNOTATION})
+
+
+def content_digest(verbs: WorkloadVerbs, slice_obj: Mapping[str, Any]) -> bytes:
+    """Of everything of a slice that we write, but what makes it the slice of one cluster: mark and amount."""
+    meta, spec = slice_obj["metadata"], raw.mapping(slice_obj, "spec")
+    labels, annotations = raw.mapping(meta, "labels"), lasting(raw.mapping(meta, "annotations"))
+    return digest(
+        [
+            {name: value for name, value in spec.items() if name not in ("slice", verbs.amount)},
+            {name: value for name, value in labels.items() if name not in MARK_LABELS},
+            {name: value for name, value in annotations.items() if name not in MARK_ANNOTATIONS},
+        ]
+    )
+
+
+def lasting(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what the member writes: its roll-out revision, and what it says of a carried Deployment."""
+    return {
+        name: text
+        for name, text in annotations.items()
+        if name != MEMBER_STATUS_ANNOTATION and not name.startswith("deployment.kubernetes.io/")
+    }
+
+
+def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | None) -> Workload:
+    """Total: whatever an API server can hold gives a summary, if need be one with a `problem`."""
+    meta = obj["metadata"]
+    key = names.key(kind, meta.get("namespace", ""), meta["name"])
+    ask: Ask | None = None
+    content, problem = b"", ""
+    placement: Mapping[str, Any] = raw.NO_FIELDS
+    try:
+        if refused := read.host_problems(obj):
+            raise refused[0]
+        verbs = kinds.verbs_of(kind)
+        placement = verbs.placement(obj) or raw.NO_FIELDS
+        # The kind is the list's; what an object says of itself may be anything.
+        ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=sharing.value(created_s(obj)))
+        if ask.key != key:
+            ask = replace(ask, key=key)
+        content = content_digest(verbs, neutral(verbs, obj))
+    except FieldError as bad:
+        problem = str(bad)
+    return Workload(
+        key=key,
+        uid=sharing.text(meta.get("uid", "")),
+        generation=raw.integer(meta, "generation"),
+        resource_version=meta.get("resourceVersion", ""),
+        deleting="deletionTimestamp" in meta,
+        labels=ask.labels if ask is not None else raw.text_map(meta, "labels"),
+        ask=ask,
+        placement=placement,
+        profile=sharing.text(kinds.verbs_of(kind).profile(obj)),
+        max_unavailable=kinds.verbs_of(kind).max_unavailable(obj),
+        content=content,
+        status=packing.packed(raw.mapping(obj, "status")),
+        problem=problem,
+    )
+
+
+def neutral(verbs: WorkloadVerbs, obj: Mapping[str, Any]) -> dict[str, Any]:
+    """The slice of nobody in particular: what all clusters' slices have in common."""
+    return verbs.render_slice(obj, Share("", 0, 0), NEUTRAL_MARK)
+
+
+TAKEN_AT_ONCE = frozenset({"placement", "suspend", "replicas", "shards", "parallelism"})
+"""Fields of spec that are obeyed although an edit of others is held back: a decision has judged them."""
+
+
+def composed(obj: Mapping[str, Any], served: Mapping[str, Any] | None, generation: int) -> Mapping[str, Any]:
+    """The object with `served` as its spec, but for what is taken at once, as it was in `generation`; the object itself
+    where `served` is None."""
+    if served is None:
+        return obj
+    spec = raw.mapping(obj, "spec")
+    taken = {name: spec[name] for name in TAKEN_AT_ONCE if name in spec}
+    return {**obj, "metadata": {**obj["metadata"], "generation": generation}, "spec": {**served, **taken}}
+
+
+def requests(workload: Workload, spec: Mapping[str, Any], profile: Mapping[str, Any] | None) -> Resources | None:
+    """What each pod of a spec of this workload asks for with this RuntimeProfile; None where it cannot be read."""
+    verbs, obj = workload.verbs, {"spec": spec}
+    template, sidecars = verbs.pod_template(obj), verbs.sidecars(obj)
+    try:
+        return effective.pod_shape(template, profile, sidecars, batch=verbs.unit is Unit.SHARDS).requests
+    except FieldError:
+        return None
+
+
+def created_s(obj: Mapping[str, Any]) -> float:
+    return raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """One host object without its status and without who owns which field; as JSON it takes a fifth of the room."""
+
+    uid: str
+    generation: int
+    marks: tuple[Any, Any]
+    """Labels and annotations, which change without the generation."""
+    content: bytes
+    summary: Workload | None
+    """What was made of this very object, for nobody's profile; None where that is not known."""
+
+
+class Documents:
+    """Whole host objects as JSON, the most recently used ones; the rest is read again."""
+
+    def __init__(self, host: clients.Client, limit: int) -> None:
+        self._host = host
+        self._limit = limit
+        self._kept: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
+        self._former: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
+        self._open: OrderedDict[WorkloadKey, tuple[_Kept, dict[str, Any]]] = OrderedDict()
+        """The last ones that were fetched, decoded: every member asks for the same one at the same time."""
+
+    def offer(self, key: WorkloadKey, obj: Mapping[str, Any], summary: Workload | None = None) -> None:
+        """Keeps an object that has just been seen anyway, unless only its status may be new. `summary` is what was
+        made of it."""
+        meta = obj["metadata"]
+        uid, generation = meta.get("uid", ""), meta.get("generation", 0)
+        marks = (meta.get("labels"), meta.get("annotations"))
+        known = self._kept.get(key)
+        if known is None or (known.uid, known.generation, known.marks) != (uid, generation, marks):
+            if known is not None and known.uid == uid and known.generation < generation:
+                self._former[key] = known
+                self._former.move_to_end(key)
+                while len(self._former) > FORMER_MAX:
+                    self._former.popitem(last=False)
+            content = {name: value for name, value in obj.items() if name != "status"}
+            content["metadata"] = {name: value for name, value in meta.items() if name != "managedFields"}
+            self._kept[key] = _Kept(uid, generation, marks, msgspec.json.encode(content), summary)
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._limit:
+            self._kept.popitem(last=False)
+
+    def renewed(self, key: WorkloadKey, obj: Mapping[str, Any]) -> Workload | None:
+        """The summary of an object of which nothing but the status may have changed since it was kept; None where that
+        is not so, or not known."""
+        kept, meta = self._kept.get(key), obj["metadata"]
+        if kept is None or kept.summary is None or kept.summary.profile or "deletionTimestamp" in meta:
+            return None
+        marks = (meta.get("labels"), meta.get("annotations"))
+        if (kept.uid, kept.generation, kept.marks) != (meta.get("uid", ""), meta.get("generation", 0), marks):
+            return None
+        version, status = meta.get("resourceVersion", ""), packing.packed(raw.mapping(obj, "status"))
+        return replace(kept.summary, resource_version=version, status=status)
+
+    def drop(self, key: WorkloadKey) -> None:
+        for book in (self._kept, self._open, self._former):
+            book.pop(key, None)
+
+    def former(self, workload: Workload) -> Mapping[str, Any] | None:
+        """The object as it was before its generation rose last, if this process saw that not long ago."""
+        kept = self._former.get(workload.key)
+        if kept is None or kept.uid != workload.uid:
+            return None
+        found: dict[str, Any] = msgspec.json.decode(kept.content)
+        return found
+
+    async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
+        """The object without its status as `workload` summarises it, or newer, with the spec that is in force; None
+        when it is gone. It is not to be changed. Raises ApiError."""
+        kept = self._kept.get(workload.key)
+        if kept is not None and kept.uid == workload.uid and kept.generation >= workload.generation:
+            return composed(self._opened(workload.key, kept), workload.served, workload.generation)
+        key = workload.key
+        try:
+            obj = await self._host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+        except errors.NotFound:
+            return None
+        if obj["metadata"].get("uid") != workload.uid:
+            return None
+        self.offer(key, obj)
+        return composed(obj, workload.served, workload.generation)
+
+    def _opened(self, key: WorkloadKey, kept: _Kept) -> dict[str, Any]:
+        before = self._open.get(key)
+        if before is not None and before[0] is kept:
+            return before[1]
+        found: dict[str, Any] = msgspec.json.decode(kept.content)
+        self._open[key] = (kept, found)
+        self._open.move_to_end(key)
+        while len(self._open) > OPEN_MAX:
+            self._open.popitem(last=False)
+        return found

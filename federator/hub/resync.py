@@ -1,0 +1,94 @@
+"""Gives workloads their turns where many are due at once: all of them when a hub begins to lead, those of a member when
+its line comes up, falls silent or is judged.
+
+In parts: what somebody changes meanwhile would wait behind a hundred thousand turns that find nothing to do, the loop
+would stand still, and all their keys at once take tens of megabytes. Called by the process; only gives signals.
+"""
+
+import asyncio
+import functools
+import random
+from collections.abc import Callable, Container, Sequence, Sized
+from typing import TypeVar
+
+from federator.hub.cache.state import HubState
+from federator.hub.records.decisions import Record
+from federator.kube.control.work_queue import WorkQueue
+from federator.model.names import WorkloadKey
+
+T = TypeVar("T")
+
+AT_ONCE = 1000
+"""Workloads of a survey that wait for a turn at once."""
+
+
+class Surveying:
+    """Works while this hub leads; `members` may be added to at any time."""
+
+    def __init__(
+        self,
+        state: HubState,
+        turns: Sequence[Sized],
+        dispatch_in: Callable[[str, WorkloadKey], None],
+        *,
+        rng: random.Random,
+    ) -> None:
+        """`turns`: the queues that a survey must not fill. `dispatch_in`: (cluster, workload), for a look at what is to
+        be done in that cluster alone."""
+        self.state = state
+        self._dispatch_in = dispatch_in
+        self.members: WorkQueue[str] = WorkQueue("surveying", rng=rng, metrics=state.metrics)
+        """Members of whose work everything is to be looked at."""
+        self._turns = turns
+
+    async def run(self) -> None:
+        """Gives every workload a turn of everything, and from then on those of members, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._everything(), name="first survey")
+            group.create_task(self.members.run(self.member), name="surveys of members")
+
+    async def _everything(self) -> None:
+        workloads, decided = self.state.workloads, self.state.by_workload
+        await self._in_parts([*workloads, *(key for key in decided if key not in workloads)], self._look_at)
+
+    async def member(self, name: str) -> None:
+        """What it holds, what decisions give it or take from it, and all that waits to be buried."""
+        member = self.state.members.get(name)
+        if member is None:
+            return
+        held = dict.fromkeys((*member.slice_keys(), *member.own_writes))
+        await self._in_parts(list(held), functools.partial(self._touch_in, name))
+        await self._in_parts(list(self.state.records.values()), functools.partial(self._concerns, name, held))
+
+    async def _in_parts(self, found: Sequence[T], visit: Callable[[T], None]) -> None:
+        for start in range(0, len(found), AT_ONCE):
+            for one in found[start : start + AT_ONCE]:
+                visit(one)
+            await asyncio.sleep(0)
+            while sum(map(len, self._turns)) >= AT_ONCE:  # noqa: ASYNC110 - hardly ever
+                await asyncio.sleep(0.01)
+
+    def _look_at(self, key: WorkloadKey) -> None:
+        self.state.signals.place(key)
+        self._touch(key)
+        for record in self.state.records_of(key):
+            self.state.signals.bury(key.namespace, record.name)
+
+    def _concerns(self, name: str, touched: Container[WorkloadKey], record: Record) -> None:
+        """The member `name` has changed: whatever this decision has to do with it is due."""
+        if name in record.clusters and record.key not in touched:
+            self._touch_in(name, record.key)
+        if name in record.terms.leaving:
+            self.state.signals.place(record.key)
+        if record.deleting:
+            self.state.signals.bury(record.key.namespace, record.name)
+
+    def _touch(self, key: WorkloadKey) -> None:
+        self.state.signals.dispatch(key)
+        self.state.signals.fold(key)
+
+    def _touch_in(self, name: str, key: WorkloadKey) -> None:
+        """News of one member is acted on there alone. Where every member is surveyed, looks in all clusters of all of
+        their workloads would grow with the square of the clusters."""
+        self._dispatch_in(name, key)
+        self.state.signals.fold(key)

@@ -1,0 +1,1 @@
+"""What members say becomes the status of workloads and MemberClusters."""

@@ -1,0 +1,391 @@
+"""Gathering: folds what all members report about a workload into its host status, and writes only what differs.
+
+At once when a workload has settled or turned; otherwise at most once a second per workload, and an unsettled first
+status waits that long, so that a quick placement costs one status write in all.
+"""
+
+import dataclasses
+import logging
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from federator.api import kinds
+from federator.hub.cache import cutting
+from federator.hub.cache.events import Events
+from federator.hub.cache.state import HubState
+from federator.hub.dispatch import rollout
+from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.records.decisions import Record
+from federator.hub.records.slices import SliceSeen
+from federator.hub.records.workloads import Workload
+from federator.hub.status import transitions
+from federator.kube import backoff, errors
+from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier
+from federator.kube.control.work_queue import WorkQueue
+from federator.model import diffs, names
+from federator.model.ask import Unit
+from federator.model.decision import Reason
+from federator.model.names import WorkloadKey
+from federator.model.observation import SliceObservation
+from federator.model.steps import Patch, Revisit
+from federator.placement import quota
+from federator.status import aggregate, conditions, verdict
+from federator.status.conditions import Condition
+from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
+
+log = logging.getLogger(__name__)
+
+WAITS = "status writes are at least a second apart"
+REFUSED = "the host refused its last status"
+REFUSED_BASE_S, REFUSED_CAP_S = 1.0, 15.0
+"""First and longest ceiling of the wait after a status that the host answered with a refusal: what members report goes
+on changing it meanwhile, and each change would be refused anew. Short, since nobody tells when a webhook gives way."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """A workload whose status the host refused: in which version of it, how often in a row, and until when no other is
+    sent (monotonic)."""
+
+    version: str
+    times: int
+    until_s: float
+
+
+class Gathering:
+    """The only writer of host statuses of workloads."""
+
+    def __init__(
+        self,
+        state: HubState,
+        host: Applier,
+        dispatching: Dispatching,
+        events: Events,
+        *,
+        clock: Clock,
+        rng: random.Random,
+    ) -> None:
+        self.state = state
+        self.host = host
+        self.dispatching = dispatching
+        self.events = events
+        self.clock = clock
+        self.queue: WorkQueue[WorkloadKey] = WorkQueue(
+            "gathering", rng=rng, group=names.namespace_of, metrics=state.metrics
+        )
+        self._not_before: dict[WorkloadKey, float] = {}
+        """Monotonic time before which an unsettled status of this workload is not written."""
+        self._refused: dict[WorkloadKey, _Refused] = {}
+        """Workloads whose last status the host would not take."""
+        self._rng = rng
+        state.signals.to_fold.append(self.queue.add)
+
+    async def run(self) -> None:
+        await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
+
+    async def turn(self, key: WorkloadKey) -> Revisit | None:
+        """Folds one workload; writes when it is time."""
+        workload = self.state.workloads.get(key)
+        if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
+            self._not_before.pop(key, None)
+            self._refused.pop(key, None)
+            for member in self.state.members.values() if workload is None else ():
+                self.state.hold_against(member, key, None, self.clock.monotonic())
+            return None
+        self.dispatching.release(key)
+        if self._was_placed(workload) and self.state.record_of(workload) is None:
+            return None  # its decision is still to be heard of, by a list that was not old, or to be made again
+        now, wait = self.clock.monotonic(), self.state.options.status_interval_s
+        if self.on_its_way(workload) and now < (due := self._not_before.setdefault(key, now + wait)):
+            return Revisit(key, due - now, WAITS)  # what exactly it will say then need not be known yet
+        live = workload.live_status()
+        result = self._fold(workload, live)
+        patch = self._patch(workload, live, result)
+        if not patch:
+            if now >= self._not_before.get(key, now):
+                self._not_before.pop(key, None)
+            return None
+        moving = conditions.find(live.get("conditions"), "Reconciling")
+        if not (result.settled and (moving is None or moving.get("status") == conditions.TRUE)):
+            due = self._not_before.setdefault(key, now if result.settled else now + wait)
+            if now < due:
+                return Revisit(key, due - now, WAITS)
+        if (waits_s := self._refused_for(workload, now)) > 0:
+            return Revisit(key, waits_s, REFUSED)
+        await self._write(workload, live, patch, result)
+        self._not_before[key] = self.clock.monotonic() + wait
+        return None
+
+    def _refused_for(self, workload: Workload, now_s: float) -> float:
+        """Seconds for which a status of it need not be sent, because the host refused the last one; 0 when somebody has
+        changed the object since, which may be what it was refused for."""
+        refused = self._refused.get(workload.key)
+        if refused is None or refused.version != workload.resource_version:
+            self._refused.pop(workload.key, None)
+            return 0.0
+        return refused.until_s - now_s
+
+    def _note_refusal(self, workload: Workload) -> None:
+        before = self._refused.get(workload.key)
+        times = before.times + 1 if before is not None else 1
+        wait_s = backoff.delay(self._rng, times, base_s=REFUSED_BASE_S, cap_s=REFUSED_CAP_S, floor=0.5)
+        until_s = self.clock.monotonic() + wait_s
+        self._refused[workload.key] = _Refused(workload.resource_version, times, until_s)
+
+    def _was_placed(self, workload: Workload) -> bool:
+        """Whether its status, which outlives hubs, names clusters: then it had a decision, and nobody forgets them
+        because he does not know of it (invariant 19)."""
+        return (
+            workload.ask is not None and not workload.deleting and bool(workload.live_status().get("clusterStatuses"))
+        )
+
+    def on_its_way(self, workload: Workload) -> bool:
+        """Whether a look at what is there shows that it has not settled: it has no decision yet, or a cluster that
+        has a share has no slice yet, or not as many ready copies. Much of what is signalled is signalled meanwhile: of
+        a roll-out in twenty clusters every pod."""
+        if workload.ask is None or workload.ask.suspended or workload.verbs.unit is not Unit.REPLICAS:
+            return False
+        record = self.state.record_of(workload)
+        if record is None:
+            return True
+        seen = self.state.slices_of(workload.key)
+        for share in record.shares:
+            found = seen.get(share.cluster)
+            if share.count > 0 and (found is None or found.observation.ready != share.count):
+                return True
+        return False
+
+    def fold(self, workload: Workload) -> Fold:
+        """The workload over all members, from memory."""
+        return self._fold(workload, workload.live_status())
+
+    def _fold(self, workload: Workload, status: Mapping[str, Any]) -> Fold:
+        record = self.state.record_of(workload)
+        ask, progress = workload.ask, workload.progress()
+        served = self.state.serving(workload, record)
+        suspended = ask is not None and ask.suspended
+        wanted = Wanted(
+            generation=workload.generation,
+            unit=workload.verbs.unit,
+            count=self._count(workload, record),
+            suspended=suspended,
+            in_force=served.generation if served is not workload else 0,
+            deleting=workload.deleting,
+            max_unavailable=workload.max_unavailable,
+            paused=self.state.pause_facts if self.state.paused else None,
+            previous_observed_generation=_integer(status.get("observedGeneration")),
+            previous_completed=progress.completed,
+            previous_failed=progress.failed,
+        )
+        observations, refusals, in_flight, waiting = self._gathered(served, record)
+        return fold(
+            wanted,
+            self._placing(workload, record),
+            observations,
+            refusals=refusals,
+            in_flight=in_flight,
+            waiting_turns=waiting,
+        )
+
+    def _count(self, workload: Workload, record: Record | None) -> int:
+        """Copies that are asked for: by the decision for replicas (a policy may multiply them), by the spec for shards
+        (a decision leaves out those that finished in clusters which are gone from it)."""
+        ask = workload.ask
+        if record is not None and workload.verbs.unit is Unit.REPLICAS and not (ask is not None and ask.suspended):
+            return record.terms.wanted
+        return ask.count if ask is not None else 0
+
+    def _placing(self, workload: Workload, record: Record | None) -> Placing | None:
+        if workload.problem:
+            return Placing(shortfall=0, reason=Reason.MISCONFIGURED, message=workload.problem, current=True)
+        if record is None:
+            return None
+        ask, quotas = workload.ask, self.state.quotas.values()
+        refused = quota.refusal(ask, quotas) if ask is not None else ""
+        foreign = self.state.refused_of(workload)
+        spoken_for = ask is not None and bool(quota.accounts_of(ask.project, quotas))
+        return Placing(
+            shares=record.shares,
+            shortfall=record.terms.shortfall,
+            reason=record.terms.reason,
+            message=record.terms.message,
+            current=self.state.is_current(workload, record),
+            unlimited_quota=record.terms.unlimited_quota and not (refused or spoken_for),
+            violations=record.terms.violations,
+            project=ask.project if ask is not None else "",
+            held=record.terms.held,
+            to_move=record.terms.to_move,
+            decision_refused=self.state.objection(foreign) if foreign is not None else "",
+            held_back=record.terms.held_back > 0,
+            project_refused=refused,
+            surplus=record.terms.surplus,
+        )
+
+    def _gathered(
+        self, workload: Workload, record: Record | None
+    ) -> tuple[list[SliceObservation], list[Refusal], dict[str, str], set[str]]:
+        observations: list[SliceObservation] = []
+        refusals: list[Refusal] = []
+        in_flight: dict[str, str] = {}
+        waiting: set[str] = set()
+        seen = self.state.slices_of(workload.key)
+        clusters = set(seen) | (set(record.clusters) if record is not None else set())
+        actions = self.dispatching.plan(workload, record) if record is not None else {}
+        for cluster in sorted(clusters):
+            member = self.state.holder(cluster)
+            if member is None:
+                continue
+            slice_seen = seen.get(cluster)
+            if slice_seen is not None and not slice_seen.ours(self.state.options.fleet):
+                if record is None or cluster not in record.clusters:
+                    continue  # it is in nobody's way
+                refusals.append(
+                    Refusal(
+                        cluster,
+                        "Conflict",
+                        f"an object named {workload.key.namespace}/{workload.key.name} is not this fleet's",
+                        True,
+                    )
+                )
+                observations.append(SliceObservation(cluster, known=member.heard))  # nothing of ours is there
+                continue
+            observations.append(self._observed(workload, record, cluster, slice_seen))
+            if (refused := member.refused.get(workload.key)) is not None:
+                refusals.append(Refusal(cluster, *refused))
+            action = actions.get(cluster)
+            if action is not None and action.why and member.heard:
+                in_flight[cluster] = action.why
+                if action.why == rollout.NOT_REACHED:
+                    waiting.add(cluster)
+        return observations, refusals, in_flight, waiting
+
+    def _its_own(self, seen: SliceSeen, workload: Workload) -> bool:
+        return seen.serves(self.state.options.fleet, workload.uid)
+
+    def _observed(
+        self, workload: Workload, record: Record | None, cluster: str, seen: SliceSeen | None
+    ) -> SliceObservation:
+        member = self.state.members[cluster]
+        if seen is None or not self._its_own(seen, workload):
+            self.state.hold_against(member, workload.key, None, self.clock.monotonic())
+            return SliceObservation(cluster, known=member.knows(workload.key.kind))
+        mark, profile = seen.mark, self.dispatching.writer.profile_of(workload)
+        origin = mark.origin_generation if mark is not None else 0
+        outdated = mark is not None and (mark.profile_name, mark.profile_hash) != profile
+        if self.dispatching.writer.standing(member, workload, None, seen).content:
+            # What this slice says is what the present generation says: it needs no write to have caught up.
+            origin = workload.generation
+        told, against = cutting.heard(self.state, workload, record, seen)
+        found = against[0] if against and member.heard else None
+        self.state.hold_against(member, workload.key, found, self.clock.monotonic())
+        return dataclasses.replace(
+            told,
+            uid=seen.uid,
+            seq=mark.seq if mark is not None else 0,
+            origin_generation=origin,
+            outdated=outdated,
+            known=member.speaks_of(workload.key.kind),
+            deleting=seen.deleting,
+            unheard=_capital(member.process.why()) if member.heard else "",
+        )
+
+    def _patch(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> dict[str, Any]:
+        native = kinds.KINDS[workload.key.kind].model is None
+        shown = (*result.conditions, *_native_conditions(workload, result)) if native else result.conditions
+        owned = (*verdict.OWNED, *aggregate.OWNED)
+        merged = conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), owned)
+        record = self.state.record_of(workload)
+        want = workload.verbs.host_status(workload.stub(), result, merged, policy=_policy_shown(record))
+        if not native:
+            return diffs.replacement_patch(live, want)
+        want |= {name: count for name, count in self._native_counters(workload).items() if name != "updatedReplicas"}
+        # The status of a native kind comes back with fields that its server fills in: those are not ours to compare.
+        return diffs.merge_patch(live, want) | {name: None for name in live if name not in want}
+
+    def _native_counters(self, workload: Workload) -> dict[str, Any]:
+        """What the copies of a carried kind count themselves, summed over the members that are heard. Which of them are
+        updated only the fold knows: one with the template before calls all of its copies that."""
+        record = self.state.record_of(workload)
+        members = [
+            aggregate.MemberStatus(cluster, cutting.counters(self.state, workload, record, seen))
+            for cluster, seen in self.state.slices_of(workload.key).items()
+            if self.state.members[cluster].heard and self._its_own(seen, workload)
+        ]
+        found = aggregate.of({"kind": workload.key.kind}, members) or {}
+        return {name: count for name, count in found.items() if count}
+
+    async def _write(self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold) -> None:
+        key = workload.key
+        ref = kinds.KINDS[key.kind].ref(key.namespace, key.name)
+        # The version keeps this from landing on a re-creation of the same name: for a status, API servers take the
+        # uid from the object that is there, and do not compare.
+        step = Patch(ref, {"status": patch}, "status", uid=workload.uid, resource_version=workload.resource_version)
+        outcome = await self.host.apply(step, key.namespace)
+        if outcome.gone:
+            return
+        if isinstance(outcome.error, errors.Invalid | errors.Denied | errors.ServerTrouble):
+            self._note_refusal(workload)
+        if outcome.error is not None:
+            raise outcome.error
+        self._refused.pop(key, None)
+        if outcome.obj is not None:
+            self.state.note_status(key, workload.uid, outcome.obj)
+        self._tell_transitions(workload, live, result)
+
+    def _tell_transitions(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> None:
+        for told in transitions.of(live, result):
+            if not (told.reason in transitions.TROUBLES and self.events.repeats(workload.uid, told.reason)):
+                self.events.tell(workload.key, workload.uid, told.reason, told.note, warning=told.warning)
+
+    def settled(self) -> tuple[bool, list[str]]:
+        """Whether every workload has settled, and one sentence for each that has not.
+
+        A job set has settled when the shards that clusters were given have finished; its conditions are steady sooner,
+        while it runs as decided.
+        """
+        waiting: list[str] = []
+        for key, workload in sorted(self.state.workloads.items()):
+            result = self.fold(workload)
+            if not result.settled:
+                waiting.append(f"{key}: {result.waiting_for}")
+            elif result.unit is Unit.SHARDS and any(row.share > row.completed + row.failed for row in result.rows):
+                waiting.append(f"{key}: {result.summary}")
+            elif self._patch(workload, workload.live_status(), result):
+                waiting.append(f"{key}: its status is still to be written")
+        return not waiting, waiting
+
+
+def _capital(sentence: str) -> str:
+    return f"{sentence[:1].upper()}{sentence[1:]}"
+
+
+def _integer(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _native_conditions(workload: Workload, result: Fold) -> tuple[Condition, ...]:
+    return aggregate.deployment_conditions(
+        wanted=result.desired,
+        ready=result.ready_lo,
+        max_unavailable=workload.max_unavailable,
+        settled=result.settled,
+        failed=_given_up(result),
+    )
+
+
+def _given_up(result: Fold) -> tuple[str, str] | None:
+    """Reason and message of a roll-out that does not go on by itself, in the words that `kubectl rollout` knows."""
+    stalled = next((found for found in result.conditions if found.type == "Stalled"), None)
+    if stalled is None or stalled.status != conditions.TRUE:
+        return None
+    return (verdict.DEADLINE_EXCEEDED if result.timed_out else stalled.reason), stalled.message
+
+
+def _policy_shown(record: Record | None) -> str:
+    """The policy's name; a policy that the workload itself spells out has none."""
+    if record is None:
+        return ""
+    return record.terms.policy_name or record.terms.policy_origin

@@ -1,0 +1,1 @@
+"""What controllers run on: queues, lanes, the applier of steps, events, supervised tasks."""

@@ -1,0 +1,106 @@
+"""The one place where steps become requests: each in its cluster's lane, its outcome returned as data.
+
+Used by hub and member. It never repeats a step and never raises an ApiError; what an outcome means for the next turn is
+the controller's to say.
+"""
+
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.control.event_recorder import Teller
+from federator.kube.control.lanes import Lane, LaneClosed
+from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Step, Tell
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a step. `obj` is the object as the server has it now, where it told."""
+
+    step: Step
+    error: errors.ApiError | None = None
+    obj: Mapping[str, Any] | None = None
+
+    @property
+    def ok(self) -> bool:
+        """The server holds what the step asked for."""
+        return self.error is None
+
+    @property
+    def unknown(self) -> bool:
+        """Nobody knows whether the step took effect: it was sent, and no answer came (F29)."""
+        return isinstance(self.error, errors.Unreachable | errors.Malformed)
+
+    @property
+    def gone(self) -> bool:
+        """The object is not there. A kind that is not served (any more) proves nothing about its objects."""
+        return isinstance(self.error, errors.NotFound) and not isinstance(self.error, errors.NotServed)
+
+
+class Applier:
+    """Carries steps out on one API server. `component` signs its Events."""
+
+    def __init__(
+        self, client: Client, lane: Lane, *, clock: Clock, component: str = "federator", instance: str = ""
+    ) -> None:
+        self.client = client
+        self.lane = lane
+        self.teller = Teller(client, clock=clock, component=component, instance=instance)
+
+    async def apply(self, step: Step, key: Hashable = None) -> Outcome:
+        """Carries out one step. `key` is whose turn in the lane this is; by default the object's namespace and name."""
+        ref = target(step)
+        try:
+            async with self.lane.slot((ref.namespace, ref.name) if key is None else key):
+                return Outcome(step, obj=await self._send(step))
+        except errors.ApiError as exc:
+            outcome = Outcome(step, error=exc)
+            # Gone is what a Delete asks for.
+            return Outcome(step) if outcome.gone and isinstance(step, Delete) else outcome
+
+    async def apply_in_order(self, steps: Iterable[Step], key: Hashable = None) -> list[Outcome]:
+        """Carries steps out one after the other; the first that fails is the last one tried. Events never stop it."""
+        outcomes: list[Outcome] = []
+        for step in steps:
+            outcome = await self.apply(step, key)
+            outcomes.append(outcome)
+            if not outcome.ok and not isinstance(step, Tell):
+                break
+        return outcomes
+
+    async def _send(self, step: Step) -> Mapping[str, Any] | None:
+        match step:
+            case Create(ref, body):
+                return await self.client.create(ref, body)
+            case Patch():
+                return await self.client.patch(step.ref, _conditioned(step), subresource=step.subresource)
+            case Apply(ref, body, subresource, force):
+                return await self.client.patch(ref, body, kind="apply", subresource=subresource, force=force)
+            case Delete(ref, uid, propagation, version):
+                return await self.client.delete(ref, uid=uid, propagation=propagation, resource_version=version)
+            case Tell():
+                return await self.teller.tell(step)
+            case _:
+                assert_never(step)
+
+
+def _conditioned(step: Patch) -> Mapping[str, Any]:
+    """The patch with its preconditions, which an API server reads out of the metadata that the patch sets."""
+    conditions = {"uid": step.uid, "resourceVersion": step.resource_version}
+    given = {name: value for name, value in conditions.items() if value}
+    if not given:
+        return step.body
+    return {**step.body, "metadata": {**(step.body.get("metadata") or {}), **given}}
+
+
+def was_sent(outcome: Outcome) -> bool:
+    """Whether a request left this process at all."""
+    return not isinstance(outcome.error, LaneClosed | errors.OwnShortage)
+
+
+def target(step: Step) -> ObjectRef:
+    """The object that a step is about."""
+    return step.regarding if isinstance(step, Tell) else step.ref

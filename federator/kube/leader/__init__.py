@@ -1,0 +1,1 @@
+"""One leader at a time: the lease, the election, and the gate that only its holder passes."""

@@ -1,0 +1,1 @@
+"""How an API server is reached and trusted: kubeconfigs, their users, TLS."""

@@ -1,0 +1,1 @@
+"""Lists and watches of one collection, kept up to date in a store."""

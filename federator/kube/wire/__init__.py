@@ -1,0 +1,1 @@
+"""Requests and answers: addresses, HTTP, paths, decoding, discovery, watch streams."""

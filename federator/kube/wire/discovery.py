@@ -1,0 +1,90 @@
+"""What an API server serves: aggregated discovery where it is offered, the older per-group documents otherwise.
+
+Used through `Client.discover` by cluster checks and by the filter "is this API there".
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from federator.kube import errors
+from federator.kube.wire import decode
+from federator.kube.wire.exchange import OBJECT_LIMIT
+
+if TYPE_CHECKING:
+    from federator.kube.client import Client
+
+_AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Resource:
+    """One served resource (subresources are left out)."""
+
+    api_version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    verbs: tuple[str, ...] = ()
+
+
+async def discover(client: "Client") -> tuple[Resource, ...]:
+    """All resources of `/api` and `/apis`, sorted by API version and plural."""
+    found: set[Resource] = set()
+    accepted = {"accept": _AGGREGATED}
+    for root in ("/api", "/apis"):
+        document = decode.obj(
+            await client.raw("GET", root, headers=accepted, body_limit=OBJECT_LIMIT), f"discovery of {root}"
+        )
+        if document.get("kind") == "APIGroupDiscoveryList":
+            found.update(_aggregated(document))
+            continue
+        if document.get("kind") not in ("APIVersions", "APIGroupList"):
+            raise errors.Malformed(f"discovery of {root}: the answer names no resources.")
+        for api_version, path in _older(document):
+            try:
+                body = await client.raw("GET", path, body_limit=OBJECT_LIMIT)
+            except (errors.NotFound, errors.ServerTrouble, errors.Throttled):
+                continue  # an aggregated API whose server is away must not hide all the others
+            found.update(_resources(api_version, decode.obj(body, f"discovery of {path}")))
+    return tuple(sorted(found))
+
+
+def _aggregated(document: Mapping[str, Any]) -> Iterator[Resource]:
+    for group in _dicts(document.get("items")):
+        name = _dict(group.get("metadata")).get("name") or ""
+        for version in _dicts(group.get("versions")):
+            api_version = f"{name}/{version.get('version')}" if name else str(version.get("version"))
+            for one in _dicts(version.get("resources")):
+                kind = str(_dict(one.get("responseKind")).get("kind") or "")
+                yield Resource(
+                    api_version, str(one.get("resource")), kind, one.get("scope") == "Namespaced", _verbs(one)
+                )
+
+
+def _older(document: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for version in document.get("versions") or () if document.get("kind") == "APIVersions" else ():
+        yield str(version), f"/api/{version}"
+    for group in _dicts(document.get("groups")):
+        for version in _dicts(group.get("versions")):
+            api_version = str(version.get("groupVersion"))
+            yield api_version, f"/apis/{api_version}"
+
+
+def _resources(api_version: str, document: Mapping[str, Any]) -> Iterator[Resource]:
+    for one in _dicts(document.get("resources")):
+        plural = str(one.get("name"))
+        if "/" not in plural:
+            yield Resource(api_version, plural, str(one.get("kind")), bool(one.get("namespaced")), _verbs(one))
+
+
+def _verbs(one: Mapping[str, Any]) -> tuple[str, ...]:
+    return tuple(sorted(str(verb) for verb in one.get("verbs") or ()))
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,1 @@
+"""What every process needs besides its work: logs, memory limits, the status server."""

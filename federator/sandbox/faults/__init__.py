@@ -1,0 +1,1 @@
+"""Faults that a sandbox can be given, one row each."""

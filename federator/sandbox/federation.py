@@ -1,0 +1,331 @@
+"""A whole federation in one process: an embedded host, embedded members, hub and member processes.
+
+Used by the demo, the sandbox and every test that needs more than one cluster. Everything speaks through transports,
+in process here; the sandbox serves the same APIs over HTTPS besides. Runs on real or virtual time.
+"""
+
+import asyncio
+import functools
+import random
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from federator.api import crds, kinds
+from federator.embedded.controllers.behaviour import Defaults
+from federator.embedded.server import EmbeddedCluster
+from federator.hub.options import HubOptions
+from federator.hub.process import HubProcess
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.leader.elector import Elector, LeaseLost
+from federator.kube.metrics import Metrics
+from federator.kube.store import Store
+from federator.kube.wire.transport import Transport
+from federator.member.options import MemberOptions
+from federator.member.process import MemberProcess
+from federator.model.steps import ObjectRef
+from federator.sandbox import fleetfile
+from federator.sandbox.fleetfile import FleetSpec
+
+Wrap = Callable[[str, str, Transport], Transport]
+"""(process, cluster, transport) -> transport: where faults and traces come in."""
+
+
+@dataclass(slots=True)
+class Federation:
+    """The parts of one federation. `start` brings everything up; `stop` cancels what it started.
+
+    One hub is called `hub` and needs no election; several (`hubs`) are `hub-0`, `hub-1`, ... and stand for one, each
+    started again with an empty memory when it has lost the lease.
+    """
+
+    fleet: FleetSpec
+    clock: Clock
+    rng: random.Random
+    hub_options: HubOptions = field(default_factory=HubOptions)
+    member_options: MemberOptions = field(default_factory=MemberOptions)
+    wrap: Wrap = lambda process, cluster, transport: transport
+    clock_of: Callable[[str], Clock] | None = None
+    """The wall clock of a process or of a cluster by its name; all have `clock` where this is None."""
+    ended: Callable[[str], None] | None = None
+    """Told when a process has ended on its own (a hub that lost the lease, a member process that found its API server's
+    history rewritten) by its name in `wrap`; without it a new one is started at once."""
+    pods: Defaults = field(default_factory=Defaults)
+    """How pods of the members behave that say nothing about it."""
+    host: EmbeddedCluster = field(init=False)
+    members: dict[str, EmbeddedCluster] = field(init=False, default_factory=dict)
+    aliases: dict[str, str] = field(init=False, default_factory=dict)
+    """Names of MemberClusters that stand for a member of another name."""
+    hubs: int = 1
+    election: bool = False
+    """A single hub stands for the lease, too, so that callers find it there."""
+    announced: dict[str, Callable[[str], Mapping[str, str]]] = field(init=False, default_factory=dict)
+    """By hub: what the Lease says of it while it leads, given its name there. Of hubs that are started from now on."""
+    metrics: Metrics | None = None
+    """Of hubs that are started from now on."""
+    processes: dict[str, HubProcess] = field(init=False, default_factory=dict)
+    """The hubs by name, as last started."""
+    lost: Counter[str] = field(init=False, default_factory=Counter)
+    """How often each hub has lost the lease."""
+    tasks: dict[str, asyncio.Task[None]] = field(init=False, default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.host = EmbeddedCluster("host", clock=self._clock("host"), rng=self._split(), workloads=False)
+        for member in self.fleet.members:
+            self.members[member.name] = EmbeddedCluster(
+                member.name,
+                clock=self._clock(member.name),
+                rng=self._split(),
+                nodes=fleetfile.pools(member),
+                defaults=self.pods,
+            )
+
+    def _clock(self, owner: str) -> Clock:
+        return self.clock if self.clock_of is None else self.clock_of(owner)
+
+    def _split(self) -> random.Random:
+        return random.Random(self.rng.getrandbits(64))
+
+    def client(self, cluster: str, process: str = "user") -> clients.Client:
+        """A client of one cluster (`host` for the host), as administrator."""
+        return clients.Client(self._transport(process, cluster), cluster)
+
+    def _transport(self, process: str, cluster: str) -> Transport:
+        served = self.host if cluster == "host" else self.members[cluster]
+        return self.wrap(process, cluster, served.transport())
+
+    @property
+    def hub(self) -> HubProcess:
+        """The hub that leads; while there is none, the one that was started last. AttributeError before the first."""
+        found = list(self.processes.values())
+        if not found:
+            raise AttributeError("no hub has been started yet")
+        return next((process for process in found if process.state.ready and process.state.leading), found[-1])
+
+    @property
+    def hub_names(self) -> tuple[str, ...]:
+        return ("hub",) if self.hubs == 1 else tuple(f"hub-{number}" for number in range(self.hubs))
+
+    async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any], *, process: str = "hub") -> Transport:
+        """How a hub reaches a member here: by name, whatever its Secret says."""
+        name = self.aliases.get(obj["metadata"]["name"], obj["metadata"]["name"])
+        if name not in self.members:
+            raise ValueError(f"there is no embedded cluster named {name}")
+        return self._transport(process, name)
+
+    def start_clusters(self) -> None:
+        """Starts the native controllers of host and members."""
+        for name, cluster in (("host", self.host), *self.members.items()):
+            if cluster.controllers is not None:
+                self._start(f"controllers {name}", cluster.controllers.run())
+
+    async def install(self, kubeconfigs: Mapping[str, str] | None = None) -> None:
+        """CRDs everywhere, the system namespaces, and a MemberCluster with its Secret per member.
+
+        `kubeconfigs` go into the Secrets, for hubs in other processes; without them the Secrets are empty.
+        """
+        for name in ("host", *self.members):
+            await install_crds(self.client(name))
+        host = self.client("host")
+        for namespace in (self.hub_options.credentials_namespace, self.hub_options.system_namespace):
+            await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}, "namespaces")
+        for member in self.fleet.members:
+            secret = {
+                "apiVersion": "v1",
+                "kind": "Secret",
+                "metadata": {"name": member.name, "namespace": self.hub_options.credentials_namespace},
+                "stringData": {"kubeconfig": kubeconfigs[member.name]} if kubeconfigs else {},
+            }
+            await ensure(host, secret, "secrets")
+            await ensure(host, fleetfile.member_cluster(member, member.name), "memberclusters")
+
+    def start_members(self) -> None:
+        for name in self.members:
+            self.start_member(name)
+
+    def start_member(self, name: str) -> None:
+        """Starts one member process; another call after its end is a restart with an empty memory."""
+        self._start(f"member {name}", self._keep_member(name, self._new_member(name)))
+
+    def _new_member(self, name: str) -> MemberProcess:
+        return MemberProcess(
+            clients.Client(self._transport(f"member-{name}", name), name, field_manager="federator-member"),
+            cluster=name,
+            fleet=self.hub_options.fleet,
+            clock=self._clock(f"member-{name}"),
+            rng=self._split(),
+            options=self.member_options,
+        )
+
+    async def _keep_member(self, name: str, process: MemberProcess) -> None:
+        """Runs a member process, and the next one after it found its API server's history rewritten."""
+        while True:
+            try:
+                await process.run()
+                return
+            except errors.WentBack:
+                if self.ended is not None:
+                    self.ended(f"member-{name}")
+                    return
+                process = self._new_member(name)
+
+    def start_hub(self, name: str = "") -> None:
+        """Starts one hub by its name, or all; another call after `kill` is a restart with an empty memory."""
+        for one in (name,) if name else self.hub_names:
+            self.processes.pop(one, None)
+            self.processes[one] = self._new_hub(one)
+            self._start(one, self._keep_hub(one))
+
+    def _new_hub(self, name: str) -> HubProcess:
+        client = clients.Client(self._transport(name, "host"), "host")
+        rng = self._split()
+        elector = self._elector(client, name) if self.hubs > 1 or self.election else None
+        process = HubProcess(
+            client,
+            functools.partial(self.connect, process=name),
+            options=self.hub_options,
+            clock=self._clock(name),
+            rng=rng,
+            metrics=self.metrics,
+            elector=elector,
+        )
+        if elector is not None and name in self.announced:
+            process.announced = self.announced[name](elector.identity)
+        return process
+
+    def _elector(self, client: clients.Client, name: str) -> Elector:
+        rng = self._split()
+        return Elector(
+            client,
+            namespace=self.hub_options.system_namespace,
+            name=self.hub_options.lease_name,
+            identity=f"{name}_{rng.getrandbits(40):010x}",
+            options=self.hub_options.lease(),
+            clock=self._clock(name),
+            rng=rng,
+        )
+
+    async def _keep_hub(self, name: str) -> None:
+        """Runs a hub, and the next one after a lost lease, as a kubelet would."""
+        while True:
+            try:
+                await self.processes[name].run()
+                return
+            except LeaseLost:
+                self.lost[name] += 1
+                if self.ended is not None:
+                    self.ended(name)
+                    return
+                self.processes[name] = self._new_hub(name)
+
+    async def start(self) -> None:
+        """Everything, in order."""
+        self.start_clusters()
+        await self.install()
+        self.start_members()
+        self.start_hub()
+
+    def _start(self, name: str, coroutine: Any) -> None:
+        self.tasks[name] = asyncio.get_running_loop().create_task(coroutine, name=name)
+
+    async def kill(self, name: str) -> None:
+        """Ends one process (`hub` or `hub-NUMBER`, `member NAME`, `controllers NAME`)."""
+        task = self.tasks.pop(name)
+        task.cancel()
+        await asyncio.wait([task])
+
+    async def stop(self) -> None:
+        """Ends everything."""
+        for task in self.tasks.values():
+            task.cancel()
+        if self.tasks:
+            await asyncio.wait(list(self.tasks.values()))
+        self.tasks.clear()
+
+    def check(self) -> None:
+        """Raises what a part died of, if one did."""
+        for name, task in self.tasks.items():
+            if task.done() and not task.cancelled() and (died := task.exception()) is not None:
+                raise RuntimeError(f"{name} has died: {died!r}") from died
+
+    def settled(self) -> tuple[bool, list[str]]:
+        """Whether the hub has started and every workload on the host has settled; else what is waited for."""
+        self.check()
+        if not self.hub.state.ready:
+            return False, ["the hub is still reading the host and its members"]
+        unheard = self._unheard()
+        if unheard:
+            return False, [f"the hub has not heard of the last change of {unheard[0]}"]
+        return self.hub.gathering.settled()
+
+    def _unheard(self) -> list[str]:
+        """Objects whose last change has not reached the hub's memory yet."""
+        found = [
+            name
+            for store in self.hub.hosting.stores
+            for name in _behind(self.host, store.name.removeprefix("host/"), store)
+        ]
+        for name, member in self.hub.state.members.items():
+            if member.client is not None and member.heard:
+                for kind, store in member.stores.items():
+                    plural = kinds.KINDS[kind].plural
+                    found += [f"{name}: {one}" for one in _behind(self.members[name], plural, store)]
+        return found
+
+    async def until_settled(self, within_s: float) -> None:
+        """Waits until everything has settled. Raises TimeoutError with what is still waited for."""
+        deadline = self.clock.monotonic() + within_s
+        while True:
+            done, waiting = self.settled()
+            if done:
+                return
+            if self.clock.monotonic() >= deadline:
+                raise TimeoutError(f"not settled within {within_s:g} s: " + "; ".join(waiting[:5]))
+            await asyncio.sleep(0.1)
+
+
+def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[str]:
+    """Objects of the cluster that the store shows in an older state, and rows of it that are gone."""
+    kind = next((kind for kind in kinds.KINDS.values() if kind.plural == plural), None)  # namespaces are of none
+    resource = cluster.registry.get(kind.group if kind is not None else "", plural)
+    live = {found.key: found.number for found in cluster.store.items(resource)}
+    late = [key for key, number in live.items() if key in store and _number(store, key) < number]
+    if (
+        kind is not None and kind.model is not None
+    ) or cluster.name == "host":  # other kinds are watched in part, by label
+        late += [key for key in live if key not in store]
+    late += [key for key in store if key not in live]
+    return [f"{plural} {namespace}/{name}" for namespace, name in sorted(late)]
+
+
+def _number(store: Store[Any], key: tuple[str, str]) -> int:
+    version = store.version(key)
+    return version.number if version is not None else -1
+
+
+async def install_crds(client: clients.Client) -> None:
+    """Creates every CRD and waits until the last one is served."""
+    for crd in crds.all_crds():
+        await ensure(client, crd, "customresourcedefinitions")
+    for kind in kinds.KINDS.values():
+        if kind.model is None:
+            continue
+        for _ in range(200):
+            try:
+                await client.list(kind.api_version, kind.plural, limit=1)
+                break
+            except errors.NotFound:
+                await asyncio.sleep(0.05)
+
+
+async def ensure(client: clients.Client, obj: Mapping[str, Any], plural: str) -> None:
+    """Creates the object unless it is there."""
+    meta = obj["metadata"]
+    ref = ObjectRef(obj["apiVersion"], plural, meta.get("namespace", ""), meta["name"], obj["kind"])
+    try:
+        await client.create(ref, obj)
+    except errors.AlreadyExists:
+        return

@@ -1,0 +1,143 @@
+"""Rooms: folders in layers, few modules in each, and no circle anywhere."""
+
+import ast
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+
+import pytest
+
+from tests.house import sources
+
+LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "hub": (
+        ("options",),
+        ("records",),
+        ("members",),
+        ("cache",),
+        ("placing", "dispatch", "deletion", "renewing", "resync", "offline", "hardening"),
+        ("status", "query"),
+        ("process",),
+    ),
+    "kube": (
+        ("errors", "clock", "store", "backoff", "cancelling", "metrics", "watchmeter"),
+        ("shortage",),
+        ("wire",),
+        ("client",),
+        ("tokens",),
+        ("login", "watch", "control", "leader", "selfsigned"),
+        ("tlsserver",),
+    ),
+    "embedded": (
+        ("storage",),
+        ("schema",),
+        ("apply", "tables"),
+        ("validation",),
+        ("catalogue",),
+        ("auth",),
+        ("controllers",),
+        ("rest",),
+        ("server",),
+        ("http",),
+    ),
+    "sandbox": (("fleetfile", "virtual_time"), ("federation",), ("faults",)),
+}
+"""Room -> its folders and modules, from below to above; what stands side by side does not know each other."""
+UPWARD = {
+    ("kube.wire", "kube.client"),  # discovery is written against the client that asks it
+    ("embedded.controllers", "embedded.rest"),  # the cleaner of CRDs writes through requests
+}
+"""Arrows that still point up. This list only shrinks."""
+CIRCLES = {
+    frozenset({"federator.kube.client", "federator.kube.wire.discovery"}),
+    frozenset({"federator.placement.books", "federator.placement.ledger"}),
+    frozenset({"federator.embedded.controllers.fit", "federator.embedded.controllers.neighbours"}),
+    frozenset({"federator.sandbox.faults.boxes", "federator.sandbox.faults.rows"}),
+}
+"""Modules that still import each other, counting what only type checkers see. This list only shrinks."""
+MODULES_MAX = 15
+CROWDED = {
+    "federator/api": 26,
+    "federator/cli": 34,
+    "federator/embedded/controllers": 34,
+    "federator/embedded/rest": 19,
+    "federator/embedded/validation": 19,
+    "federator/member": 19,
+    "federator/model": 18,
+    "federator/placement": 31,
+    "federator/sandbox/faults": 24,
+}
+"""Folders with more modules than a reader takes in at once, and how many. These numbers only fall."""
+
+
+def imported() -> dict[str, set[str]]:
+    """Module -> modules of ours that it imports, wherever the import stands."""
+    names = {_dotted(source): source for source in sources.all_sources()}
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, source in names.items():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("federator"):
+                for alias in node.names:
+                    whole = f"{node.module}.{alias.name}"
+                    found[name].add(whole if whole in names else node.module)
+            elif isinstance(node, ast.Import):
+                found[name].update(alias.name for alias in node.names if alias.name in names)
+    return found
+
+
+def _dotted(source: sources.Source) -> str:
+    return ".".join(source.path.relative_to(sources.ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def circles(arrows: Mapping[str, Iterable[str]]) -> set[frozenset[str]]:
+    """Every set of modules that reach each other."""
+    reach: dict[str, set[str]] = {}
+    for start in arrows:
+        seen: set[str] = set()
+        open_ = list(arrows.get(start, ()))
+        while open_:
+            name = open_.pop()
+            if name not in seen:
+                seen.add(name)
+                open_ += arrows.get(name, ())
+        reach[start] = seen
+    return {
+        frozenset(other for other in seen if start in reach.get(other, ()))
+        for start, seen in reach.items()
+        if start in seen
+    }
+
+
+def test_no_modules_import_each_other() -> None:
+    assert circles(imported()) == CIRCLES
+
+
+@pytest.mark.parametrize("room", LAYERS)
+def test_inside_a_room_imports_go_down_only(room: str) -> None:
+    floor = {name: at for at, names in enumerate(LAYERS[room]) for name in names}
+    wrong, seen = [], set()
+    for name, others in imported().items():
+        own = name.split(".")
+        if own[1:2] != [room] or len(own) < 3:
+            continue
+        for other in others:
+            parts = other.split(".")
+            if parts[1:2] != [room] or len(parts) < 3 or parts[2] == own[2]:
+                continue
+            arrow = (f"{room}.{own[2]}", f"{room}.{parts[2]}")
+            if arrow in UPWARD:
+                seen.add(arrow)
+            elif floor[parts[2]] >= floor[own[2]]:
+                wrong.append(f"{name} imports {other}")
+
+    assert not wrong
+    assert seen == {arrow for arrow in UPWARD if arrow[0].startswith(f"{room}.")}
+
+
+def test_a_folder_has_no_more_modules_than_a_reader_takes_in() -> None:
+    counted = Counter(
+        str(source.path.parent.relative_to(sources.ROOT))
+        for source in sources.all_sources()
+        if source.path.name != "__init__.py"
+    )
+
+    assert {folder: many for folder, many in counted.items() if many > MODULES_MAX} == CROWDED
