@@ -53,7 +53,7 @@ class EmbeddedCluster:
         self.tokens.admins[self.token] = ADMIN
         self.context = Context(name, self.store, clock, rng, self.tokens)
         self.api = Api(self.context)
-        self._cleanup = CrdCleanup(self.context)
+        self._cleanup = CrdCleanup(self.context.store, self.context.registry)
         bootstrap.furnish(self.store, self.registry)
         self.controllers: Controllers | None = None
         if controllers:

@@ -239,7 +239,7 @@ class Client:
 
     async def discover(self) -> tuple[discovery.Resource, ...]:
         """Every resource that is served, sorted. Groups that do not answer are left out, as kubectl does."""
-        return await discovery.discover(self)
+        return await discovery.discover(self.raw)
 
     async def raw(
         self,

@@ -5,12 +5,19 @@ it.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
-from federator.model.ask import Tier
+from federator.model import shards
+from federator.model.ask import PodShape, Tier
+from federator.model.decision import Share
+from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Level
 from federator.model.resources import ZERO, Resources
+from federator.model.shards import Ranges
 from federator.model.taints import Taint
+
+_Given = TypeVar("_Given", bound="Holding | Share")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +113,48 @@ class Holding:
     ready: int = 0
     tolerated: tuple[str, ...] = ()
     """NoExecute taints that the cluster had, and that its share stayed with, when it was last decided."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """What one workload holds. `uid` is its identity: a re-created workload of the same name is another one."""
+
+    uid: str
+    key: WorkloadKey
+    project: str
+    namespace: str
+    tier: Tier
+    shape: PodShape
+    holdings: tuple[Share | Holding, ...]
+    """What a decision gives, cluster by cluster."""
+
+    @property
+    def copies(self) -> int:
+        """Pods that may run at once, over all clusters."""
+        return sum(copies_of(holding) for holding in self.holdings)
+
+    @property
+    def usage(self) -> Resources:
+        return self.shape.requests * self.copies
+
+    def without(self, done: Ranges) -> "Commitment":
+        """The same where these shards are done, and no others: they take neither room nor quota."""
+        if not any(holding.ranges for holding in self.holdings):
+            return self
+        return replace(self, holdings=tuple(remaining(holding, done) for holding in self.holdings))
+
+
+def remaining(given: _Given, done: Ranges) -> _Given:
+    """The share or holding with all its ranges, counting only the shards that are not done."""
+    if not given.ranges:
+        return given
+    ranges = shards.normal(given.ranges)
+    return replace(given, ranges=ranges, count=shards.size(shards.minus(ranges, done)))
+
+
+def copies_of(holding: Holding | Share) -> int:
+    """Pods that a holding may run at once: its replicas, or its slots while there are shards left for them."""
+    return min(holding.slots, holding.count) if holding.ranges else holding.count
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,75 +8,13 @@ not include yet. Each batch opens a `Ledger` above it, which never changes the b
 import bisect
 import weakref
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
 
-from federator.model import shards
 from federator.model.ask import PodShape, Tier
-from federator.model.decision import Share
-from federator.model.fleet import Capacity, FleetSnapshot, Holding
-from federator.model.names import WorkloadKey
+from federator.model.fleet import Capacity, Commitment, FleetSnapshot, copies_of
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
+from federator.placement.ledger import Base, Ledger
 from federator.placement.nodes import Nodes
-
-if TYPE_CHECKING:
-    from federator.placement.ledger import Ledger
-
-_Given = TypeVar("_Given", bound="Holding | Share")
-
-
-@dataclass(frozen=True, slots=True)
-class Commitment:
-    """What one workload holds. `uid` is its identity: a re-created workload of the same name is another one."""
-
-    uid: str
-    key: WorkloadKey
-    project: str
-    namespace: str
-    tier: Tier
-    shape: PodShape
-    holdings: tuple[Share | Holding, ...]
-    """What a decision gives, cluster by cluster."""
-
-    @property
-    def copies(self) -> int:
-        """Pods that may run at once, over all clusters."""
-        return sum(copies_of(holding) for holding in self.holdings)
-
-    @property
-    def usage(self) -> Resources:
-        return self.shape.requests * self.copies
-
-    def without(self, done: Ranges) -> "Commitment":
-        """The same where these shards are done, and no others: they take neither room nor quota."""
-        if not any(holding.ranges for holding in self.holdings):
-            return self
-        return replace(self, holdings=tuple(unfinished(holding, done) for holding in self.holdings))
-
-
-def unfinished(given: _Given, done: Ranges) -> _Given:
-    """The share or holding with all its ranges, counting only the shards that are not done."""
-    if not given.ranges:
-        return given
-    ranges = shards.normal(given.ranges)
-    return replace(given, ranges=ranges, count=shards.size(shards.minus(ranges, done)))
-
-
-def copies_of(holding: Holding | Share) -> int:
-    """Pods that a holding may run at once: its replicas, or its slots while there are shards left for them."""
-    return min(holding.slots, holding.count) if holding.ranges else holding.count
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """A cluster's room as its last summary told it."""
-
-    capacity: Capacity
-    nodes: Nodes
-    allocatable: Resources
-    used: Resources
-
 
 _StepOf = tuple[int, PodShape, int]
 _Trail = tuple[_StepOf, ...]
@@ -219,10 +157,8 @@ class Books:
         """How many of the project's workloads hold anything."""
         return self._placed.get(project, 0)
 
-    def open(self, snapshot: FleetSnapshot) -> "Ledger":
+    def open(self, snapshot: FleetSnapshot) -> Ledger:
         """A ledger for one batch."""
-        from federator.placement.ledger import Ledger  # the ledger reads the books; only this method looks back
-
         ledger = Ledger(self, snapshot)
         self._ledgers.add(ledger)
         return ledger

@@ -12,8 +12,8 @@ from typing import Final
 from federator.model import names
 from federator.model.ask import Ask, Policy, Strategy
 from federator.model.decision import Reason
-from federator.model.fleet import ClusterView, FleetSnapshot, Holding
-from federator.placement import books, domains, enforcing, filters, scorers
+from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
+from federator.placement import domains, enforcing, filters, scorers
 from federator.placement.division import DIVIDERS, Party
 from federator.placement.domains import UNLABELLED
 from federator.placement.filters import Refusal
@@ -152,7 +152,7 @@ def candidates(
     most = enforcing.bounding(ask.policy, "maxPerCluster")
     for name, place in eligible.items():
         holding = held.get(name)
-        copies = books.copies_of(holding) if holding else 0
+        copies = copies_of(holding) if holding else 0
         if place.refusal is not None and not (_keeps(place.refusal) and (copies or (holding and holding.ranges))):
             continue
         room, pending = 0, False

@@ -10,10 +10,10 @@ from typing import Final
 
 from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.resources import PODS, Resources
 from federator.model.shards import Ranges
-from federator.placement import books, candidates, engine, inputs, leaving, quota
+from federator.placement import candidates, engine, inputs, leaving, quota
 from federator.placement.ledger import PENDING, Ledger
 from federator.placement.quota import Edit
 
@@ -81,7 +81,7 @@ def judge(
     per_cluster: int = 0,
 ) -> Judged:
     """Whether an edit of what runs is admitted. `per_cluster` as in `engine.decide`."""
-    mine = {one.cluster: books.copies_of(books.unfinished(one, finished)) for one in held}
+    mine = {one.cluster: copies_of(remaining(one, finished)) for one in held}
     mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
     if admitted is None or not mine or ask.suspended:
         return Judged(ask)

@@ -13,11 +13,10 @@ from federator.model import seq as seqs
 from federator.model import shards, taints
 from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
-from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
 from federator.model.shards import Ranges
-from federator.placement import books, candidates, enforcing, filters, inputs, leaving, seating, spread, verdicts
+from federator.placement import candidates, enforcing, filters, inputs, leaving, seating, spread, verdicts
 from federator.placement import shards as assignment
-from federator.placement.books import Commitment
 from federator.placement.candidates import Candidate, Place
 from federator.placement.division import DIVIDERS, Party
 from federator.placement.ledger import Ledger
@@ -85,13 +84,13 @@ def decide(
         return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
     hashed, eligible = inputs.inputs_hash(ask, snapshot, ledger.memo), candidates.places(ask, snapshot, ledger)
     over = shards.union(finished, _beyond(ask, held))
-    mine = {holding.cluster: books.unfinished(holding, over) for holding in held}
+    mine = {holding.cluster: remaining(holding, over) for holding in held}
     eligible = candidates.for_holders(ask, mine, eligible)
     found = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
     _cap_by_shards(ask, found, mine, unfinished)
-    within = functools.partial(ledger.admission, ask, held=sum(map(books.copies_of, mine.values())))
+    within = functools.partial(ledger.admission, ask, held=sum(map(copies_of, mine.values())))
     admission = within(wanted * _times(ask, found))
     fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
@@ -132,7 +131,7 @@ def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finish
         return False  # the Required policies contradict themselves
     most = bare.policy.division.max_per_cluster
     for one in held:
-        copies, view = books.copies_of(books.unfinished(one, finished)), snapshot.clusters.get(one.cluster)
+        copies, view = copies_of(remaining(one, finished)), snapshot.clusters.get(one.cluster)
         if (
             copies
             and view is not None
@@ -143,7 +142,7 @@ def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finish
 
 
 def _bare(ask: Ask, held: Sequence[Holding], finished: Ranges) -> Ask:
-    running = sum(books.copies_of(books.unfinished(one, finished)) for one in held)
+    running = sum(copies_of(remaining(one, finished)) for one in held)
     return enforcing.alone(ask, running)
 
 
@@ -498,7 +497,7 @@ def _shard_shares(
         slots = got.get(name, 0)
         former = held.get(name)
         left = shards.size(shards.minus(mine, finished))
-        if former is not None and slots == books.copies_of(former) and left <= former.count:
+        if former is not None and slots == copies_of(former) and left <= former.count:
             slots = former.slots  # more slots than shards are left: writing the smaller number would change nothing
         shares.append(Share(name, shards.size(mine), slots, ranges=mine))
     return shares
@@ -507,7 +506,7 @@ def _shard_shares(
 def _charge(ask: Ask, shares: tuple[Share, ...], found: Sequence[Candidate], finished: Ranges, ledger: Ledger) -> None:
     before = {one.name: one.held for one in found}
     made = commitment(ask, shares, finished)
-    grown = {one.cluster: books.copies_of(one) - before.get(one.cluster, 0) for one in made.holdings}
+    grown = {one.cluster: copies_of(one) - before.get(one.cluster, 0) for one in made.holdings}
     ledger.commit(made, {cluster: copies for cluster, copies in grown.items() if copies > 0})
 
 

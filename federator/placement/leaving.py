@@ -13,8 +13,8 @@ from typing import Final
 from federator.model import names
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Reason
-from federator.model.fleet import Holding
-from federator.placement import books, candidates, division
+from federator.model.fleet import Holding, copies_of
+from federator.placement import candidates, division
 from federator.placement.candidates import Candidate, Place
 from federator.placement.division import DIVIDERS
 
@@ -44,7 +44,7 @@ def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]
         if (place := eligible.get(name)) is not None
         and place.refusal is not None
         and place.refusal.moves
-        and (copies := books.copies_of(held[name])) > 0
+        and (copies := copies_of(held[name])) > 0
     ]
     if not leaving:
         return []

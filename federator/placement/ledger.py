@@ -6,17 +6,37 @@ changes the books.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 from federator.model.ask import Ask, PodShape, Tier
-from federator.model.fleet import ClusterView, FleetSnapshot, QuotaAccount
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, QuotaAccount
 from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
 from federator.placement import nodes, quota
-from federator.placement.books import Base, Books, Commitment
 from federator.placement.nodes import Nodes
 
 PENDING: Final = -1
 """`room` of a shape that only the member can answer, and has not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A cluster's room as its last summary told it."""
+
+    capacity: Capacity
+    nodes: Nodes
+    allocatable: Resources
+    used: Resources
+
+
+class Committed(Protocol):
+    """What a ledger reads of the commitments below it (`books`)."""
+
+    def commitment(self, uid: str) -> Commitment | None: ...
+    def usage(self, project: str, tier: Tier) -> Resources: ...
+    def placed(self, project: str) -> int: ...
+    def base(self, cluster: str, capacity: Capacity) -> Base: ...
+    def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]: ...
 
 
 class _Cluster:
@@ -91,7 +111,7 @@ def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
 class Ledger:
     """Mutable; one batch, one thread."""
 
-    def __init__(self, books: Books, snapshot: FleetSnapshot) -> None:
+    def __init__(self, books: Committed, snapshot: FleetSnapshot) -> None:
         self.books = books
         self.snapshot = snapshot
         self.memo: dict[Any, Any] = {}

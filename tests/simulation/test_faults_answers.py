@@ -10,10 +10,9 @@ from federator.api import kinds
 from federator.embedded.storage.revisions import DELETED, Event
 from federator.kube.wire.transport import Response, Transport
 from federator.sandbox.faults import admission
-from federator.sandbox.faults.boxes import Box
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.requests import refusal
-from federator.sandbox.faults.rows import Sending, is_hub
+from federator.sandbox.faults.rows import Box, Sending, is_hub
 from tests.simulation import script, solo
 from tests.simulation.drawing import generator
 from tests.simulation.invariants import Obj, all_of

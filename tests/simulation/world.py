@@ -19,13 +19,12 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.sandbox import fleetfile
-from federator.sandbox.faults.boxes import Boxes, BoxTransport
 from federator.sandbox.faults.clocks import ProcessClock
 from federator.sandbox.faults.links import Cut, Links, LinkTransport
 from federator.sandbox.faults.lives import LIFE, Life
-from federator.sandbox.faults.rows import HUB, RequestFault, Sending, is_hub
+from federator.sandbox.faults.rows import HUB, Boxes, RequestFault, Sending, is_hub
 from federator.sandbox.faults.schedules import Schedule, Seeded
-from federator.sandbox.faults.transport import FaultTransport
+from federator.sandbox.faults.transport import BoxTransport, FaultTransport
 from federator.sandbox.federation import Federation, ensure
 from tests.simulation import foreign, setting
 from tests.simulation.drawing import Parameters, generator

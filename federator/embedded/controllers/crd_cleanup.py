@@ -7,8 +7,9 @@ a write.
 
 import asyncio
 
-from federator.embedded.rest.context import Context
+from federator.embedded.catalogue.registry import Registry
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+from federator.embedded.storage.store import Store
 
 FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 
@@ -16,13 +17,14 @@ FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 class CrdCleanup:
     """The clean-up of one server. Needs no task: store events schedule it."""
 
-    def __init__(self, ctx: Context) -> None:
-        self._ctx = ctx
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._registry = registry
         self._due = False
-        ctx.store.subscribe_all(self._on_event)
+        store.subscribe_all(self._on_event)
 
     def _on_event(self, event: Event) -> None:
-        is_crd = event.resource.key == self._ctx.registry.crd.key
+        is_crd = event.resource.key == self._registry.crd.key
         leaving = is_crd and "deletionTimestamp" in event.current.obj["metadata"] and event.type is not DELETED
         unblocked = not event.resource.is_builtin and event.type is DELETED
         unprotected = is_crd and FINALIZER not in (event.current.obj["metadata"].get("finalizers") or ())
@@ -32,7 +34,7 @@ class CrdCleanup:
 
     def _run(self) -> None:
         self._due = False
-        store, registry = self._ctx.store, self._ctx.registry
+        store, registry = self._store, self._registry
         for revision in store.items(registry.crd):
             metadata = revision.obj["metadata"]
             finalizers = metadata.get("finalizers") or []
@@ -46,10 +48,10 @@ class CrdCleanup:
     def _emptied(self, crd: JsonObject) -> bool:
         """Deletes what is left of the definition's objects; whether none is left."""
         try:
-            info = self._ctx.registry.get(crd["spec"]["group"], crd["spec"]["names"]["plural"])
+            info = self._registry.get(crd["spec"]["group"], crd["spec"]["names"]["plural"])
         except KeyError:
             return True
-        store = self._ctx.store
+        store = self._store
         for revision in store.items(info):
             if "deletionTimestamp" not in revision.obj["metadata"]:
                 store.delete(info, *revision.key)

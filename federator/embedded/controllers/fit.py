@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.embedded.controllers.neighbours import Spread, Term, spreads_of, terms_of
+from federator.embedded.controllers.neighbours import Wanted, wanted_of
 from federator.embedded.controllers.nodes import Node
 from federator.embedded.controllers.requests import Amounts
 from federator.model import taints
@@ -34,14 +34,8 @@ class Shape:
     named: tuple[str, ...] | None
     """The only nodes that its terms name (pods of DaemonSets), or None when any node may match."""
     tolerations: tuple[Toleration, ...]
-    apart: tuple[Term, ...]
-    together: tuple[Term, ...]
-    spread: tuple[Spread, ...]
+    neighbours: Wanted
     kept: tuple[Any, ...]
-
-    @property
-    def has_neighbours(self) -> bool:
-        return bool(self.apart or self.together or self.spread)
 
 
 def shape_of(pod: Mapping[str, Any], wanted: Amounts, kept: tuple[Any, ...]) -> Shape:
@@ -56,9 +50,7 @@ def shape_of(pod: Mapping[str, Any], wanted: Amounts, kept: tuple[Any, ...]) -> 
         node_terms=terms,
         named=_named(terms),
         tolerations=tuple(taints.toleration_from_dict(entry) for entry in spec.get("tolerations") or ()),
-        apart=terms_of(pod, affinity.get("podAntiAffinity")),
-        together=terms_of(pod, affinity.get("podAffinity")),
-        spread=spreads_of(pod),
+        neighbours=wanted_of(pod),
         kept=kept,
     )
 

@@ -7,15 +7,12 @@ are bound and end, so a check costs a look-up. Preferred rules are not looked at
 import collections
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from federator.embedded.controllers.nodes import Fleet, Node
 from federator.embedded.controllers.pods import Key, Pod, PodIndex
 from federator.model import selectors
 from federator.model.selectors import LabelSelector
-
-if TYPE_CHECKING:
-    from federator.embedded.controllers.fit import Shape
 
 NOT_TOGETHER: Final = "node(s) didn't match pod affinity rules"
 NOT_APART: Final = "node(s) didn't match pod anti-affinity rules"
@@ -72,6 +69,28 @@ def spreads_of(pod: Mapping[str, Any]) -> tuple[Spread, ...]:
             term = Term(frozenset({pod["metadata"]["namespace"]}), selector, entry["topologyKey"])
             found.append(Spread(term, entry["maxSkew"], selector.matches(labels)))
     return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a pod asks of the pods beside it; false when it asks for nothing."""
+
+    apart: tuple[Term, ...] = ()
+    together: tuple[Term, ...] = ()
+    spread: tuple[Spread, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.apart or self.together or self.spread)
+
+
+def wanted_of(pod: Mapping[str, Any]) -> Wanted:
+    """The rules of a pod about its neighbours."""
+    affinity = pod["spec"].get("affinity") or {}
+    return Wanted(
+        apart=terms_of(pod, affinity.get("podAntiAffinity")),
+        together=terms_of(pod, affinity.get("podAffinity")),
+        spread=spreads_of(pod),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,25 +156,25 @@ class Neighbours:
         elif holds and not held and new is not None:
             self._place(new)
 
-    def rules(self, pod: Pod, shape: "Shape", domains: Mapping[str, frozenset[str]]) -> "Rules | None":
+    def rules(self, pod: Pod, wanted: Wanted, domains: Mapping[str, frozenset[str]]) -> "Rules | None":
         """What placing this pod must respect, or None when that is nothing.
 
-        `domains`: the values each spread key may take.
+        `wanted`: its own rules; `domains`: the values each spread key may take.
         """
         others = [
             (term.topology_key, self._counts[term].having)
             for term in self._matching(pod)
             if any(self._counts[term].having.values())
         ]
-        if not (others or shape.has_neighbours):
+        if not (others or wanted):
             return None
         return Rules(
             others=others,
-            apart=[(term.topology_key, self._known(term).matching) for term in shape.apart],
-            together=[(term.topology_key, self._known(term).matching, term.matches(pod)) for term in shape.together],
+            apart=[(term.topology_key, self._known(term).matching) for term in wanted.apart],
+            together=[(term.topology_key, self._known(term).matching, term.matches(pod)) for term in wanted.together],
             spread=[
                 (rule, self._known(rule.term).matching, domains.get(rule.term.topology_key, frozenset()))
-                for rule in shape.spread
+                for rule in wanted.spread
             ],
         )
 

@@ -93,7 +93,7 @@ class Scheduler:
             self._tried_at = now
             for lane in self._lanes.values():
                 # More pods help only those that look for company, or for an even spread.
-                social = bool(lane.shape.together or lane.shape.spread)
+                social = bool(lane.shape.neighbours.together or lane.shape.neighbours.spread)
                 if lane.waiting and (social or now[0] != before[0]):
                     heapq.heappush(self._queue, heapq.heappop(lane.waiting))
         while self._queue:
@@ -128,7 +128,7 @@ class Scheduler:
             if nominated or condition(pod.status.get("conditions"), "PodScheduled") is None:
                 self._refuse(pod, "Unschedulable", lane.told, nominated)
             return
-        rules = self._neighbours.rules(pod, lane.shape, self._domains(lane))
+        rules = self._neighbours.rules(pod, lane.shape.neighbours, self._domains(lane))
         node = self._pick(lane, rules, entry)
         if node is not None:
             self._bind(pod, node)
@@ -164,7 +164,7 @@ class Scheduler:
         """The node that others leave for this pod, or "". Tried again only after something was freed."""
         if lane.hopeless_at == self._fleet.freed or not self._fleet.has_below(-entry[0]):
             return ""
-        rules = self._neighbours.rules(pod, lane.shape, lane.domains)
+        rules = self._neighbours.rules(pod, lane.shape.neighbours, lane.domains)
         nominated = self._preemption.make_way(pod, lane.shape, rules, -entry[0])
         if nominated is None:
             lane.hopeless_at = self._fleet.freed
@@ -199,7 +199,7 @@ class Scheduler:
         open_nodes = [node for node in nodes if fit.refusal(shape, node) is None]
         lane.heap = [_score(node) for node in open_nodes if fit.fits(shape, node)]
         heapq.heapify(lane.heap)
-        keys = {rule.term.topology_key for rule in shape.spread}
+        keys = {rule.term.topology_key for rule in shape.neighbours.spread}
         lane.domains = {
             key: frozenset(node.labels[key] for node in open_nodes if key in node.labels) for key in sorted(keys)
         }

@@ -13,7 +13,7 @@ from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.model.ask import Ask
 from federator.model.decision import Decision
-from federator.placement.books import Commitment
+from federator.model.fleet import Commitment
 from federator.placement.permitted import Refused
 
 

@@ -18,10 +18,9 @@ from federator.kube.client import Client
 from federator.model import names
 from federator.model.ask import Ask
 from federator.model.decision import Share
-from federator.model.fleet import Holding
+from federator.model.fleet import Commitment, Holding
 from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, REBALANCE_ANNOTATION, WorkloadKey
 from federator.placement import engine
-from federator.placement.books import Commitment
 
 NOBODY: frozenset[str] = frozenset()
 STRUCK = "0" * 16

@@ -5,14 +5,11 @@ Used through `Client.discover` by cluster checks and by the filter "is this API 
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from federator.kube import errors
 from federator.kube.wire import decode
 from federator.kube.wire.exchange import OBJECT_LIMIT
-
-if TYPE_CHECKING:
-    from federator.kube.client import Client
 
 _AGGREGATED = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"
 
@@ -28,13 +25,21 @@ class Resource:
     verbs: tuple[str, ...] = ()
 
 
-async def discover(client: "Client") -> tuple[Resource, ...]:
+class Read(Protocol):
+    """Reads the body of a document by its path, at most `body_limit` bytes. Raises ApiErrors."""
+
+    async def __call__(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, body_limit: int
+    ) -> bytes: ...
+
+
+async def discover(read: Read) -> tuple[Resource, ...]:
     """All resources of `/api` and `/apis`, sorted by API version and plural."""
     found: set[Resource] = set()
     accepted = {"accept": _AGGREGATED}
     for root in ("/api", "/apis"):
         document = decode.obj(
-            await client.raw("GET", root, headers=accepted, body_limit=OBJECT_LIMIT), f"discovery of {root}"
+            await read("GET", root, headers=accepted, body_limit=OBJECT_LIMIT), f"discovery of {root}"
         )
         if document.get("kind") == "APIGroupDiscoveryList":
             found.update(_aggregated(document))
@@ -43,7 +48,7 @@ async def discover(client: "Client") -> tuple[Resource, ...]:
             raise errors.Malformed(f"discovery of {root}: the answer names no resources.")
         for api_version, path in _older(document):
             try:
-                body = await client.raw("GET", path, body_limit=OBJECT_LIMIT)
+                body = await read("GET", path, body_limit=OBJECT_LIMIT)
             except (errors.NotFound, errors.ServerTrouble, errors.Throttled):
                 continue  # an aggregated API whose server is away must not hide all the others
             found.update(_resources(api_version, decode.obj(body, f"discovery of {path}")))

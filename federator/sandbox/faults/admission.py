@@ -15,9 +15,8 @@ import msgspec
 from federator.api import kinds
 from federator.kube.wire.transport import Response, Transport
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.boxes import Box
 from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Episode, Sending, Stage, is_hub
+from federator.sandbox.faults.rows import Box, Episode, Sending, Stage, is_hub
 
 _SLICES = frozenset(kind.plural for kind in kinds.WORKLOADS.values())
 _JOBSETS = kinds.KINDS["PinterestJobSet"].plural

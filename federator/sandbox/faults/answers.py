@@ -5,9 +5,8 @@ import random
 from collections.abc import AsyncIterator
 
 from federator.kube.wire.transport import Response, Transport
-from federator.sandbox.faults.boxes import Box
 from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Episode, Injection, RequestFault, Sending, Stage, is_hub
+from federator.sandbox.faults.rows import Box, Episode, Injection, RequestFault, Sending, Stage, is_hub
 
 _JSON = {"content-type": "application/json"}
 _HTML = {"content-type": "text/html; charset=utf-8"}

@@ -10,10 +10,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 from federator.kube.wire.transport import Response, Transport
-from federator.sandbox.faults.boxes import Box
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.faults.requests import CannedResponse, refusal
-from federator.sandbox.faults.rows import Episode, Sending, Stage
+from federator.sandbox.faults.rows import Box, Episode, Sending, Stage
 from federator.sandbox.faults.streams import EditedStream
 
 _BOOKMARK = b'{"type":"BOOKMARK"'

@@ -3,11 +3,12 @@
 Rows themselves live by subject in the other files of this folder; `table` puts them together.
 """
 
+import contextlib
 import random
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from federator.embedded.server import EmbeddedCluster
 from federator.kube.client import Client
@@ -16,9 +17,6 @@ from federator.sandbox.faults.clocks import ProcessClock
 from federator.sandbox.faults.links import Links
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.federation import Federation
-
-if TYPE_CHECKING:
-    from federator.sandbox.faults.boxes import Boxes
 
 HUB = "hub"
 
@@ -61,6 +59,37 @@ class Sending:
 
 
 @dataclass(frozen=True, slots=True)
+class Box:
+    """What stands before an API server for a while and answers in its place: a proxy, a portal, a webhook.
+
+    `how` answers the requests that it befalls; it may ask the server behind it, with the same request or not.
+    """
+
+    befalls: Callable[[Sending], bool]
+    how: Callable[[Sending, Transport], Awaitable[Response]]
+
+
+class Boxes:
+    """All boxes that stand now, the newest first in the way of a request."""
+
+    def __init__(self) -> None:
+        self._standing: list[Box] = []
+
+    @contextlib.contextmanager
+    def standing(self, box: Box) -> Iterator[None]:
+        """The box stands while this is entered."""
+        self._standing.append(box)
+        try:
+            yield
+        finally:
+            self._standing.remove(box)
+
+    def befalling(self, sending: Sending) -> Box | None:
+        """The box that answers this request."""
+        return next((box for box in reversed(self._standing) if box.befalls(sending)), None)
+
+
+@dataclass(frozen=True, slots=True)
 class Injection:
     """What a fault has to work with: the request it was chosen for, and the way on."""
 
@@ -91,7 +120,7 @@ class Stage(Protocol):
 
     federation: Federation
     links: Links
-    boxes: "Boxes"
+    boxes: Boxes
     """What stands before API servers and answers in their place."""
 
     @property

@@ -1,11 +1,11 @@
-"""A process's way to one API server, with the faults of single requests and the process's own death in between."""
+"""A process's way to one API server: faults of single requests, the process's own death, and boxes in between."""
 
 import collections
 import random
 
 from federator.kube.wire.transport import RefreshesCredentials, Request, Response, Transport
 from federator.sandbox.faults.lives import Life, MortalResponse
-from federator.sandbox.faults.rows import Injection, Sending
+from federator.sandbox.faults.rows import Boxes, Injection, Sending
 from federator.sandbox.faults.schedules import Schedule
 
 
@@ -48,3 +48,26 @@ class FaultTransport:
     async def close(self) -> None:
         if not self._life.dead:
             await self._inner.close()
+
+
+class BoxTransport:
+    """`inner` behind whatever stands before it."""
+
+    def __init__(self, inner: Transport, boxes: Boxes, process: str, cluster: str) -> None:
+        self._inner = inner
+        self._boxes = boxes
+        self._process = process
+        self._cluster = cluster
+
+    async def request(self, request: Request) -> Response:
+        """The answer of a box, or of the server."""
+        sending = Sending(self._process, self._cluster, request)
+        box = self._boxes.befalling(sending)
+        return await (self._inner.request(request) if box is None else box.how(sending, self._inner))
+
+    async def refresh_credentials(self) -> bool:
+        """Passed on."""
+        return isinstance(self._inner, RefreshesCredentials) and await self._inner.refresh_credentials()
+
+    async def close(self) -> None:
+        await self._inner.close()

@@ -16,10 +16,9 @@ from federator.hub.process import HubProcess
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.model.ask import PodShape, Tier
-from federator.model.fleet import Holding
+from federator.model.fleet import Commitment, Holding
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
-from federator.placement.books import Commitment
 from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation
 from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet

@@ -5,11 +5,11 @@ from typing import Any
 
 from federator.model.ask import DEFAULT_POLICY, Ask, PodShape, Policy, Tier, Unit
 from federator.model.decision import Decision, Share
-from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, NodeRow, QuotaAccount
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, Holding, NodeRow, QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement import engine
-from federator.placement.books import Books, Commitment
+from federator.placement.books import Books
 from federator.placement.ledger import Ledger
 
 POD = PodShape(Resources({"cpu": 1000, "pods": 1}))

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from federator.model import shards
 from federator.model.ask import Ask, Tier
-from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, QuotaAccount, TierQuota
+from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, QuotaAccount, TierQuota, copies_of
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
-from federator.placement.books import Books, copies_of
+from federator.placement.books import Books
 from federator.placement.ledger import Ledger
 from tests.unit.placement.fleets import POD, books_with, cluster, commitment, fleet, held, jobs, service
 

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.shards import Ranges
 from federator.placement import division, engine, invariants
-from federator.placement.books import Books, Commitment, copies_of
+from federator.placement.books import Books
 from federator.placement.candidates import NOBODY
 from federator.placement.division import Party
 from federator.placement.invariants import Case

@@ -3,8 +3,7 @@
 from federator.model import shards
 from federator.model.ask import Policy
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot, Holding
-from federator.placement.books import copies_of
+from federator.model.fleet import FleetSnapshot, Holding, copies_of
 from tests.unit.placement.fleets import cluster, decide, fleet, holdings, jobs
 
 
