@@ -9,11 +9,12 @@ tolerations, and so on.
 from collections.abc import Callable
 from typing import Any, Final
 
+from federator.embedded.admission import pods
 from federator.embedded.catalogue import crds
 from federator.embedded.schema import builtins, defaults
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.schema import Node
-from federator.embedded.validation import pod_admission, service_addresses
+from federator.embedded.validation import service_addresses
 
 Object = dict[str, Any]
 
@@ -115,7 +116,7 @@ def _daemon_set(ds: Object, uid: str) -> None:
 
 def _updated_pod(pod: Object, old: Object) -> None:
     _patient(pod)
-    pod_admission.tolerate(pod["spec"])
+    pods.tolerate(pod["spec"])
 
 
 def _patient(pod: Object) -> None:
@@ -126,8 +127,8 @@ def _patient(pod: Object) -> None:
 
 def _pod(pod: Object, uid: str) -> None:
     _patient(pod)
-    pod_admission.admit(pod)
-    pod["status"] = {"phase": "Pending", "qosClass": pod_admission.quality(pod)}
+    pods.admit(pod)
+    pod["status"] = {"phase": "Pending", "qosClass": pods.quality(pod)}
     if pod["spec"].get("schedulingGates"):
         pod["status"]["conditions"] = [
             {

@@ -41,6 +41,43 @@ class Dirty(Generic[K]):
         return len(self._keys)
 
 
+class Backoff:
+    """Tries again after each failure of a key, twice as late as the time before, as a rate-limited work queue does."""
+
+    __slots__ = ("_agenda", "_failures", "_first_s", "_most_s", "_retry", "_waiting")
+
+    def __init__(
+        self, agenda: "Agenda", retry: Callable[[Any], None], *, first_s: float = 0.005, most_s: float = 1000.0
+    ) -> None:
+        self._agenda = agenda
+        self._retry = retry
+        self._first_s = first_s
+        self._most_s = most_s
+        self._failures: dict[Any, int] = {}
+        self._waiting: set[Any] = set()
+
+    def failed(self, key: Hashable) -> None:
+        """Calls `retry(key)` later, once however often the key fails until then."""
+        if key in self._waiting:
+            return
+        count = self._failures.get(key, 0)
+        self._failures[key] = count + 1
+        self._waiting.add(key)
+        self._agenda.after(min(self._most_s, self._first_s * 2 ** min(count, 30)), self._again, key)
+
+    def forget(self, key: Hashable) -> None:
+        """The key did well, or is gone."""
+        self._failures.pop(key, None)
+
+    def waits(self, key: Hashable) -> bool:
+        """Whether the time to try again has not come."""
+        return key in self._waiting
+
+    def _again(self, key: Any) -> None:
+        self._waiting.discard(key)
+        self._retry(key)
+
+
 class Agenda:
     """Calls actions when their time has come. Actions only mark work; they cannot be taken back, so they must check."""
 

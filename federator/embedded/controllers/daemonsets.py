@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.controllers import fit, rolling
-from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.agenda import Backoff, Dirty
 from federator.embedded.controllers.history import template_hash
 from federator.embedded.controllers.nodes import Fleet, Node
 from federator.embedded.controllers.pods import Pod, PodIndex
@@ -45,6 +45,7 @@ class DaemonSets:
         self._resource = world.kinds.daemonsets
         self._dirty: Dirty[Key] = Dirty()
         self._moulds = Moulds(world, self._resource)
+        self._backoff = Backoff(world.agenda, self._dirty.add)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
@@ -53,6 +54,7 @@ class DaemonSets:
                 self._dirty.add(revision.key)
         elif event.type is DELETED:
             self._moulds.forget(event.current.obj["metadata"]["uid"])
+            self._backoff.forget(event.key)
         else:
             self._dirty.add(event.key)
 
@@ -75,13 +77,15 @@ class DaemonSets:
         wanted = [node for _, node in sorted(self._fleet.by_name.items()) if _takes(obj, node)]
         digest = template_hash(obj["spec"]["template"])
         if "deletionTimestamp" not in obj["metadata"]:
-            yield from self._place(obj, wanted, by_node, digest)
+            yield from self._place(key, obj, wanted, by_node, digest)
             yield from self._roll(obj, wanted, by_node, digest)
         self._report(key, obj, wanted, by_node, digest)
         yield
 
-    def _place(self, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str) -> Iterator[None]:
-        world = self._world
+    def _place(
+        self, key: Key, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str
+    ) -> Iterator[None]:
+        world, refused = self._world, ""
         for node in wanted:
             pods = by_node.get(node.name, ())
             for pod in pods:
@@ -92,12 +96,20 @@ class DaemonSets:
                 continue
             mould = self._moulds.of(obj)
             base = f"{obj['metadata']['name']}-"
+            name = base + world.suffix()
+            if refused := mould.refusal(name):
+                break
             spec = {"affinity": _on(mould.spec.get("affinity"), node.name), "tolerations": _tolerations(mould.spec)}
-            pod_obj = mould.pod(base + world.suffix(), generate_name=base, labels={REVISION_LABEL: digest}, spec=spec)
+            pod_obj = mould.pod(name, generate_name=base, labels={REVISION_LABEL: digest}, spec=spec)
             if (mould.namespace, pod_obj["metadata"]["name"]) not in self._pods.by_key:
                 world.store.create(world.kinds.pods, pod_obj)
                 world.events.emit(obj, "SuccessfulCreate", f"Created pod: {pod_obj['metadata']['name']}", _COMPONENT)
             yield
+        if not refused:
+            self._backoff.forget(key)
+        elif not self._backoff.waits(key):
+            world.events.emit(obj, "FailedCreate", f"Error creating: {refused}", _COMPONENT, warning=True)
+            self._backoff.failed(key)
         names = {node.name for node in wanted}
         for name, pods in sorted(by_node.items()):
             # A node that is there but does not take the pod; pods of nodes that are gone go as well.

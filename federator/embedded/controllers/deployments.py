@@ -304,6 +304,7 @@ class Deployments:
                     status, ("Progressing", "True", "NewReplicaSetCreated", f'Created new replica set "{name}"'), now
                 )
             rollouts.judge(deployment, status, new, now)
+            rollouts.note_failures(status, new, old, now)
         done = rollouts.complete(deployment, status)
         annotations = None
         if new is not None:

@@ -177,6 +177,11 @@ class JobState:
             heapq.heappush(self._heap, index)
         return found, (None if found is not None else soonest)
 
+    def give_back(self, index: int | None) -> None:
+        """No pod was made of the index that `next_index` gave."""
+        if index is not None:
+            heapq.heappush(self._heap, index)
+
     def annotations(self, job: JsonObject, index: int) -> dict[str, str]:
         """What the next pod of an index carries."""
         out = {INDEX_ANNOTATION: str(index)}

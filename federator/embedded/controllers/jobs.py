@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from federator.embedded.controllers import job_rules
-from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.agenda import Backoff, Dirty
 from federator.embedded.controllers.job_state import INDEX_LABEL, UNLIMITED, JobState, index_of
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.replicasets import least_needed
@@ -37,11 +37,13 @@ class Jobs:
         self._ended: dict[str, dict[str, tuple[Pod, bool]]] = {}
         self._moulds = Moulds(world, self._resource)
         self._indexed_specs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._backoff = Backoff(world.agenda, self._dirty.add, first_s=1.0, most_s=600.0)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
         if event.type is DELETED:
             self._forget(event.current.obj["metadata"]["uid"])
+            self._backoff.forget(event.key)
             return
         self._dirty.add(event.key)
 
@@ -253,6 +255,13 @@ class Jobs:
         while (key[0], name) in self._pods.by_key:
             name = f"{base[:57]}-{self._world.suffix()}"
         mould = self._moulds.of(job)
+        if why := mould.refusal(name):
+            state.give_back(index)
+            if not self._backoff.waits(key):
+                self._world.events.emit(job, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True)
+                self._backoff.failed(key)
+            return False
+        self._backoff.forget(key)
         if index is None:
             pod = mould.pod(name, generate_name=base + "-")
         else:

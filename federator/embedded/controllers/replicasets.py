@@ -6,15 +6,16 @@ Deployments drive it through spec.replicas and read its status; people may use R
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.agenda import Backoff, Dirty
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.templates import Moulds
-from federator.embedded.controllers.world import Key, World, owner_reference
+from federator.embedded.controllers.world import Key, World, condition, owner_reference
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
 from federator.kube import clock as clocks
 from federator.model import selectors
 
 _COMPONENT = "replicaset-controller"
+REPLICA_FAILURE = "ReplicaFailure"
 
 
 class ReplicaSets:
@@ -29,6 +30,9 @@ class ReplicaSets:
         self._odd: set[str] = set()
         """Uids of sets whose pods may carry other labels than the template says."""
         self._moulds = Moulds(world, self._resource)
+        self._refused: dict[Key, str] = {}
+        """Why the last pod of a set could not be made."""
+        self._backoff = Backoff(world.agenda, self._dirty.add)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
@@ -36,6 +40,8 @@ class ReplicaSets:
             uid = event.current.obj["metadata"]["uid"]
             self._moulds.forget(uid)
             self._odd.discard(uid)
+            self._refused.pop(event.key, None)
+            self._backoff.forget(event.key)
             return
         self._dirty.add(event.key)
 
@@ -114,7 +120,11 @@ class ReplicaSets:
                 name = f"{key[1]}-{world.suffix()}"
                 if (key[0], name) in self._pods.by_key:
                     continue
-                pod = self._moulds.of(obj).pod(name, generate_name=key[1] + "-")
+                mould = self._moulds.of(obj)
+                if why := mould.refusal(name):
+                    self._fail(key, obj, why)
+                    return
+                pod = mould.pod(name, generate_name=key[1] + "-")
                 world.store.create(world.kinds.pods, pod)
                 created += 1
                 if created <= 10:
@@ -131,8 +141,25 @@ class ReplicaSets:
                 if deleted <= 10:
                     world.events.emit(obj, "SuccessfulDelete", f"Deleted pod: {pod_to_go.name}", _COMPONENT)
             else:
-                return
+                break
             yield
+        self._refused.pop(key, None)
+        self._backoff.forget(key)
+
+    def _fail(self, key: Key, obj: JsonObject, why: str) -> None:
+        if not self._backoff.waits(key):
+            self._world.events.emit(obj, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True)
+        self._refused[key] = why
+        self._backoff.failed(key)
+
+    def _conditions(self, key: Key, old: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+        """ReplicaFailure as long as a pod cannot be made, with the words of the first refusal."""
+        have, why = condition(old, REPLICA_FAILURE), self._refused.get(key)
+        others = [entry for entry in old or () if entry is not have]
+        if why is None:
+            return others
+        made = {"type": REPLICA_FAILURE, "status": "True", "lastTransitionTime": self._world.now()}
+        return [*others, have or {**made, "reason": "FailedCreate", "message": why}]
 
     def _report(self, key: Key, obj: JsonObject) -> None:
         group = self._pods.group(obj["metadata"]["uid"])
@@ -149,7 +176,7 @@ class ReplicaSets:
             "availableReplicas": available,
             "terminatingReplicas": group.terminating,
             "observedGeneration": obj["metadata"]["generation"],
-            "conditions": old.get("conditions"),
+            "conditions": self._conditions(key, old.get("conditions")),
         }
         # Zero counts are left out, as Go's omitempty does; `replicas` and `terminatingReplicas` (a pointer) are not.
         kept = ("replicas", "terminatingReplicas")

@@ -134,6 +134,17 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
         put(status, ("Progressing", "False", TIMED_OUT, f"{subject} has timed out progressing."), now)
 
 
+def note_failures(status: Status, new: JsonObject | None, old: list[JsonObject], now: str) -> None:
+    """ReplicaFailure of the new set, else of an old one, for as long as there is one."""
+    sets = ([new] if new is not None else []) + old
+    found = (condition((one.get("status") or {}).get("conditions"), "ReplicaFailure") for one in sets)
+    failure = next((one for one in found if one is not None), None)
+    if failure is None:
+        drop(status, "ReplicaFailure")
+    else:
+        put(status, (failure["type"], failure["status"], failure["reason"], failure["message"]), now)
+
+
 def complete(deployment: JsonObject, status: Status) -> bool:
     """Every replica wanted is of the new template and available, and no other is left."""
     wanted = deployment["spec"].get("replicas", 1)

@@ -8,7 +8,7 @@ kept.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.agenda import Backoff, Dirty
 from federator.embedded.controllers.history import template_hash
 from federator.embedded.controllers.pods import Group, Pod, PodIndex
 from federator.embedded.controllers.replicasets import available_pods, wanted_replicas
@@ -29,11 +29,13 @@ class StatefulSets:
         self._resource = world.kinds.statefulsets
         self._dirty: Dirty[Key] = Dirty()
         self._moulds = Moulds(world, self._resource)
+        self._backoff = Backoff(world.agenda, self._dirty.add)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
         if event.type is DELETED:
             self._moulds.forget(event.current.obj["metadata"]["uid"])
+            self._backoff.forget(event.key)
         else:
             self._dirty.add(event.key)
 
@@ -63,7 +65,8 @@ class StatefulSets:
         for ordinal in ordinals:
             pod = group.pods.get(f"{name}-{ordinal}")
             if pod is None:
-                self._create(obj, ordinal, digest)
+                if not self._create(obj, ordinal, digest):
+                    return
                 yield
             elif pod.finished and not pod.deleting:
                 self._world.delete(self._world.kinds.pods, pod.obj)
@@ -99,11 +102,13 @@ class StatefulSets:
             if not pod.ready or pod.deleting:
                 return
 
-    def _create(self, obj: JsonObject, ordinal: int, digest: str) -> None:
+    def _create(self, obj: JsonObject, ordinal: int, digest: str) -> bool:
+        """Whether the round goes on: not after a refusal."""
         world, mould = self._world, self._moulds.of(obj)
-        name = f"{obj['metadata']['name']}-{ordinal}"
+        set_name = obj["metadata"]["name"]
+        name, key = f"{set_name}-{ordinal}", (mould.namespace, set_name)
         if (mould.namespace, name) in self._pods.by_key:
-            return  # somebody else's pod of that name: wait for it to go
+            return True  # somebody else's pod of that name: wait for it to go
         spec: dict[str, Any] = {"hostname": name, "subdomain": obj["spec"].get("serviceName") or ""}
         claims = []
         for template in obj["spec"].get("volumeClaimTemplates") or ():
@@ -115,15 +120,23 @@ class StatefulSets:
             taken = {one["name"] for one in claims}
             others = [one for one in mould.spec.get("volumes") or () if one["name"] not in taken]
             spec["volumes"] = [*claims, *others]
+        if why := mould.refusal(name):
+            if not self._backoff.waits(key):
+                text = f"Create Pod {name} in StatefulSet {set_name} failed error: {why}"
+                world.events.emit(obj, "FailedCreate", text, _COMPONENT, warning=True)
+                self._backoff.failed(key)
+            return False
+        self._backoff.forget(key)
         labels = {
             REVISION_LABEL: digest,
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": str(ordinal),
         }
-        base = f"{obj['metadata']['name']}-"
+        base = f"{set_name}-"
         world.store.create(world.kinds.pods, mould.pod(name, generate_name=base, labels=labels, spec=spec))
-        text = f"create Pod {name} in StatefulSet {obj['metadata']['name']} successful"
+        text = f"Create Pod {name} in StatefulSet {set_name} successful"
         world.events.emit(obj, "SuccessfulCreate", text, _COMPONENT)
+        return True
 
     def _claim(self, obj: JsonObject, template: JsonObject, name: str, namespace: str) -> None:
         claims = self._world.kinds.claims

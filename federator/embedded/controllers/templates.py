@@ -7,7 +7,9 @@ template.
 
 from typing import Any, Final
 
+from federator.embedded.admission import pod_security
 from federator.embedded.controllers.world import World, owner_reference
+from federator.embedded.storage import refusals
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import JsonObject
 
@@ -20,7 +22,18 @@ _TOLERATIONS: Final = [
 class Mould:
     """Makes pods of one template for one owner."""
 
-    __slots__ = ("_annotations", "_finalizers", "_owners", "_qos", "labels", "namespace", "spec", "template")
+    __slots__ = (
+        "_annotations",
+        "_finalizers",
+        "_judged",
+        "_owners",
+        "_qos",
+        "_world",
+        "labels",
+        "namespace",
+        "spec",
+        "template",
+    )
 
     def __init__(self, world: World, resource: ResourceInfo, owner: JsonObject) -> None:
         template = owner["spec"]["template"]
@@ -33,6 +46,19 @@ class Mould:
         self._owners = [owner_reference(resource, owner)]
         self.spec = admitted(world, template.get("spec") or {})
         self._qos = qos_class(self.spec)
+        self._world = world
+        self._judged: tuple[Any, str] = (None, "")
+        """Labels of the namespace, and what they have against the template."""
+
+    def refusal(self, name: str) -> str:
+        """Why an API server would not take a pod of this name in the words of its answer; empty when it does."""
+        found = self._world.get(self._world.kinds.namespaces, ("", self.namespace))
+        labels = None if found is None else found["metadata"].get("labels")
+        if labels is not self._judged[0]:
+            # What controllers add to a template for each pod, no standard has anything against.
+            self._judged = (labels, pod_security.why_refused(self.template, pod_security.policy(labels or {}).enforce))
+        why = self._judged[1]
+        return refusals.forbidden("", "pods", name, why).message if why else ""
 
     def pod(
         self,

@@ -3,6 +3,7 @@ and who may do what.
 """
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from federator.embedded.auth.rbac import Rbac
@@ -121,6 +122,11 @@ class Context:
         self.registry = Registry(self.store)
         self.addresses = ServiceAddresses(self.store)
         self.authorizer = Rbac(self.store, self.registry)
+
+    def labels_of(self, namespace: str) -> Mapping[str, str]:
+        """The labels of a namespace; none for one that is not there."""
+        found = self.store.get(self.registry.get("", "namespaces"), "", namespace) if namespace else None
+        return (found.obj["metadata"].get("labels") or {}) if found is not None else {}
 
     def generated_name(self, base: str) -> str:
         """`base` and five random letters, as for generateName."""

@@ -10,7 +10,7 @@ import msgspec
 
 from federator.embedded.apply import ownership, patches
 from federator.embedded.auth import identities
-from federator.embedded.rest import bodies, options, reading, validation, writing
+from federator.embedded.rest import bodies, options, reading, writing
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.options import WriteOptions
 from federator.embedded.schema import event_groups
@@ -48,7 +48,7 @@ def patch(ctx: Context, request: ApiRequest, target: Target) -> Answer:
             identities.check_names(fresh, target)
         revision = writing.update_object(ctx, target, old, fresh, opts)
     if not target.subresource:
-        warnings += tuple(validation.warnings(revision.obj, old.obj, info))
+        warnings += writing.warnings_about(ctx, revision.obj, old.obj, info)
     return writing.shown(ctx, request, info, revision, warnings=warnings)
 
 
@@ -134,10 +134,10 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
             why = f"uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             raise refusals.conflict(info.group, info.plural, target.name, why)
         revision = writing.create_object(ctx, target, fresh, opts, applied=True)
-        warnings = tuple(validation.warnings(revision.obj, None, info))
+        warnings = writing.warnings_about(ctx, revision.obj, None, info)
         return writing.shown(ctx, request, info, revision, status=201, warnings=warnings)
     revision = writing.update_object(ctx, target, live, fresh, opts, applied=True)
-    warnings = () if target.subresource else tuple(validation.warnings(revision.obj, live.obj, info))
+    warnings = () if target.subresource else writing.warnings_about(ctx, revision.obj, live.obj, info)
     return writing.shown(ctx, request, info, revision, warnings=warnings)
 
 

@@ -1,20 +1,30 @@
 """The one door to validation: whether an object may be stored, and the words when it may not.
 
-Builtins go to `native_rules`, CustomResourceDefinitions also to `crds`, custom resources to `custom_rules`. Called by
-the REST layer after defaulting; trusted writers (the stand-in controllers) do not pass here.
+Builtins go to `native_rules`, CustomResourceDefinitions also to `crds`, custom resources to `custom_rules`; pods and
+what makes them are held against the labels of their namespace. Called by the REST layer after defaulting; trusted
+writers (the stand-in controllers) do not pass here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from federator.embedded.admission import pod_security
 from federator.embedded.catalogue import crds
 from federator.embedded.schema import pruning
 from federator.embedded.storage import refusals
 from federator.embedded.storage.field_errors import FieldError, aggregate
 from federator.embedded.storage.resources import ResourceInfo
-from federator.embedded.validation import custom_rules, metadata_rules, native_rules, pod_warnings, service_rules
+from federator.embedded.validation import (
+    custom_rules,
+    metadata_rules,
+    native_rules,
+    pod_warnings,
+    service_rules,
+)
 
-__all__ = ["FieldError", "check", "invalid_message", "unknown_fields", "warnings"]
+__all__ = ["FieldError", "admit", "check", "invalid_message", "security_warnings", "unknown_fields", "warnings"]
+
+Labels = Mapping[str, str]
 
 
 _ANY_FINALIZER: Final = frozenset(
@@ -64,3 +74,44 @@ def warnings(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo
             return list(service_rules.warnings(obj))
         return pod_warnings.of(obj, old, info)
     return metadata_rules.finalizer_warnings(obj.get("metadata") or {}, (old or {}).get("metadata"))
+
+
+def admit(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, labels: Labels) -> None:
+    """The PodSecurity plugin: pods within the level of their namespace, whose `labels` these are, and namespaces with
+    levels that there are. Raises `Refusal` 403 or 422."""
+    if info.key == pod_security.NAMESPACES:
+        _admit_namespace(obj, old, info)
+    elif info.key == pod_security.PODS and (old is None or pod_security.changes_containers(obj, old)):
+        name = obj["metadata"]["name"]
+        if why := pod_security.why_refused(obj, pod_security.policy(labels).enforce):
+            raise refusals.forbidden(info.group, info.plural, name, why)
+
+
+def _admit_namespace(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo) -> None:
+    errors = pod_security.label_errors(obj["metadata"].get("labels") or {})
+    if errors and (old is None or errors != pod_security.label_errors(old["metadata"].get("labels") or {})):
+        name = obj["metadata"]["name"]
+        refusal = refusals.invalid(info.group, info.kind, name, [error.cause() for error in errors])
+        refusal.message = invalid_message(info, name, errors)
+        raise refusal
+
+
+def security_warnings(
+    obj: dict[str, Any],
+    old: dict[str, Any] | None,
+    info: ResourceInfo,
+    labels: Labels,
+    pods: Iterable[dict[str, Any]],
+) -> list[str]:
+    """What the PodSecurity plugin warns of: a level that is not enforced, or one that `pods` of a namespace break."""
+    if info.key == pod_security.NAMESPACES:
+        meta = obj["metadata"]
+        before = None if old is None else old["metadata"].get("labels") or {}
+        if before is None:
+            return []
+        return pod_security.new_level_warnings(meta["name"], meta.get("labels") or {}, before, pods)
+    if info.key == pod_security.PODS and old is not None and not pod_security.changes_containers(obj, old):
+        return []
+    template = pod_security.template_of(obj, info.key)
+    found = None if template is None else pod_security.warning(template, pod_security.policy(labels).warn)
+    return [found] if found else []

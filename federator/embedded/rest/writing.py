@@ -68,7 +68,7 @@ def _created(
     warnings: tuple[str, ...],
 ) -> Answer:
     revision = create_object(ctx, target, fresh, opts)
-    warnings += tuple(validation.warnings(revision.obj, None, target.info))
+    warnings += warnings_about(ctx, revision.obj, None, target.info)
     return shown(ctx, request, target.info, revision, status=201, warnings=warnings)
 
 
@@ -108,6 +108,7 @@ def create_object(
         ctx.addresses.give(fresh, None, dry_run=opts.dry_run)
     _refuse_errors(info, metadata["name"], validation.check(fresh, None, info), fresh["kind"])
     with warning(tuple(validation.warnings(fresh, None, info))):
+        validation.admit(fresh, None, info, ctx.labels_of(metadata.get("namespace", "")))
         # A trial does not come as far as the storage, which is what minds.
         if has_version and not opts.dry_run:
             raise refusals.Refusal(500, "", "resourceVersion should not be set on objects to be created")
@@ -167,7 +168,7 @@ def _replaced(
     _check_uid(info, target, metadata, old)
     revision = update_object(ctx, target, old, fresh, opts)
     if not target.subresource:
-        warnings += tuple(validation.warnings(revision.obj, old.obj, info))
+        warnings += warnings_about(ctx, revision.obj, old.obj, info)
     return shown(ctx, request, info, revision, warnings=warnings)
 
 
@@ -195,10 +196,22 @@ def update_object(
         if info.key == _SERVICES:
             ctx.addresses.give(fresh, old.obj, dry_run=opts.dry_run)
     _refuse_errors(info, target.name, validation.check(fresh, old.obj, info, target.subresource), fresh["kind"])
+    if not target.subresource:
+        validation.admit(fresh, old.obj, info, ctx.labels_of(target.space))
     if info.key == ctx.registry.crd.key and not status:
         fresh["status"] = crds.established_status(fresh, ctx.clock.rfc3339())
     same = status or info.key in _NEVER_NEW_GENERATION
     return event_groups.update(ctx.store, info, fresh, same_generation=same, dry_run=opts.dry_run)
+
+
+def warnings_about(ctx: Context, obj: JsonObject, old: JsonObject | None, info: ResourceInfo) -> tuple[str, ...]:
+    """What there is to warn of about an object that was written."""
+    pods: list[JsonObject] = []
+    if info.key == NAMESPACES:
+        pods = [one.obj for one in ctx.store.items(ctx.registry.get("", "pods"), obj["metadata"]["name"])]
+    labels = ctx.labels_of(obj["metadata"].get("namespace", ""))
+    told = validation.warnings(obj, old, info)
+    return (*told, *validation.security_warnings(obj, old, info, labels, pods))
 
 
 def decode(

@@ -18,7 +18,7 @@ def _each(name: str) -> list[Any]:
 
 
 TOKEN_VOLUME = "kube-api-access-"
-"""Mounted by a real server into each container; embedded pods go without (see pod_admission)."""
+"""Mounted by a real server into each container; embedded pods go without (see embedded/admission)."""
 
 
 def _as_embedded(obj: Any, uid: str) -> Any:

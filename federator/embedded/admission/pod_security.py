@@ -1,0 +1,402 @@
+"""The PodSecurity admission plugin of a real API server: what the labels of a namespace ask of pods, in its words.
+
+Which fields a level forbids is `model.podsecurity`'s; here is how a server says it. Labels that ask for a version
+before 1.36 switch off the checks that came later; what older versions allowed less of (types, sysctls) is not told
+apart. Pure; used by the REST layer and by the stand-in controllers, whose pods pass no REST layer.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.embedded.storage.field_errors import FieldError, invalid
+from federator.model import podsecurity
+from federator.model.podsecurity import APPARMOR, Level, Violation
+
+Pod = Mapping[str, Any]
+"""A pod or a pod template."""
+
+_LABEL: Final = "pod-security.kubernetes.io/"
+_LEVELS: Final = "must be one of privileged, baseline, restricted"
+_VERSIONS: Final = 'must be "latest" or "v1.x"'
+_VERSION: Final = re.compile(r"latest|v1\.(0|[1-9][0-9]*)", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Standard:
+    """A level of the standards in one version, as messages name it."""
+
+    level: Level = Level.PRIVILEGED
+    version: str = "latest"
+
+    def __str__(self) -> str:
+        return f"{self.level}:{self.version}"
+
+    @property
+    def minor(self) -> float:
+        """The second number of the version; infinite for `latest`."""
+        return float("inf") if self.version == "latest" else int(self.version.removeprefix("v1."))
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What a namespace's labels ask for. Without a level to warn of, the enforced one is warned of."""
+
+    enforce: Standard = Standard()
+    warn: Standard = Standard()
+
+
+OPEN: Final = Policy()
+"""Of a namespace without labels: real servers default to `privileged`."""
+
+
+def policy(labels: Mapping[str, str]) -> Policy:
+    """What the labels ask for. Spelt wrongly, `enforce` is `restricted`, `warn` silent, and a version `latest`."""
+    if not any(name.startswith(_LABEL) for name in labels):
+        return OPEN
+    enforce = Standard(_level(labels, "enforce", Level.RESTRICTED), _version(labels, "enforce"))
+    if _LABEL + "warn" not in labels and enforce.level is not Level.PRIVILEGED:
+        return Policy(enforce, Standard(enforce.level, _version(labels, "warn" if _says(labels) else "enforce")))
+    return Policy(enforce, Standard(_level(labels, "warn", Level.PRIVILEGED), _version(labels, "warn")))
+
+
+def _says(labels: Mapping[str, str]) -> bool:
+    return f"{_LABEL}warn-version" in labels
+
+
+def _level(labels: Mapping[str, str], mode: str, otherwise: Level) -> Level:
+    said = labels.get(_LABEL + mode)
+    if said is None:
+        return Level.PRIVILEGED
+    return Level(said) if said in tuple(Level) else otherwise
+
+
+def _version(labels: Mapping[str, str], mode: str) -> str:
+    said = labels.get(f"{_LABEL}{mode}-version", "latest")
+    return said if _VERSION.fullmatch(said) else "latest"
+
+
+def label_errors(labels: Mapping[str, str]) -> list[FieldError]:
+    """What is wrong with the labels of a namespace."""
+    errors: list[FieldError] = []
+    for mode in ("enforce", "audit", "warn"):
+        for name, allowed, words in (
+            (_LABEL + mode, lambda said: said in tuple(Level), _LEVELS),
+            (f"{_LABEL}{mode}-version", _VERSION.fullmatch, _VERSIONS),
+        ):
+            said = labels.get(name)
+            if said is not None and not allowed(said):
+                errors.append(invalid(f"metadata.labels[{name}]", said, words))
+    return errors
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One control that a pod fails: `reason` names it, `detail` says where."""
+
+    reason: str
+    detail: str
+
+
+def findings(pod: Pod, standard: Standard) -> list[Finding]:
+    """What of the pod the standard does not allow, in the order of a real server."""
+    groups: dict[tuple[str, Level], list[Violation]] = {}
+    for violation in podsecurity.violations(pod, standard.level):
+        groups.setdefault((violation.control, violation.level), []).append(violation)
+    strict = standard.level is Level.RESTRICTED
+    inside = [key for key in _WORDS if standard.minor >= _SINCE.get(key, 0) and (strict or key[1] is Level.BASELINE)]
+    replaced = {_REPLACES[key] for key in inside if key in _REPLACES}
+    out = []
+    for key in inside:
+        found = groups.get(key, [])
+        if key == _SECCOMP_SET:
+            found = groups.get(_SECCOMP, found)
+        if found and key not in replaced:
+            out.append(_WORDS[key](pod, found))
+    return out
+
+
+def detail(pod: Pod, standard: Standard) -> str:
+    """The findings as one text; empty for a pod that is allowed."""
+    return ", ".join(f"{one.reason} ({one.detail})" for one in findings(pod, standard))
+
+
+def reasons(pod: Pod, standard: Standard) -> str:
+    """The names of the findings only."""
+    return ", ".join(one.reason for one in findings(pod, standard))
+
+
+def why_refused(pod: Pod, standard: Standard) -> str:
+    """Why a pod is refused; empty when it is not."""
+    found = detail(pod, standard)
+    return f'violates PodSecurity "{standard}": {found}' if found else ""
+
+
+def warning(pod: Pod, standard: Standard) -> str:
+    """What is warned of; empty when there is nothing."""
+    found = detail(pod, standard)
+    return f'would violate PodSecurity "{standard}": {found}' if found else ""
+
+
+# Words
+
+_CONTAINER: Final = re.compile(r"spec\.(\w+)\[(\d+)\]")
+_STEP: Final = re.compile(r"(\w+)(?:\[(\d+)\])?")
+
+
+def _value(pod: Pod, path: str) -> Any:
+    """What is at the path of a violation; None when nothing is."""
+    found: Any = pod
+    for name, index in _STEP.findall(path):
+        found = found.get(name) if isinstance(found, Mapping) else None
+        if index:
+            found = found[int(index)] if isinstance(found, list) else found
+    return found
+
+
+def _names(pod: Pod, found: Iterable[Violation]) -> list[str]:
+    """The containers or volumes that the violations are in, each once."""
+    matches = [_CONTAINER.match(one.path) for one in found]
+    return list(dict.fromkeys(str(_value(pod, f"{match[0]}.name")) for match in matches if match))
+
+
+def _quoted(values: Iterable[object]) -> str:
+    return ", ".join(f'"{value}"' for value in values)
+
+
+def _some(noun: str, names: Sequence[object]) -> str:
+    """`container "a"`, `containers "a", "b"`."""
+    return f"{noun}{'' if len(names) == 1 else 's'} {_quoted(names)}"
+
+
+def _who(pod: Pod, found: Sequence[Violation]) -> list[str]:
+    """Whose fields they are: the pod's, some containers', or both."""
+    names = _names(pod, found)
+    whole = ["pod"] if any(one.path.startswith("spec.securityContext.") for one in found) else []
+    return whole + ([_some("container", names)] if names else [])
+
+
+def _distinct(pod: Pod, found: Iterable[Violation]) -> list[str]:
+    return sorted({str(_value(pod, one.path)) for one in found})
+
+
+def _apparmor(pod: Pod, found: Sequence[Violation]) -> Finding:
+    """An annotation stands for the field of the container that it names, which servers fill from it."""
+    notes = [one for one in found if one.path.startswith("metadata.")]
+    fields = [one for one in found if one not in notes]
+    values = set(_distinct(pod, fields))
+    names = _names(pod, fields)
+    shown = []
+    annotations = (pod.get("metadata") or {}).get("annotations") or {}
+    for key in sorted(one.path.removeprefix("metadata.annotations[").removesuffix("]") for one in notes):
+        shown.append(f'{key}="{annotations[key]}"')
+        if annotations[key] == "unconfined":
+            values.add("Unconfined")
+            names += [name for name in (key.removeprefix(APPARMOR),) if name not in names]
+    who = ["pod"] if any(one.path.startswith("spec.securityContext.") for one in fields) else []
+    who += [_some("container", names)] if names else []
+    who += ["annotation" if len(shown) == 1 else "annotations"] if shown else []
+    said = sorted((*values, *shown))
+    reason = "forbidden AppArmor profile" + ("" if len(said) == 1 else "s")
+    return Finding(reason, f"{' and '.join(who)} must not set AppArmor profile type to {_quoted(said)}")
+
+
+def _added(reason: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
+    def words(pod: Pod, found: Sequence[Violation]) -> Finding:
+        lacking = [one for one in found if one.path.endswith(".drop")]
+        added = [one for one in found if one not in lacking]
+        parts = []
+        if lacking:
+            who = _some("container", _names(pod, lacking))
+            parts.append(f'{who} must set securityContext.capabilities.drop=["ALL"]')
+        if added:
+            who = _some("container", _names(pod, added))
+            parts.append(f"{who} must not include {_quoted(_distinct(pod, added))} in securityContext.capabilities.add")
+        return Finding(reason, "; ".join(parts))
+
+    return words
+
+
+def _host_namespaces(pod: Pod, found: Sequence[Violation]) -> Finding:
+    return Finding("host namespaces", ", ".join(f"{one.path.removeprefix('spec.')}=true" for one in found))
+
+
+def _host_paths(pod: Pod, found: Sequence[Violation]) -> Finding:
+    return Finding("hostPath volumes", _some("volume", _names(pod, found)))
+
+
+def _uses(noun: str, names: Sequence[str], what: str, values: Sequence[str]) -> str:
+    verb = "uses" if len(names) == 1 else "use"
+    return f"{_some(noun, names)} {verb} {what}{'' if len(values) == 1 else 's'}"
+
+
+def _host_ports(pod: Pod, found: Sequence[Violation]) -> Finding:
+    ports = _distinct(pod, found)
+    return Finding("hostPort", f"{_uses('container', _names(pod, found), 'hostPort', ports)} {', '.join(ports)}")
+
+
+def _probed_hosts(pod: Pod, found: Sequence[Violation]) -> Finding:
+    hosts = _distinct(pod, found)
+    who = _uses("container", _names(pod, found), "probe or lifecycle host", hosts)
+    return Finding("probe or lifecycle host", f"{who} {_quoted(hosts)}")
+
+
+def _selinux(pod: Pod, found: Sequence[Violation]) -> Finding:
+    types = _distinct(pod, [one for one in found if one.path.endswith(".type")])
+    parts = [_some("type", types)] if types else []
+    parts += [f"{field} may not be set" for field in ("user", "role") if any(one.path.endswith(field) for one in found)]
+    who = " and ".join(_who(pod, found))
+    return Finding("seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(parts)}")
+
+
+def _values(reason: str, field: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
+    def words(pod: Pod, found: Sequence[Violation]) -> Finding:
+        who = " and ".join(_who(pod, found))
+        return Finding(reason, f"{who} must not set {field} to {_quoted(_distinct(pod, found))}")
+
+    return words
+
+
+def _fixed(reason: str, demand: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
+    return lambda pod, found: Finding(reason, f"{' and '.join(_who(pod, found))} {demand}")
+
+
+def _sysctls(pod: Pod, found: Sequence[Violation]) -> Finding:
+    return Finding("forbidden sysctls", ", ".join(str(_value(pod, one.path)) for one in found))
+
+
+def _volume_types(pod: Pod, found: Sequence[Violation]) -> Finding:
+    types = set()
+    for one in found:
+        volume = _value(pod, one.path)
+        fields = volume.items() if isinstance(volume, Mapping) else ()
+        types.add(next((name for name, value in fields if name != "name" and value is not None), "unknown"))
+    names = _names(pod, found)
+    who = _uses("volume", names, "restricted volume type", sorted(types))
+    return Finding("restricted volume types", f"{who} {_quoted(sorted(types))}")
+
+
+def _non_root(pod: Pod, found: Sequence[Violation]) -> Finding:
+    said = [one for one in found if _value(pod, one.path) is not None]
+    if said:
+        who = " and ".join(_who(pod, said))
+        return Finding("runAsNonRoot != true", f"{who} must not set securityContext.runAsNonRoot=false")
+    who = _some("container", _names(pod, found))
+    return Finding("runAsNonRoot != true", f"pod or {who} must set securityContext.runAsNonRoot=true")
+
+
+_PROFILE: Final = "securityContext.seccompProfile.type"
+_seccomp = _values("seccompProfile", _PROFILE)
+
+
+def _seccomp_set(pod: Pod, found: Sequence[Violation]) -> Finding:
+    if any(_value(pod, one.path) is not None for one in found):
+        return _seccomp(pod, found)
+    who = _some("container", _names(pod, found))
+    return Finding("seccompProfile", f'pod or {who} must set {_PROFILE} to "RuntimeDefault" or "Localhost"')
+
+
+_SECCOMP: Final = ("Seccomp", Level.BASELINE)
+_SECCOMP_SET: Final = ("Seccomp", Level.RESTRICTED)
+_WORDS: Final[Mapping[tuple[str, Level], Callable[[Pod, Sequence[Violation]], Finding]]] = {
+    ("AppArmor", Level.BASELINE): _apparmor,
+    ("Capabilities", Level.BASELINE): _added("non-default capabilities"),
+    ("Host Namespaces", Level.BASELINE): _host_namespaces,
+    ("HostPath Volumes", Level.BASELINE): _host_paths,
+    ("Host Ports", Level.BASELINE): _host_ports,
+    ("Host Probes / Lifecycle Hooks", Level.BASELINE): _probed_hosts,
+    ("Privileged Containers", Level.BASELINE): _fixed("privileged", "must not set securityContext.privileged=true"),
+    ("/proc Mount Type", Level.BASELINE): _values("procMount", "securityContext.procMount"),
+    ("SELinux", Level.BASELINE): _selinux,
+    _SECCOMP: _seccomp,
+    ("Sysctls", Level.BASELINE): _sysctls,
+    ("HostProcess", Level.BASELINE): _fixed(
+        "hostProcess", "must not set securityContext.windowsOptions.hostProcess=true"
+    ),
+    ("Privilege Escalation", Level.RESTRICTED): _fixed(
+        "allowPrivilegeEscalation != false", "must set securityContext.allowPrivilegeEscalation=false"
+    ),
+    ("Capabilities", Level.RESTRICTED): _added("unrestricted capabilities"),
+    ("Volume Types", Level.RESTRICTED): _volume_types,
+    ("Running as Non-root", Level.RESTRICTED): _non_root,
+    ("Running as Non-root user", Level.RESTRICTED): _fixed("runAsUser=0", "must not set runAsUser=0"),
+    _SECCOMP_SET: _seccomp_set,
+}
+"""By control, in the order in which a server runs them."""
+_SINCE: Final[Mapping[tuple[str, Level], int]] = {
+    ("Host Probes / Lifecycle Hooks", Level.BASELINE): 34,
+    _SECCOMP: 19,
+    ("Privilege Escalation", Level.RESTRICTED): 8,
+    ("Capabilities", Level.RESTRICTED): 22,
+    ("Running as Non-root user", Level.RESTRICTED): 23,
+    _SECCOMP_SET: 19,
+}
+"""The 1.x from which on a control is checked."""
+_REPLACES: Final[Mapping[tuple[str, Level], tuple[str, Level]]] = {
+    ("Capabilities", Level.RESTRICTED): ("Capabilities", Level.BASELINE),
+    ("Volume Types", Level.RESTRICTED): ("HostPath Volumes", Level.BASELINE),
+    _SECCOMP_SET: _SECCOMP,
+}
+"""Controls of `restricted` that say what the one of `baseline` would, too."""
+
+
+# Objects
+
+_TEMPLATES: Final[Mapping[tuple[str, str], tuple[str, ...]]] = {
+    ("", "pods"): (),
+    ("", "replicationcontrollers"): ("spec", "template"),
+    ("", "podtemplates"): ("template",),
+    ("apps", "replicasets"): ("spec", "template"),
+    ("apps", "deployments"): ("spec", "template"),
+    ("apps", "statefulsets"): ("spec", "template"),
+    ("apps", "daemonsets"): ("spec", "template"),
+    ("batch", "jobs"): ("spec", "template"),
+    ("batch", "cronjobs"): ("spec", "jobTemplate", "spec", "template"),
+}
+"""Where the kinds that are looked at have their pods."""
+PODS: Final = ("", "pods")
+NAMESPACES: Final = ("", "namespaces")
+
+
+def template_of(obj: Pod, kind: tuple[str, str]) -> Pod | None:
+    """The pod that an object is or makes; None for a kind that makes none."""
+    path = _TEMPLATES.get(kind)
+    if path is None:
+        return None
+    found: Any = obj
+    for name in path:
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found if isinstance(found, Mapping) else None
+
+
+def changes_containers(pod: Pod, old: Pod) -> bool:
+    """Whether an update of a pod is looked at again: only images and containers that are added count."""
+    return any(_images(pod, field) != _images(old, field) for field in podsecurity.CONTAINERS)
+
+
+def _images(pod: Pod, field: str) -> list[Any]:
+    return [one.get("image") for one in (pod.get("spec") or {}).get(field) or ()]
+
+
+def new_level_warnings(name: str, labels: Mapping[str, str], old: Mapping[str, str], pods: Iterable[Pod]) -> list[str]:
+    """What a namespace's pods have against the level that its labels are changed to, one line for pods alike."""
+    new, before = policy(labels).enforce, policy(old).enforce
+    strict = tuple(Level).index
+    if new == before or new.level is Level.PRIVILEGED:
+        return []
+    if new.version == before.version and strict(new.level) <= strict(before.level):
+        return []
+    alike: dict[str, list[str]] = {}
+    for pod in pods:
+        if found := reasons(pod, new):
+            alike.setdefault(found, []).append(pod["metadata"]["name"])
+    if not alike:
+        return []
+    head = f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{new}"'
+    return [head, *sorted(f"{_first(names)}: {found}" for found, names in alike.items())]
+
+
+def _first(names: Sequence[str]) -> str:
+    others = len(names) - 1
+    return min(names) + (f" (and {others} other pod{'' if others == 1 else 's'})" if others else "")
