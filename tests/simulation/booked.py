@@ -61,7 +61,9 @@ class Booked:
         for share in facts.shares:
             where = facts.workload_uid, share.cluster
             self._given[where] = max(self._given[where], share.slots)
-        before = {one.cluster: one.slots for one in decision_facts(step.old).shares} if step.old is not None else {}
+        before = (
+            {one.cluster: one.slots for one in decision_facts(step.before).shares} if step.before is not None else {}
+        )
         grown = [one.cluster for one in facts.shares if one.slots > before.get(one.cluster, 0)]
         return [text for cluster in grown if step.writer for text in self._fits(step, cluster)]
 

@@ -38,7 +38,7 @@ def breaches(step: Step) -> Iterator[str]:
     for account in step.all_of("FederatedQuota"):
         if facts.terms.project not in raw.texts(account, "spec", "projects") or not step.heard(account):
             continue
-        before = decision_facts(step.old) if step.old is not None else None
+        before = decision_facts(step.before) if step.before is not None else None
         yield from (f"{FREE}: {text}" for text in _charged_less(step, facts, account))
         spaces = raw.texts(account, "spec", "namespaces")
         if (

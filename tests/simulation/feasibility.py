@@ -99,7 +99,7 @@ class Feasibility:
             self._stored.setdefault((meta["uid"], int(meta["resourceVersion"])), []).append(step.new)
         if not is_decision(step) or not step.writer:
             return
-        facts, before = decision_facts(step.obj), decision_facts(step.old) if step.old is not None else None
+        facts, before = decision_facts(step.obj), decision_facts(step.before) if step.before is not None else None
         known = self._known.get((facts.workload_uid, step.obj["spec"]["asOf"]))
         each = self._meant(facts, before, known)
         if known is None or known.better_known or facts.inputs_hash == STRUCK:

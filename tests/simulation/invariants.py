@@ -55,6 +55,8 @@ class Step:
     """uid of a workload that is gone from the host -> the shards that had completed or failed when it went."""
     divisions: Mapping[tuple[str, int], Obj] = field(default_factory=dict)
     """(uid, generation) of a policy -> how it has copies divided, where it says so."""
+    remade: Obj | None = None
+    """Of a decision that is made with the number and the shares of one whose object was deleted: that one."""
     heard: Callable[[Obj], bool] = lambda obj: True
     """Whether the hub that wrote has been told of this state of an object of the host, or of a later one."""
 
@@ -63,6 +65,11 @@ class Step:
         found = self.new if self.new is not None else self.old
         assert found is not None
         return found
+
+    @property
+    def before(self) -> Obj | None:
+        """What held before this write. The loss of a decision's object takes back nothing of what it gave."""
+        return self.old if self.old is not None else self.remade
 
     @property
     def name(self) -> str:
@@ -213,7 +220,7 @@ def quota_kept(step: Step) -> Iterator[str]:
             for other in map(decision_facts, step.all_of("PlacementDecision"))
             if other.uid != facts.uid and other.terms.project in account.projects and other.terms.tier == tier
         ]
-        before = decision_facts(step.old) if step.old is not None else None
+        before = decision_facts(step.before) if step.before is not None else None
         for resource, which, limit in quota.limits(account.tiers[tier]):
             theirs = sum(charge(step, other, resource) for other in others)
             used = charge(step, facts, resource) + theirs
@@ -230,7 +237,8 @@ def _kept(step: Step, before: DecisionFacts, now: DecisionFacts, resource: str) 
 
 
 def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -> int:
-    """What a decision takes of a resource, in one cluster or in all. Finished shards take nothing any more."""
+    """What a decision takes of a resource, in one cluster or in all. Finished shards take nothing any more: those that
+    the job set's status records, and those that members say of what they were given, whether it is recorded or not."""
     if facts.terms.shape is None:
         return 0
     shares = [share for share in facts.shares if cluster in {"", share.cluster}]
@@ -239,8 +247,21 @@ def charge(step: Step, facts: DecisionFacts, resource: str, cluster: str = "") -
         uid = facts.workload_uid
         live = (obj for obj in step.all_of(facts.key.kind) if obj["metadata"]["uid"] == uid)
         done = next((finished(obj) for obj in live), step.finished.get(uid, ()))
+        done = shards.union(done, told_done(step, facts))
         copies = sum(min(share.slots, shards.size(shards.minus(share.ranges, done))) for share in shares)
     return copies * facts.terms.shape.requests[resource]
+
+
+def told_done(step: Step, facts: DecisionFacts) -> Ranges:
+    """The shards that members' slices of a job set say are done, of those that each of them was given."""
+    kind = facts.key.kind
+    found: Ranges = ()
+    for cluster in step.clusters:
+        for obj in step.all_of(kind, cluster) if cluster != "host" else ():
+            mark = kinds.verbs_of(kind).read_mark(obj)
+            if mark is not None and mark.workload_uid == facts.workload_uid:
+                found = shards.union(found, shards.intersect(finished(obj), shards.normal(mark.ranges)))
+    return found
 
 
 def finished(job_set: Obj) -> Ranges:
@@ -323,7 +344,8 @@ def _named(obj: Obj) -> set[str]:
 
 def minimal_movement(step: Step) -> Iterator[str]:
     """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted, unless its
-    policy divides anew at every change, or allows fewer in one cluster.
+    policy divides anew at every change, or allows fewer in one cluster. Copies that were only held, because no cluster
+    that their policy chooses could take them, go as soon as there is a place.
 
     A host that was restored has a decision that is older than the slices: then a cluster can lose no more copies than
     it holds, which is none where a later decision took its slice away.
@@ -346,11 +368,14 @@ def minimal_movement(step: Step) -> Iterator[str]:
     removed = {
         one["metadata"]["name"] for one in step.all_of("MemberCluster") if "deletionTimestamp" in one["metadata"]
     }
+    held = old.terms.held
     for share in old.shares:
         if share.cluster in removed:
             continue  # it is left as soon as there is a place elsewhere
         now = staying.get(share.cluster, 0 if new.inputs_hash == old.inputs_hash else share.count)
-        if now < min(share.count, _held(step, old, share.cluster), most):
+        least = min(share.count, _held(step, old, share.cluster), most)
+        held -= max(least - now, 0)
+        if now < least and held < 0:
             yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.terms.wanted} are wanted"
 
 

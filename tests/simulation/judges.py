@@ -82,7 +82,7 @@ class Judges:
         self.bulkhead = Bulkhead(world)
         self.silence = Silence(world)
         self.charges, self.once = Charges(world), Once()
-        self.shard_runs = ShardRuns(world.liars)
+        self.shard_runs = ShardRuns(world.liars, self.removals.given_up)
         self.availability = Availability(world.federation.clock.monotonic, world.liars)
         self.booked = Booked(world.federation.clock.monotonic, world.liars)
         world.on_hub += [self.feasibility.meet, self.bulkhead.meet, self.once.meet]
@@ -95,6 +95,8 @@ class Judges:
         self.changes: Counter[str] = Counter()
         self.reasons: Counter[str] = Counter()
         self.decided: dict[str, int] = {}
+        self.intended: dict[str, Obj] = {}
+        """uid of a workload -> its last decision that a hub wrote."""
         self.elected = 0
         self.obeyed: dict[tuple[str, str], int] = {}
         self.finished: dict[str, Ranges] = {}
@@ -166,6 +168,7 @@ class Judges:
             obeyed=self.obeyed,
             finished=self.finished,
             divisions=self.divisions,
+            remade=self._remade(event),
             heard=functools.partial(self._heard, life, event.current.obj),
         )
         self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
@@ -173,6 +176,8 @@ class Judges:
         if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
             self.stability.moved(name, now_s)
         found = [] if invariants.by_a_forger(step) else self._breaches(step, now_s)
+        if invariants.is_decision(step) and life is not None:
+            self.intended[decision_facts(step.obj).workload_uid] = step.obj
         if step.writer.startswith("member-"):
             for mark in invariants.marks_of_owners(step):
                 key = (name, mark.workload_uid)
@@ -213,6 +218,18 @@ class Judges:
         """Whether whoever writes had heard of this state of an object of the host: for a quota, when he decided."""
         knew = self.feasibility.knew(written, obj) if obj["kind"] == "FederatedQuota" else None
         return hearing.heard(self.world, life, obj) if knew is None else knew
+
+    def _remade(self, event: Event) -> Obj | None:
+        """The decision that a new one stands for, because somebody deleted its object."""
+        obj = event.current.obj
+        if obj["kind"] != "PlacementDecision" or event.previous is not None:
+            return None
+        facts = decision_facts(obj)
+        last = self.intended.get(facts.workload_uid)
+        if last is None:
+            return None
+        was = decision_facts(last)
+        return last if (was.seq, was.shares) == (facts.seq, facts.shares) else None
 
     def _held(self, writer: str, holder: str) -> None:
         """The lease of the hubs names a holder, or nobody."""

@@ -36,6 +36,11 @@ class Removals:
         elif is_decision(step) and step.writer and self._lost_s:
             yield from self._adopted(step)
 
+    def given_up(self, step: Step) -> bool:
+        """Whether this write is to a slice that stood in its cluster when that was given up as lost."""
+        lost_s = self._lost_s.get(step.clusters[step.cluster].uid)
+        return lost_s is not None and self._since_s.get(step.obj["metadata"]["uid"], lost_s) < lost_s
+
     def _left(self, step: Step, now_s: float) -> Iterator[str]:
         """A hub has dropped the finalizer."""
         obj, cluster = step.obj, step.obj["metadata"]["name"]
@@ -73,7 +78,7 @@ class Removals:
     def _adopted(self, step: Step) -> Iterator[str]:
         """A decision gives something to a cluster that still holds, of that workload, what it held when it was lost."""
         facts = decision_facts(step.obj)
-        before = {share.cluster for share in decision_facts(step.old).shares} if step.old is not None else set()
+        before = {share.cluster for share in decision_facts(step.before).shares} if step.before is not None else set()
         for share in facts.shares:
             if share.cluster in before or share.cluster not in step.clusters:
                 continue

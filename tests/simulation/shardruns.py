@@ -5,7 +5,7 @@ This never asks `federator.placement`. It keeps what every API server stored, so
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from federator.api import kinds
 from federator.api.decisionfacts import decision_facts
@@ -25,12 +25,14 @@ AGAIN = "1 nothing runs again"
 
 
 class ShardRuns:
-    """Rules with a memory of every shard. `liars`: members whose own words are not believed any more."""
+    """Rules with a memory of every shard. `liars`: members whose own words are not believed any more. `given_up`:
+    whether a write is to a slice of a cluster that was given up as lost: what it held had been given to others."""
 
-    def __init__(self, liars: Collection[str]) -> None:
+    def __init__(self, liars: Collection[str], given_up: Callable[[Step], bool] = lambda step: False) -> None:
         self.judged: Counter[str] = Counter()
         """How often each rule had something to judge."""
         self._liars = liars
+        self._given_up = given_up
         self._given: dict[tuple[str, str], Ranges] = defaultdict(tuple)
         """(uid of a job set, cluster) -> every shard that a decision ever gave it."""
         self._told: dict[tuple[str, str], Ranges] = defaultdict(tuple)
@@ -63,7 +65,7 @@ class ShardRuns:
             return
         told = [one for (of, _), ranges in self._told.items() if of == uid for one in ranges]
         done = shards.union(told, self._recorded[uid])
-        before = decision_facts(step.old).shares if step.old is not None else ()
+        before = decision_facts(step.before).shares if step.before is not None else ()
         # A cluster that takes nothing new keeps its share as it is when all in it is done: its slots are no slots then.
         if not any(one.slots and (one not in before or shards.minus(one.ranges, done)) for one in facts.shares):
             return
@@ -114,6 +116,8 @@ class ShardRuns:
             return
         if not step.writer.startswith("hub") or uid not in self._alive or step.cluster in self._liars:
             return
+        if self._given_up(step):
+            return  # it is removed as stale when the cluster is back: its shards may run twice (MayOverlap)
         self.judged[FIRST] += 1
         done = shards.intersect(finished(step.obj), shards.normal(mark.ranges))
         if lost := shards.minus(done, self._recorded[uid]):

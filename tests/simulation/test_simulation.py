@@ -18,6 +18,13 @@ CALM = 7
 """A seed whose script makes, scales, moves and deletes services: every planted bug has its chance."""
 BUSY = 10
 """A seed with two hubs, an episode and faults of single requests."""
+RIGHTLY = {
+    2148: "a decision whose object was deleted is written again as it was, beside a cluster that is cordoned by now",
+    3034: "what a cluster held when it was given up as lost goes when it is back, completions and all",
+    3068: "shards that a member says are done take no quota, though the host refuses to record them",
+    4021: "a copy that its policy admits nowhere moves as soon as a cluster that it chooses takes it",
+}
+"""Seeds in which a rule called wrong what is right."""
 
 
 @pytest.mark.parametrize("first", range(0, 100, SEEDS_EACH))
@@ -27,6 +34,11 @@ def test_whatever_fails_the_federation_keeps_its_rules_and_ends_where_it_should(
         actions += running.check(seed).actions
 
     assert {"create", "patch", "delete", "re-create"} <= set(actions)
+
+
+@pytest.mark.parametrize("seed", RIGHTLY, ids=RIGHTLY.values())
+def test_what_is_right_breaks_no_rule(seed: int) -> None:
+    running.check(seed)
 
 
 def test_every_fault_of_the_table_is_drawn_in_a_campaign() -> None:
