@@ -22,10 +22,21 @@ from federator.member import jobs, rows
 from federator.member.highest import Highest
 from federator.member.options import MemberOptions
 from federator.member.podbooks import PodBooks
-from federator.member.rows import DaemonRow, MountRow, NativeKey, NativeRow, Node, OwnerRow, PodRow, SliceRow
+from federator.member.rows import (
+    DaemonRow,
+    MountRow,
+    NativeKey,
+    NativeRow,
+    Node,
+    OwnerRow,
+    PodRow,
+    RefusalRow,
+    SliceRow,
+)
 from federator.model import names
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
+from federator.status import reasons
 from federator.status.reasons import Trouble
 
 NATIVES: Final[Mapping[str, tuple[str, str]]] = {
@@ -130,6 +141,9 @@ class Caches:
         self.mounts: Store[tuple[MountRow, ...]] = Store("Event")
         """Volumes that could not be set up, none or one in each row."""
         self.mounts.add_index("namespace", lambda found: tuple(row.pod[0] for row in found))
+        self.refusals: Store[tuple[RefusalRow, ...]] = Store("Event")
+        """Pods of Jobs that the API server did not take, none or one in each row."""
+        self.refusals.add_index("job", lambda found: tuple(row.job_uid for row in found))
         self.nodes: Store[Node] = Store("Node")
         self.daemonsets: Store[DaemonRow] = Store("DaemonSet")
         self.profiles: Store[dict[str, Any]] = Store("RuntimeProfile")
@@ -289,6 +303,8 @@ class Caches:
         yield _Watched("Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), self._on_pod)
         told = "FailedMount"
         yield _Watched(told, ("v1", "events"), self.mounts, _mounts_of, self._on_mount, field_selector=f"reason={told}")
+        refused = ("v1", "events"), self.refusals, _refusals_of, self._on_refusal
+        yield _Watched(reasons.REFUSED, *refused, field_selector=f"reason={reasons.REFUSED}")
         yield _Watched("Node", ("v1", "nodes"), self.nodes, _node_of(self._options), self._on_node)
         daemons = ("apps/v1", "daemonsets")
         yield _Watched(
@@ -395,6 +411,17 @@ class Caches:
             if pod is not None and pod.uid == row.pod_uid and pod.starting and pod.controller_uid in crews:
                 yield row.trouble
 
+    def _on_refusal(self, _: Key, old: tuple[RefusalRow, ...] | None, new: tuple[RefusalRow, ...] | None) -> None:
+        for row in new or old or ():
+            key = self.slice_of_pod(row.job_uid)
+            if key is not None:
+                self.signals.roll_up(key)
+
+    def refusal(self, job_uid: str, since_s: float) -> str:
+        """Why the API server takes no pods of a Job, by the last that was said of it since then; "" for no word."""
+        told = [row for _, found in self.refusals.by_index("job", job_uid) for row in found if row.at_s >= since_s]
+        return max(told, key=lambda row: (row.at_s, row.message)).message if told else ""
+
     def _on_node(self, _: Key, old: Node | None, new: Node | None) -> None:
         if old != new:
             self.nodes_epoch += 1
@@ -433,6 +460,11 @@ def _native_of(kind: str) -> Callable[[dict[str, Any]], NativeRow]:
 
 def _mounts_of(obj: dict[str, Any]) -> tuple[MountRow, ...]:
     row = rows.mount_row(obj)
+    return (row,) if row is not None else ()
+
+
+def _refusals_of(obj: dict[str, Any]) -> tuple[RefusalRow, ...]:
+    row = rows.refusal_row(obj)
     return (row,) if row is not None else ()
 
 

@@ -33,6 +33,14 @@ def stopping(job: NativeRow) -> bool:
     return ended or raw.flag(job.spec, "suspend")
 
 
+def lacks_pods(job: NativeRow) -> bool:
+    """Whether the Job has fewer pods than it may run at once and has shards left for."""
+    if stopping(job) or job.deleting or job.shards is None:
+        return False
+    left = shards.size(shards.minus((job.shards,), shards.union(completed(job), failed(job))))
+    return raw.integer(job.status, "active") < min(left, raw.integer(job.spec, "parallelism", default=left))
+
+
 def came_to_rest(old: NativeRow | None, new: NativeRow | None) -> bool:
     """Whether the last pod of a Job that is suspended has just gone: now it may be deleted."""
     if old is None or new is None or not raw.flag(new.spec, "suspend"):

@@ -38,6 +38,8 @@ _NEW_IN_STATUS = {"template"}
 PATIENCE_S = 30.0
 """How long a status that tells of nothing that matters may wait for slices that are being expanded, in seconds.
 Whatever gives it something to tell brings a turn."""
+REFUSAL_LASTS_S = 900.0
+"""How old the last word on refused pods may be. A Job's controller tries again each minute at the latest."""
 
 
 class RollUp:
@@ -143,6 +145,8 @@ class RollUp:
         finding = self.finding(row, complete=enough)
         native_reason, native_message, well = _native_health(natives)
         judgement = result.judgement
+        if not native_reason and (refusal := self._refusal(natives)):
+            native_reason, native_message = reasons.REFUSED, refusal
         reason = judgement.reason or finding.reason or native_reason
         message = judgement.message or finding.message or native_message
         observed = result.observed and result.generation == row.generation and _acted_on(natives)
@@ -186,6 +190,12 @@ class RollUp:
             "finished": left == 0,
             "enough": active >= min(left, row.verbs.slots(row.obj())),
         }
+
+    def _refusal(self, natives: list[NativeRow]) -> str:
+        """Why the API server takes no pods of a Job: no status of a Job says it."""
+        since_s = self._clock.now() - REFUSAL_LASTS_S
+        lacking = (native for native in natives if native.key[0] == "Job" and jobs.lacks_pods(native))
+        return next(filter(None, (self._caches.refusal(job.uid, since_s) for job in lacking)), "")
 
     def finding(self, row: SliceRow, *, complete: bool = False) -> Finding:
         """The first useful reason over the slice's pods. `complete`: no copy and no shard of it is missing."""

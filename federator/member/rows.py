@@ -18,6 +18,7 @@ from federator.api.raw import Obj
 from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.expand import effective, jobsets
 from federator.expand.labels import MANAGED_BY, MANAGED_BY_LABEL
+from federator.kube import clock
 from federator.member.options import FIELD_MANAGER
 from federator.model import names, ownedfields, quantity
 from federator.model.ask import PodShape
@@ -263,6 +264,28 @@ def mount_row(obj: Obj) -> MountRow | None:
     if trouble is None or raw.text(about, "kind") != "Pod":
         return None
     return MountRow((raw.text(about, "namespace"), raw.text(about, "name")), raw.text(about, "uid"), trouble)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalRow:
+    """What a Job's controller said last of pods that the API server did not take."""
+
+    job_uid: str
+    at_s: float
+    """Seconds since 1970, by that controller's clock."""
+    message: str
+
+
+def refusal_row(obj: Obj) -> RefusalRow | None:
+    """An Event FailedCreate; None when it is not about a Job, whose status does not say it."""
+    about = raw.mapping(obj, "involvedObject")
+    message = reasons.of_refusal(raw.text(obj, "message"))
+    stamp = raw.text(obj, "series", "lastObservedTime") or raw.text(obj, "lastTimestamp") or raw.text(obj, "eventTime")
+    try:
+        at_s = clock.parse(stamp)
+    except ValueError:
+        return None
+    return RefusalRow(raw.text(about, "uid"), at_s, message) if raw.text(about, "kind") == "Job" and message else None
 
 
 @dataclass(frozen=True, slots=True)

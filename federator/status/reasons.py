@@ -35,6 +35,10 @@ _RANK_MISSING: Final = 2
 _RANK_UNSCHEDULABLE: Final = 5
 _RANK_FAILED: Final = 6
 DETAIL_LIMIT: Final = 200
+REFUSED: Final = "FailedCreate"
+_NAMED_POD: Final = re.compile(r'^pods "[^"]*" is forbidden: ')
+REFUSAL_LIMIT: Final = 1024
+"""Characters: a refusal by Pod Security names each control and container."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -97,6 +101,13 @@ def of_mount(message: str) -> Trouble | None:
         if found is None
         else Trouble(_RANK_MISSING, MISSING, _text(message.partition("failed for ")[2] or message))
     )
+
+
+def of_refusal(message: str) -> str:
+    """What an Event FailedCreate says of pods that an API server did not take, without what differs each time: what
+    its recorder put before, and the pod's drawn name."""
+    said = " ".join(message.partition("Error creating: ")[2].split())
+    return _NAMED_POD.sub("its pods are forbidden: ", said)[:REFUSAL_LIMIT]
 
 
 def _container_troubles(status: Mapping[str, Any]) -> Iterable[Trouble]:

@@ -37,7 +37,7 @@ class Jobs:
         self._ended: dict[str, dict[str, tuple[Pod, bool]]] = {}
         self._moulds = Moulds(world, self._resource)
         self._indexed_specs: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
-        self._backoff = Backoff(world.agenda, self._dirty.add, first_s=1.0, most_s=600.0)
+        self._backoff = Backoff(world.agenda, self._dirty.add, first_s=1.0, most_s=60.0)
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:

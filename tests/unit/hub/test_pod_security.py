@@ -9,7 +9,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.model import names, podsecurity
 from federator.model.steps import ObjectRef
-from tests.unit.hub.world import World, play, service
+from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"
 HOSTILE = {"hostPID": True}
@@ -208,5 +208,73 @@ def test_a_template_that_cannot_be_read_reaches_no_member_either() -> None:
         for name in world.federation.members:
             for found in await slices(world, name):
                 assert "hostPID" not in found["template"]["spec"]
+
+    play(scenario)
+
+
+async def tighten(world: World, cluster: str, level: str | None) -> None:
+    """A member's administrator gives the namespace a level of its own."""
+    ref = ObjectRef("v1", "namespaces", "", "feed", NAMESPACE)
+    await world.member(cluster).patch(ref, {"metadata": {"labels": {podsecurity.ENFORCE: level}}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "spec", "container"),
+    [(PSVC, service(6), "app"), ("PinterestJobSet", jobset(60, 6), "shard")],
+)
+def test_an_owner_is_told_which_cluster_refuses_his_pods_and_why(
+    kind: str, spec: dict[str, Any], container: str
+) -> None:
+    async def scenario(world: World) -> None:
+        ref = ObjectRef("v1", "namespaces", "", "feed", NAMESPACE)
+        await world.member("a").create(ref, {"apiVersion": "v1", "kind": NAMESPACE, "metadata": {"name": "feed"}})
+        await tighten(world, "a", "restricted")
+        await world.create(kind, "feed", "web", spec)
+        await asyncio.sleep(60)
+        sentence = (
+            'violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false '
+            f'(container "{container}" must set securityContext.allowPrivilegeEscalation=false)'
+        )
+        ready = await world.condition(kind, "feed", "web", "Ready")
+        assert (ready["status"], ready["reason"]) == ("False", "FailedCreate")
+        assert "; a: " in ready["message"]
+        assert sentence in ready["message"]
+        healthy = await world.condition(kind, "feed", "web", "Healthy")
+        assert healthy["message"].startswith("a: ")
+        found = await world.get(kind, "feed", "web")
+        assert found is not None
+        rows = {one["cluster"]: one for one in found["status"]["clusterStatuses"]}
+        assert rows["a"]["reason"] == "FailedCreate"
+        assert not {rows[cluster].get("reason") for cluster in ("b", "c")} - {None, ""}
+
+        await tighten(world, "a", "baseline")
+        await asyncio.sleep(180)
+        await world.settle()
+        assert (await world.condition(kind, "feed", "web", "Ready"))["status"] == "True"
+
+    play(scenario)
+
+
+def test_what_was_refused_once_is_not_told_of_pods_that_were_made() -> None:
+    """The Event outlives the trouble by an hour."""
+
+    async def scenario(world: World) -> None:
+        ref = ObjectRef("v1", "namespaces", "", "feed", NAMESPACE)
+        for cluster in world.federation.members:
+            await world.member(cluster).create(
+                ref, {"apiVersion": "v1", "kind": NAMESPACE, "metadata": {"name": "feed"}}
+            )
+            await tighten(world, cluster, "restricted")
+        slow = jobset(60, 6, annotations={"embedded.federator/run-seconds": "300"})
+        await world.create("PinterestJobSet", "feed", "web", slow)
+        await asyncio.sleep(30)
+        assert (await world.condition("PinterestJobSet", "feed", "web", "Ready"))["reason"] == "FailedCreate"
+        for cluster in world.federation.members:
+            await tighten(world, cluster, None)
+        await asyncio.sleep(150)
+        found = await world.get("PinterestJobSet", "feed", "web")
+        assert found is not None
+        assert found["status"]["running"] == 6
+        assert not [one.get("reason") for one in found["status"]["clusterStatuses"] if one.get("reason")]
 
     play(scenario)
