@@ -4,7 +4,6 @@ Hub, member, placement's callers and the command line go through these verbs and
 functions are pure and total on anything an API server can hold; they never change their argument.
 """
 
-import functools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -201,7 +200,10 @@ def read_ranges(text: str) -> Ranges:
 def mark_of_annotation(obj: Obj) -> SliceMark | None:
     """The mark of a kind that carries it as JSON in an annotation."""
     text = raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION)
-    return _mark_of_text(text) if text else None
+    try:
+        return decode_mark(json.loads(text)) if text else None
+    except (ValueError, RecursionError):
+        return None
 
 
 def is_as_written(obj: Obj, mark: SliceMark) -> bool:
@@ -212,33 +214,7 @@ def is_as_written(obj: Obj, mark: SliceMark) -> bool:
     block = raw.at(obj, "spec", "slice")
     if block is not None:
         return bool(block == encode_mark(mark))
-    return _is_canonical(raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION))
-
-
-def _is_canonical(text: str) -> bool:
-    """Whether this is just what `annotation_of_mark` makes of what it says."""
-    return _read_mark(text)[1] if len(text) <= REMEMBERED_MAX else _canonical(text)[1]
-
-
-def _mark_of_text(text: str) -> SliceMark | None:
-    return _read_mark(text)[0] if len(text) <= REMEMBERED_MAX else _canonical(text)[0]
-
-
-REMEMBERED_MAX: Final = 1024
-"""Characters of a mark that is remembered: a member may write a quarter of a megabyte there, thousands of times."""
-
-
-def _canonical(text: str) -> tuple[SliceMark | None, bool]:
-    """What a text says, and whether that is just how `annotation_of_mark` spells it."""
-    try:
-        mark = decode_mark(json.loads(text))
-    except (ValueError, RecursionError):
-        return None, False
-    return mark, mark is not None and text == annotation_of_mark(mark)
-
-
-_read_mark = functools.lru_cache(maxsize=4096)(_canonical)
-"""Remembered, because a slice's status changes often and its mark hardly ever."""
+    return raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION) == annotation_of_mark(mark)
 
 
 def annotation_of_mark(mark: SliceMark) -> str:

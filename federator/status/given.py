@@ -90,9 +90,9 @@ def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[C
     if given.unit is Unit.SHARDS:
         return _cut_shards(seen, given)
     most = given.count
-    figures = max(seen.ready, seen.active, seen.unschedulable)
-    if figures <= most and seen.updated <= seen.actual <= most * SURGE:
+    if fits(seen, most):
         return seen, ()
+    figures = max(seen.ready, seen.active, seen.unschedulable)
     actual = min(seen.actual, most * SURGE)
     kept = replace(
         seen,
@@ -108,6 +108,12 @@ def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[C
         return kept, ()
     message = f"it tells of {told} copies, and was given {given.ever}"
     return kept, (Contradiction(TOO_MANY_COPIES, message, lasting=True),)
+
+
+def fits(seen: SliceObservation, count: int) -> bool:
+    """Whether a cluster that may have so many copies says nothing that would be cut."""
+    running = max(seen.ready, seen.active, seen.unschedulable) <= count
+    return running and seen.updated <= seen.actual <= count * SURGE
 
 
 def _cut_shards(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[Contradiction, ...]]:

@@ -24,7 +24,11 @@ def heard(
     state: HubState, workload: Workload, record: Record | None, seen: SliceSeen
 ) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
     """What counts of what is seen of one slice, and what contradicts what its cluster was given."""
-    found = given(state, workload, record, seen)
+    if _fitting(workload, record, seen) is not None:
+        return seen.observation, ()
+    found = allowed(workload, record, seen)
+    if not found.explained and restored.is_later(state, workload, seen):
+        found = replace(found, explained=True)
     kept, against = givens.cut(seen.observation, found)
     return kept, tuple(replace(one, message=f"{workload.key}: {one.message}") for one in against)
 
@@ -34,33 +38,44 @@ def counted(state: HubState, workload: Workload, record: Record | None, seen: Sl
     return heard(state, workload, record, seen)[0]
 
 
-def counters(state: HubState, workload: Workload, record: Record | None, seen: SliceSeen) -> Mapping[str, int]:
+def counters(workload: Workload, record: Record | None, seen: SliceSeen) -> Mapping[str, int]:
     """What counts of the figures of a carried native kind's status."""
-    found = given(state, workload, record, seen)
-    told = givens.cut(seen.observation, found)[0]
+    share, told = _fitting(workload, record, seen), seen.observation
+    count = share.count if share is not None else 0
+    if share is None:
+        found = allowed(workload, record, seen)
+        told, count = givens.cut(told, found)[0], found.count
     most = {"replicas": told.actual, "readyReplicas": told.ready, "availableReplicas": told.ready}
-    return {name: min(figure, most.get(name, max(told.actual, found.count))) for name, figure in seen.native.items()}
+    return {name: min(figure, most.get(name, max(told.actual, count))) for name, figure in seen.native.items()}
 
 
-def given(state: HubState, workload: Workload, record: Record | None, seen: SliceSeen) -> Given:
-    """What the cluster of a slice was given of the workload, as the host knows it."""
+def _fitting(workload: Workload, record: Record | None, seen: SliceSeen) -> Share | None:
+    """The share of this slice's cluster, if it neither asks for nor tells of more copies than that: then nothing is
+    cut, whatever else the cluster was ever given. That is so nearly always, and of each change asked several times."""
+    share = record.share_of(seen.cluster) if record is not None else None
+    if share is None or workload.verbs.unit is not Unit.REPLICAS or seen.observation.desired > share.count:
+        return None
+    return share if givens.fits(seen.observation, share.count) else None
+
+
+def allowed(workload: Workload, record: Record | None, seen: SliceSeen) -> Given:
+    """What the cluster of a slice was given of the workload, as the host's decisions know it."""
     unit = workload.verbs.unit
     if record is None:
         return Given(unit, explained=True)  # its decision is to be heard of still, or was lost with a backup
     share, had = record.share_of(seen.cluster), record.had(seen.cluster)
     unrecorded = _unrecorded(record, share, seen)
-    explained = unrecorded or restored.is_later(state, workload, seen)
     if unit is Unit.SHARDS:
         parts = [one.ranges for one in (share, had) if one is not None]
         if unrecorded and seen.mark is not None:
             parts.append(seen.mark.ranges)
         ranges = shards.normal(piece for part in parts for piece in part)
-        return Given(unit, ranges=ranges, recorded=workload.progress().done, explained=explained)
+        return Given(unit, ranges=ranges, recorded=workload.progress().done, explained=unrecorded)
     asked = seen.observation.desired
     now = share.count if share is not None else 0
     before = had.count if had is not None else min(asked, record.terms.wanted) if unrecorded else 0
     ever = max(now, before)
-    return Given(unit, count=max(now, min(asked, ever)), ever=ever, explained=explained)
+    return Given(unit, count=max(now, min(asked, ever)), ever=ever, explained=unrecorded)
 
 
 def _unrecorded(record: Record, share: Share | None, seen: SliceSeen) -> bool:

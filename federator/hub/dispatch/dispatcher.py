@@ -267,7 +267,7 @@ class Dispatching:
         if seen is None:
             return Held(cluster, known=member.knows(workload.key.kind))
         observed, share = seen.observation, record.share_of(cluster)
-        given = cutting.given(self.state, workload, record, seen)
+        given = cutting.allowed(workload, record, seen)
         told = givens.cut(observed, given)[0]
         standing = self.writer.standing(member, workload, share, seen)
         speaks = member.speaks_of(workload.key.kind)

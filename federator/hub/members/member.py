@@ -340,7 +340,7 @@ class Member:
                     kind.api_version,
                     kind.plural,
                     store,
-                    project=self._projection(kind.kind),
+                    project=self._projection(kind.kind, store),
                     shape=SliceShape,
                     label_selector="" if kind.model is not None else slices.fleet_selector(self.fleet),
                     on_change=self._slice_changed,
@@ -388,14 +388,14 @@ class Member:
         ):
             self.report = answered
 
-    def _projection(self, kind: str) -> Callable[[SliceShape], SliceSeen]:
+    def _projection(self, kind: str, store: Store[SliceSeen]) -> Callable[[SliceShape], SliceSeen]:
         def project(shown: SliceShape) -> SliceSeen:
+            meta = shown.metadata
             if self.own_writes:
-                meta = shown.metadata
                 own = self.own_writes.get(WorkloadKey(kind, meta.namespace, meta.name))
                 if own is not None and (own.uid, own.resource_version) == (meta.uid, meta.resourceVersion):
                     return own  # the answer to our own write showed this very state
-            return slices.summarise(kind, self.name, shown.as_object())
+            return slices.summarise(kind, self.name, shown.as_object(), store.get((meta.namespace, meta.name)))
 
         return project
 

@@ -104,12 +104,16 @@ class SliceSeen:
         return updated and seen.observed_generation >= seen.generation and seen.ready >= self.due
 
 
-def summarise(kind: str, cluster: str, obj: Mapping[str, Any]) -> SliceSeen:
-    """Total on whatever a member may hold."""
+def summarise(kind: str, cluster: str, obj: Mapping[str, Any], before: SliceSeen | None = None) -> SliceSeen:
+    """Total on whatever a member may hold. `before` is what was seen of it last: a slice's status changes often and its
+    mark hardly ever, and one that is spelled as before is not read again."""
     verbs = kinds.verbs_of(kind)
     meta = obj["metadata"]
-    mark = verbs.read_mark(obj)
+    mark = before.mark if before is not None else None
     plain = mark is not None and is_as_written(obj, mark)
+    if not plain:
+        mark = verbs.read_mark(obj)
+        plain = mark is not None and is_as_written(obj, mark)
     return SliceSeen(
         cluster=cluster,
         key=names.key(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),

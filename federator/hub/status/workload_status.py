@@ -310,7 +310,7 @@ class Gathering:
         updated only the fold knows: one with the template before calls all of its copies that."""
         record = self.state.record_of(workload)
         members = [
-            aggregate.MemberStatus(cluster, cutting.counters(self.state, workload, record, seen))
+            aggregate.MemberStatus(cluster, cutting.counters(workload, record, seen))
             for cluster, seen in self.state.slices_of(workload.key).items()
             if self.state.members[cluster].heard and self._its_own(seen, workload)
         ]

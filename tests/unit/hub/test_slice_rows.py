@@ -2,15 +2,19 @@
 little."""
 
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
-from federator.api import kinds, verbs
+import pytest
+
+from federator.api import verbs
 from federator.api.common import INDEXES_MAX
 from federator.api.pinterestjobset import MAX_SHARDS
+from federator.api.verbs import SliceMark, annotation_of_mark, encode_mark
 from federator.hub.members.member import slice_store
 from federator.hub.records import slices
 from federator.kube.store import Bound, own_version
-from federator.model import shards
+from federator.model import names, shards
 
 
 def told(completed: str, name: str = "train", version: int = 1) -> dict[str, Any]:
@@ -73,14 +77,29 @@ def test_rows_are_kept_up_to_a_bound_in_bytes() -> None:
     assert store.bytes == 0
 
 
-def test_a_mark_as_long_as_an_annotation_may_be_is_not_remembered() -> None:
-    long = '{"fleet":"f","workloadUID":"' + "u" * 200_000 + '"}'
-    obj = {"metadata": {"annotations": {"federation.pinterest.com/slice": long}}}
-    before = verbs._read_mark.cache_info().currsize
+@pytest.mark.parametrize("kind", ["PinterestJobSet", "Deployment"])
+def test_a_mark_that_is_spelled_as_before_is_not_read_again_and_any_other_is(kind: str) -> None:
+    mark = SliceMark("f", "u-1", 3, "a", 7, ((0, 3), (8, 9)) if kind == "PinterestJobSet" else ())
 
-    mark = kinds.verbs_of("Deployment").read_mark(obj)
-    assert mark is not None
-    assert verbs._read_mark.cache_info().currsize == before
+    def obj(mark: SliceMark, spelling: str = "") -> dict[str, Any]:
+        labels = {names.FLEET_LABEL: mark.fleet, names.WORKLOAD_UID_LABEL: mark.workload_uid}
+        meta: dict[str, Any] = {"name": "x", "namespace": "n", "labels": labels}
+        if kind == "Deployment":
+            text = annotation_of_mark(mark) + spelling
+            return {"metadata": meta | {"annotations": {names.SLICE_ANNOTATION: text}}, "spec": {}}
+        return {"metadata": meta, "spec": {"slice": encode_mark(mark)}}
+
+    first = slices.summarise(kind, "a", obj(mark))
+    again = slices.summarise(kind, "a", obj(mark), first)
+    assert (first.mark, first.plain) == (mark, True)
+    assert again.mark is first.mark
+    assert again.plain
+
+    later = replace(mark, seq=8)
+    assert slices.summarise(kind, "a", obj(later), first).mark == later
+    assert slices.summarise(kind, "a", {"metadata": {"name": "x", "namespace": "n"}, "spec": {}}, first).mark is None
+    spelled = slices.summarise(kind, "a", obj(mark, " "), first)
+    assert (spelled.mark, spelled.plain) == (mark, kind != "Deployment")
 
 
 def test_every_set_of_shards_that_a_job_set_may_have_can_be_written() -> None:
