@@ -1,11 +1,12 @@
 """A certificate authority for one life of one process, and the server certificate that it signs.
 
-The key of the authority is forgotten as soon as it has signed; both keys stay in memory. Clients learn the authority
-from where only we can write (`hub/query/announcing.py`), so the name in the certificate is fixed and says nothing about
-addresses: the port may be reached through a port-forward or a load balancer.
+The key of the authority is forgotten as soon as it has signed; nothing here touches the disk. Clients must learn the
+authority from where only the process can write: a Lease (`hub/query/announcing.py`), a kubeconfig (`embedded/http.py`).
 """
 
 import datetime
+import ipaddress
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cryptography import x509
@@ -28,11 +29,12 @@ class Identity:
     key_pem: bytes = field(repr=False)
 
 
-def made(server_name: str, *, now_s: float) -> Identity:
-    """Fresh keys and certificates for a server of this DNS name. `now_s` is epoch seconds."""
+def made(what: str, *, dns: Sequence[str], addresses: Sequence[str] = (), now_s: float) -> Identity:
+    """Fresh keys and certificates for the server that `what` says, with these DNS names and IP addresses. `now_s` is
+    epoch seconds. A fixed DNS name that is no address serves a port that is reached through forwards and balancers."""
     now = datetime.datetime.fromtimestamp(now_s, datetime.UTC)
     ca_key, key = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
-    ca_name = _name("federator query port authority")
+    ca_name = _name(f"{what} authority")
     ca = (
         _builder(ca_name, ca_name, ca_key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
@@ -40,12 +42,14 @@ def made(server_name: str, *, now_s: float) -> Identity:
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )
+    names: list[x509.GeneralName] = [x509.DNSName(name) for name in dns]
+    names += [x509.IPAddress(ipaddress.ip_address(address)) for address in addresses]
     certificate = (
-        _builder(_name("federator query port"), ca_name, key.public_key(), now)
+        _builder(_name(what), ca_name, key.public_key(), now)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(_usage(signs_certificates=False), critical=True)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(server_name)]), critical=False)
+        .add_extension(x509.SubjectAlternativeName(names), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
         .sign(ca_key, hashes.SHA256())
     )

@@ -27,7 +27,7 @@ class Served:
     def __init__(self) -> None:
         self.asked: list[Incoming] = []
         self.answer: Callable[[Incoming], Awaitable[Outgoing]] = self._plain
-        self.identity = selfsigned.made(announcing.SERVER_NAME, now_s=NOW_S)
+        self.identity = selfsigned.made("a query port", dns=(announcing.SERVER_NAME,), now_s=NOW_S)
         self.server = tlsserver.TlsServer(self._handle)
         self.context = tlsserver.server_context(self.identity.cert_pem, self.identity.key_pem)
         self.port = 0
@@ -158,7 +158,9 @@ async def test_one_address_has_so_many_connections_and_no_more(served: Served, m
 
 
 async def test_who_is_not_the_one_the_lease_names_gets_no_token(served: Served) -> None:
-    other = tls.client_context(ca_pem=selfsigned.made(announcing.SERVER_NAME, now_s=NOW_S).ca_pem)
+    other = tls.client_context(
+        ca_pem=selfsigned.made("a query port", dns=(announcing.SERVER_NAME,), now_s=NOW_S).ca_pem
+    )
     of_another_name = served.client(name="other.example")
     endpoint = Endpoint(f"https://127.0.0.1:{served.port}", tls=other, tls_server_name=announcing.SERVER_NAME)
     of_another_authority = Client(HttpTransport(endpoint), "leader")

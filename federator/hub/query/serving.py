@@ -128,7 +128,7 @@ def _made(now_s: float) -> tuple[bytes, bytes, bytes]:
     """A certificate of our own. What makes it takes 8 MB, which a hub that has one in files is spared."""
     from federator.kube import selfsigned
 
-    made = selfsigned.made(announcing.SERVER_NAME, now_s=now_s)
+    made = selfsigned.made("federator query port", dns=(announcing.SERVER_NAME,), now_s=now_s)
     return made.cert_pem, made.key_pem, made.ca_pem
 
 
