@@ -8,6 +8,7 @@ import random
 from collections.abc import Sequence
 
 from federator.embedded.auth import bootstrap, tokens
+from federator.embedded.auth.aggregation import Aggregation
 from federator.embedded.auth.tokens import Tokens
 from federator.embedded.catalogue.registry import Registry
 from federator.embedded.controllers import Controllers, NodePool
@@ -57,6 +58,7 @@ class EmbeddedCluster:
         bootstrap.furnish(self.store, self.registry)
         self.controllers: Controllers | None = None
         if controllers:
+            Aggregation(self.store, self.registry)
             self.controllers = Controllers(
                 self.store,
                 clock,

@@ -25,6 +25,7 @@ from federator.kube.clock import RealClock
 from tests.contract.crds import install_widgets, widget
 from tests.contract.speaking import Speaker
 from tests.controlplane import build
+from tests.unit.deploy import manifests
 
 pytestmark = pytest.mark.e2e
 
@@ -386,3 +387,57 @@ async def test_a_service_account_gets_in_with_its_secret_and_may_what_it_is_boun
     await kubectl("delete", "secret", "robot")
     ran = await kubectl.run("get", "pods", *robot[:2], f"--token={long_lived}", KUBECONFIG=str(empty))
     assert "logged in" in ran.err or "Unauthorized" in ran.err
+
+
+async def test_a_binding_to_edit_in_one_namespace_is_all_that_a_service_owner_needs(kubectl: Kubectl) -> None:
+    """The roles of deploy/host/access join view, edit and admin, as a controller manager has them join."""
+    deploy = manifests.DEPLOY
+    await kubectl("apply", "--server-side", "-k", str(deploy / "crd"))
+    await kubectl("wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+    await kubectl("apply", "-f", str(deploy / "host" / "access" / "people.yaml"))
+    for space in ("feed", "ads"):
+        await kubectl("create", "ns", space)
+    for role in ("view", "edit", "admin"):
+        await kubectl("create", "sa", f"{role}er", "-n", "feed")
+        bound = (f"--clusterrole={role}", f"--serviceaccount=feed:{role}er")
+        await kubectl("create", "rolebinding", role, *bound, "-n", "feed")
+
+    container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}}
+    service = {
+        "apiVersion": "pinterest.com/v1beta1",
+        "kind": "PinterestService",
+        "metadata": {"name": "web"},
+        "spec": {"replicas": 2, "template": {"spec": {"containers": [container]}}},
+    }
+    file = kubectl.manifest(service)
+    token = (await kubectl("create", "token", "editer", "-n", "feed")).strip()
+    await kubectl("config", "set-credentials", "editer", f"--token={token}")
+    await kubectl("config", "set-context", "editing", "--cluster=emb", "--user=editer")
+    editing = "--context=editing"
+    assert await kubectl("create", "-f", file, "-n", "feed", editing) == "pinterestservice.pinterest.com/web created\n"
+    assert await kubectl("get", "psvc", "web", "-n", "feed", "-o", "name", editing)
+    refused = await kubectl.run("create", "-f", file, "-n", "ads", editing)
+    assert refused.code == 1
+    assert (
+        'cannot create resource "pinterestservices" in API group "pinterest.com" in the namespace "ads"' in refused.err
+    )
+    assert (await kubectl.run("get", "psvc", "-A", editing)).code == 1
+
+    for what, verb, who in (
+        ("pinterestservices.pinterest.com", "list", ["view", "edit", "admin"]),
+        ("pinterestservices.pinterest.com", "create", ["edit", "admin"]),
+        ("placementpolicies.federation.pinterest.com", "create", ["admin"]),
+        ("placementdecisions.federation.pinterest.com", "update", []),
+        ("memberclusters.federation.pinterest.com", "list", []),
+    ):
+        may = [
+            role
+            for role in ("view", "edit", "admin")
+            if (
+                await kubectl.run(
+                    "auth", "can-i", verb, what, "-n", "feed", f"--as=system:serviceaccount:feed:{role}er"
+                )
+            ).code
+            == 0
+        ]
+        assert may == who, f"{verb} {what}"

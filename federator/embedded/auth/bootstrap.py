@@ -1,11 +1,12 @@
 """What a new server has before anybody speaks to it: its first namespaces, and the roles everybody is bound to.
 
 Called once by `server`; the roles are those of a Kubernetes 1.36 server that users meet (without the parts for its
-own components and without the aggregated `admin`, `edit` and `view`).
+own components).
 """
 
 from typing import Final
 
+from federator.embedded.auth import aggregation
 from federator.embedded.auth.rbac import GROUP
 from federator.embedded.catalogue.registry import Registry
 from federator.embedded.storage.revisions import JsonObject
@@ -55,6 +56,11 @@ def furnish(store: Store, registry: Registry) -> None:
             },
         )
     roles, bindings = registry.get(GROUP, "clusterroles"), registry.get(GROUP, "clusterrolebindings")
+    for role in aggregation.user_facing():
+        metadata = role["metadata"]
+        known = _metadata(metadata["name"])
+        merged = {**known, "uid": metadata["uid"], "labels": {**known["labels"], **metadata["labels"]}}
+        store.create(roles, {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", **role, "metadata": merged})
     for name, (groups, rules) in _ROLES.items():
         head = {"apiVersion": f"{GROUP}/v1", "metadata": _metadata(name)}
         store.create(roles, {**head, "kind": "ClusterRole", "rules": rules})

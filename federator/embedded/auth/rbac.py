@@ -1,8 +1,8 @@
 """Who may do what: the RBAC objects of one server, evaluated on every request that no administrator makes.
 
 Rules only ever allow. Roles, ClusterRoles and their bindings are read from the store; matching follows the rules of
-Kubernetes (`*`, `*/subresource`, resourceNames, nonResourceURLs with a trailing `*`). There is no aggregation, and no
-check that who writes a role has its rights.
+Kubernetes (`*`, `*/subresource`, resourceNames, nonResourceURLs with a trailing `*`). Roles are added up by
+`aggregation`. There is no check that who writes a role has its rights.
 """
 
 from collections.abc import Iterator

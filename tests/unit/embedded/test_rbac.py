@@ -1,5 +1,6 @@
 """RBAC evaluated on plain objects: which rules match which requests."""
 
+import asyncio
 import random
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from federator.embedded.auth import bootstrap
 from federator.embedded.auth.rbac import GROUP, Attributes, Rbac
 from federator.embedded.catalogue.registry import Registry
+from federator.embedded.server import EmbeddedCluster
 from federator.embedded.storage.messages import ADMIN, Caller
 from federator.embedded.storage.store import Store
 from federator.kube.clock import Clock
@@ -100,3 +102,53 @@ async def test_rules_match(rule: dict[str, Any], wanted: dict[str, str], holds: 
     bench = Bench()
     bench.bind({"kind": "User", "name": "ann"}, {"apiGroups": [""], "verbs": ["get"], **rule})
     assert bench.allows(ANN, verb="get", **wanted) is holds
+
+
+# -- roles that are added up -------------------------------------------------------------------------------------------
+
+
+@on_virtual_time
+async def test_a_role_is_added_to_view_edit_and_admin_by_its_labels() -> None:
+    cluster = EmbeddedCluster("host", clock=Clock(EPOCH_S), rng=random.Random(1), workloads=False)
+    resource = cluster.registry.get(GROUP, "clusterroles")
+
+    def rules(name: str) -> list[dict[str, Any]]:
+        found = cluster.store.get(resource, "", name)
+        assert found is not None
+        return list(found.obj["rules"])
+
+    before = {name: rules(name) for name in ("view", "edit", "admin")}
+    assert [len(before[name]) for name in ("view", "edit", "admin")] == [12, 27, 29]
+    assert before["edit"] == before["admin"][:27]
+    own = {"apiGroups": ["pinterest.com"], "resources": ["pinterestservices"], "verbs": ["create"]}
+    labels = {f"{GROUP}/aggregate-to-edit": "true"}
+    body = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": "a", "labels": labels}}
+    cluster.store.create(resource, {**body, "rules": [own, own]})
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert rules("edit") == [own, *before["edit"]]
+    assert own in rules("admin")
+    assert rules("view") == before["view"]
+    found = cluster.store.get(resource, "", "edit")
+    assert found is not None
+    cluster.store.update(resource, {**found.obj, "rules": []})
+    await asyncio.sleep(1)
+    assert rules("edit") == [own, *before["edit"]]
+    cluster.store.delete(resource, "", "a")
+    await asyncio.sleep(1)
+    assert {name: rules(name) for name in before} == before
+
+
+@on_virtual_time
+async def test_roles_in_a_ring_keep_nobody_busy() -> None:
+    cluster = EmbeddedCluster("host", clock=Clock(EPOCH_S), rng=random.Random(1), workloads=False)
+    resource = cluster.registry.get(GROUP, "clusterroles")
+    for index in range(3):
+        labels, chosen = {"part-of": str(index)}, {"matchLabels": {"part-of": str((index + 1) % 3)}}
+        rule = {"apiGroups": [""], "resources": ["pods"], "verbs": [f"v{index}"]}
+        body = {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", "metadata": {"name": f"r{index}", "labels": labels}}
+        cluster.store.create(resource, {**body, "rules": [rule], "aggregationRule": {"clusterRoleSelectors": [chosen]}})
+    await asyncio.sleep(1)
+    version = cluster.store.get(resource, "", "r0")
+    await asyncio.sleep(10)
+    assert cluster.store.get(resource, "", "r0") == version

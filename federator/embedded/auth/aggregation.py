@@ -1,0 +1,175 @@
+"""The user-facing ClusterRoles `admin`, `edit` and `view`, and the controller that adds ClusterRoles up.
+
+A role with an `aggregationRule` has the rules of all roles that its selectors name, in the order of their names, each
+rule once; whatever else is written into it is written over. As a controller manager does it, on store events: between
+two turns of the loop, never inside a write.
+"""
+
+import asyncio
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from federator.embedded.apply import ownership
+from federator.embedded.catalogue.registry import Registry
+from federator.embedded.storage.resources import ResourceInfo
+from federator.embedded.storage.revisions import Event, JsonObject
+from federator.embedded.storage.store import Store
+from federator.model import selectors
+
+GROUP: Final = "rbac.authorization.k8s.io"
+_MANAGER: Final = "clusterrole-aggregation-controller"
+_LABEL: Final = f"{GROUP}/aggregate-to-"
+_UIDS: Final = uuid.UUID("6f1c2f0a-5c0e-4d43-9d7e-5d8f3b0d7a11")
+"""Names of roles are hashed with it, so that uids of what comes later are drawn as they were."""
+
+_PASSES: Final = 10
+"""One role may be part of another that is part of a third; roles in a ring would never come to rest."""
+
+_READ: Final = "get list watch"
+_WRITE: Final = "create delete deletecollection patch update"
+_OWN: Final[dict[str, tuple[tuple[str, str, str], ...]]] = {
+    "admin": (
+        ("create", "authorization.k8s.io", "localsubjectaccessreviews"),
+        ("create delete deletecollection get list patch update watch", GROUP, "rolebindings roles"),
+    ),
+    "edit": (
+        (_READ, "", "pods/attach pods/exec pods/portforward pods/proxy secrets services/proxy"),
+        ("impersonate", "", "serviceaccounts"),
+        (_WRITE, "", "pods pods/attach pods/exec pods/portforward pods/proxy"),
+        ("create", "", "pods/eviction"),
+        (
+            _WRITE,
+            "",
+            "configmaps persistentvolumeclaims replicationcontrollers replicationcontrollers/scale secrets "
+            "serviceaccounts services services/proxy",
+        ),
+        ("create", "", "serviceaccounts/token"),
+        (_WRITE, ",events.k8s.io", "events"),
+        (
+            _WRITE,
+            "apps",
+            "daemonsets deployments deployments/rollback deployments/scale replicasets replicasets/scale statefulsets "
+            "statefulsets/scale",
+        ),
+        (_WRITE, "autoscaling", "horizontalpodautoscalers"),
+        (_WRITE, "batch", "cronjobs jobs"),
+        (
+            _WRITE,
+            "extensions",
+            "daemonsets deployments deployments/rollback deployments/scale ingresses networkpolicies replicasets "
+            "replicasets/scale replicationcontrollers/scale",
+        ),
+        (_WRITE, "policy", "poddisruptionbudgets"),
+        (_WRITE, "networking.k8s.io", "ingresses networkpolicies"),
+        ("create delete deletecollection get list patch update watch", "coordination.k8s.io", "leases"),
+        (_WRITE, "resource.k8s.io", "resourceclaims resourceclaimtemplates"),
+    ),
+    "view": (
+        (
+            _READ,
+            "",
+            "configmaps endpoints persistentvolumeclaims persistentvolumeclaims/status pods replicationcontrollers "
+            "replicationcontrollers/scale serviceaccounts services services/status",
+        ),
+        (
+            _READ,
+            "",
+            "bindings limitranges namespaces/status pods/log pods/status replicationcontrollers/status resourcequotas "
+            "resourcequotas/status",
+        ),
+        (_READ, "", "namespaces"),
+        (_READ, ",events.k8s.io", "events"),
+        (_READ, "discovery.k8s.io", "endpointslices"),
+        (
+            _READ,
+            "apps",
+            "controllerrevisions daemonsets daemonsets/status deployments deployments/scale deployments/status "
+            "replicasets replicasets/scale replicasets/status statefulsets statefulsets/scale statefulsets/status",
+        ),
+        (_READ, "autoscaling", "horizontalpodautoscalers horizontalpodautoscalers/status"),
+        (_READ, "batch", "cronjobs cronjobs/status jobs jobs/status"),
+        (
+            _READ,
+            "extensions",
+            "daemonsets daemonsets/status deployments deployments/scale deployments/status ingresses ingresses/status "
+            "networkpolicies replicasets replicasets/scale replicasets/status replicationcontrollers/scale",
+        ),
+        (_READ, "policy", "poddisruptionbudgets poddisruptionbudgets/status"),
+        (_READ, "networking.k8s.io", "ingresses ingresses/status networkpolicies"),
+        (_READ, "resource.k8s.io", "resourceclaims resourceclaims/status resourceclaimtemplates"),
+    ),
+}
+"""Role -> (verbs, API groups, resources) of what it has beyond the role below it, as Kubernetes 1.36 ships them."""
+_ABOVE: Final = {"view": "edit", "edit": "admin"}
+
+
+def user_facing() -> Iterator[JsonObject]:
+    """The six roles as a new server has them: `admin`, `edit` and `view` are empty until they are added up."""
+    for name, rows in _OWN.items():
+        own = f"system:aggregate-to-{name}"
+        rules = [
+            {"verbs": verbs.split(), "apiGroups": groups.split(","), "resources": resources.split()}
+            for verbs, groups, resources in rows
+        ]
+        yield {"metadata": _named(own, {_LABEL + name: "true"}), "rules": rules}
+        labels = {_LABEL + _ABOVE[name]: "true"} if name in _ABOVE else {}
+        selector = {"clusterRoleSelectors": [{"matchLabels": {_LABEL + name: "true"}}]}
+        yield {"metadata": _named(name, labels), "aggregationRule": selector, "rules": []}
+
+
+def _named(name: str, labels: dict[str, str]) -> JsonObject:
+    return {"name": name, "uid": str(uuid.uuid5(_UIDS, name)), "labels": labels}
+
+
+def added_up(role: JsonObject, roles: Iterable[JsonObject]) -> list[Any]:
+    """The rules that an aggregated role has to have. `roles`: all there are, in the order of their names."""
+    chosen = [selectors.from_dict(one) for one in role["aggregationRule"].get("clusterRoleSelectors") or ()]
+    rules: list[Any] = []
+    for one in roles:
+        labels = one["metadata"].get("labels") or {}
+        is_part = any(selector.matches(labels) for selector in chosen)
+        if is_part and one["metadata"]["name"] != role["metadata"]["name"]:
+            for rule in one.get("rules") or ():
+                if rule not in rules:
+                    rules.append(rule)
+    return rules
+
+
+class Aggregation:
+    """Adds ClusterRoles up on one server, from now on. Needs no task: store events schedule it."""
+
+    def __init__(self, store: Store, registry: Registry) -> None:
+        self._store = store
+        self._roles: ResourceInfo = registry.get(GROUP, "clusterroles")
+        self._due = False
+        self._run()
+        store.subscribe(self._roles, self._on_event)
+
+    def _on_event(self, _: Event) -> None:
+        if not self._due:
+            self._due = True
+            asyncio.get_running_loop().call_soon(self._run)
+
+    def _run(self) -> None:
+        self._due = True  # its own writes call for no other run
+        for _ in range(_PASSES):
+            wrote = [self._add_up(revision.obj) for revision in list(self._store.items(self._roles))]
+            if not any(wrote):
+                break
+        self._due = False
+
+    def _add_up(self, role: JsonObject) -> bool:
+        """Whether it wrote."""
+        if not role.get("aggregationRule"):
+            return False
+        rules = added_up(role, (revision.obj for revision in self._store.items(self._roles)))
+        if rules == (role.get("rules") or []):
+            return False
+        fresh = {**role, "rules": rules}
+        if role["metadata"].get("managedFields"):
+            now = self._store.clock.rfc3339()
+            fields = ownership.track(role, fresh, _MANAGER, "Update", self._roles, now)
+            fresh["metadata"] = {**role["metadata"], "managedFields": fields}
+        self._store.update(self._roles, fresh)
+        return True
