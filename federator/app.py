@@ -96,7 +96,8 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         if settings.query.enabled and election is not None:
             # Reviews have a connection of their own, too, and no gate of the leader's: they change nothing.
             compute = Threads(settings.query.computed_at_once, settings.query.compute_timeout_s)
-            sources = Sources(process.state, process.host, clock, settings.query, facts.facts, compute)
+            standing = process.placing.as_now
+            sources = Sources(process.state, process.host, clock, settings.query, facts.facts, compute, standing)
             server = QueryServer(
                 reviews, lambda: sources, election.leader, options=settings.query, clock=clock, metrics=metrics
             )

@@ -54,10 +54,12 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop
         return found | _unplaced(found, Reason.MISCONFIGURED, workload.problem)
     if record is not None and record.terms.reason in (Reason.HOST_WOULD_RUN_IT, *REFUSALS):
         return found | _unplaced(found, record.terms.reason, record.terms.message)
-    held, finished = situation.held(workload), workload.progress().done
+    standing = situation.standing(workload)
     decision = trials.decided(situation, workload, ask, situation.snapshot)
-    missing = trials.missing(ask, decision, finished)
-    why = split.explain(ask, held, situation.snapshot, situation.books, decision)
+    if decision.reason in REFUSALS:
+        return found | _unplaced(found, decision.reason, decision.message)
+    missing = trials.missing(ask, decision, standing.done)
+    why = split.explain(ask, standing.held, situation.snapshot, situation.books, decision, capped=standing.capped)
     advice = search.advise(situation, workload.key, decision, missing, stop)
     shares = {share.cluster: share for share in (record.shares if record is not None else ())}
     return found | {

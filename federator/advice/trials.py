@@ -22,7 +22,6 @@ from federator.model.decision import Decision
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.placement import editing
 from federator.placement.policies import Bindings, Policies
 
 MAX_TRIALS: Final = 600
@@ -139,19 +138,8 @@ class Trials:
 
 def decided(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Decision:
     """One workload decided alone, above what all others hold."""
-    held = situation.held(workload)
-    return editing.decide(
-        ask,
-        held,
-        snapshot,
-        situation.books.open(snapshot),
-        seq=max((one.seq for one in held), default=0) + 1,
-        capped=situation.capped(workload),
-        previous_hash=situation.previous_hash(workload),
-        finished=workload.progress().done,
-        per_cluster=situation.per_cluster(ask),
-        admitted=situation.admitted(workload),
-    )
+    (one,) = situation.decide([situation.entry(workload, ask, snapshot)], snapshot).decided
+    return one.decision
 
 
 def placed(decision: Decision) -> int:

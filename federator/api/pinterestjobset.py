@@ -1,7 +1,7 @@
 """PinterestJobSet: many equal, independent jobs, each taking one numbered shard of the work. Schema and verbs.
 
-Shards are given to clusters as ranges, and each range becomes one Indexed Job there: `keep_pieces` makes sure that a
-range which has a Job stays a range.
+Shards are given to clusters as ranges, and each range becomes one Indexed Job there: `model.shards.in_pieces` makes
+sure that a range which has a Job stays a range.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.observation import SliceObservation
-from federator.model.shards import Range, Ranges
+from federator.model.shards import Ranges
 
 KIND: Final = "PinterestJobSet"
 API_VERSION: Final = "pinterest.com/v1beta1"
@@ -169,20 +169,6 @@ def refused(obj: Obj) -> str:
     """Why it cannot be placed at all, as a sentence; "" when it can. Old objects may hold what the schema now
     refuses."""
     return EXCLUSIVE if raw.text(obj, "spec", "execution") == "Exclusive" else ""
-
-
-def keep_pieces(previous: Ranges, wanted: Ranges) -> Ranges:
-    """The indexes of `wanted` in pieces, one Job each: a piece that lies within `wanted` stays exactly as it is.
-
-    What is new becomes pieces of its own, never joined to a neighbour, since joining would restart the neighbour's Job.
-    A piece that lost indexes is cut to what is left of it.
-    """
-    goal = shards.normal(wanted)
-    pieces: list[Range] = []
-    for piece in previous:
-        pieces.extend(shards.intersect((piece,), goal))
-    pieces.extend(shards.minus(goal, shards.normal(pieces)))
-    return tuple(sorted(pieces))
 
 
 def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:

@@ -183,7 +183,7 @@ async def query_port(federation: Any) -> "QueryServer":
 
     def sources() -> Sources:
         hub = federation.hub
-        return Sources(hub.state, hub.host, federation.clock, options, facts.facts, compute, gates)
+        return Sources(hub.state, hub.host, federation.clock, options, facts.facts, compute, hub.placing.as_now, gates)
 
     server = QueryServer(
         federation.client("host", "query"),

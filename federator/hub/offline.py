@@ -1,28 +1,33 @@
-"""The engine on objects instead of a live fleet: what `place` and `explain` run. The same code that the hub runs.
+"""The scheduling cycle on objects instead of a live fleet: what `place` and `explain` run, and the hub for others.
 
 Reads plain objects as an API server (or a file) holds them; PlacementDecisions are the present state.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster, placementdecision, raw
 from federator.hub.cache import policying
 from federator.hub.options import HubOptions
 from federator.hub.records import decisions as records
-from federator.hub.records import refusals, workloads
+from federator.hub.records import workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model import names, podsecurity
-from federator.model.ask import Admitted, Ask
+from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot, Holding
+from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Level
-from federator.placement import editing, engine, inputs, ordering, permitted, policies, verdicts
+from federator.placement import permitted, policies, verdicts
 from federator.placement.books import Books
 from federator.placement.policies import Policies
+from federator.scheduling import cycle
+from federator.scheduling.cycle import Cycle
+from federator.scheduling.entry import Entry, Standing
+from federator.scheduling.queue import Queue
 from federator.status import reasons
 
 NAMESPACE = ("v1", "Namespace")
@@ -47,6 +52,8 @@ class Situation:
     books: Books = field(default_factory=Books)
     objects: dict[Id, Mapping[str, Any]] = field(default_factory=dict)
     """What it was read from."""
+    standings: dict[WorkloadKey, Standing] = field(default_factory=dict)
+    """As the hub that leads knows them; of all others what the objects tell."""
 
     def ask_of(self, workload: Workload) -> Ask | None:
         """The workload's ask under the policies in force; None when it cannot be read."""
@@ -56,12 +63,50 @@ class Situation:
         """The RuntimeProfile of this name."""
         return self.objects.get(("RuntimeProfile", "", name))
 
-    def previous_hash(self, workload: Workload) -> str:
-        """The inputs of the decision in force; "" without one."""
-        record = self.records.get(workload.key)
-        return record.facts.inputs_hash if record is not None else ""
+    def standing(self, workload: Workload) -> Standing:
+        """What a workload has, or an edit of it would have. Caps speak of the pods as they are: with another template
+        they are forgotten."""
+        standing = self.standings.get(workload.key)
+        if standing is None:
+            standing = self._recorded(workload)
+        present = self.workloads.get(workload.key)
+        if standing.capped and present is not None and present.content != workload.content:
+            return replace(standing, capped={})
+        return standing
 
-    def capped(self, workload: Workload) -> Mapping[str, int]:
+    def _recorded(self, workload: Workload) -> Standing:
+        """The standing as far as the host's objects tell."""
+        record = self.records.get(workload.key)
+        return Standing(
+            held=records.holdings(record.shares, record) if record is not None else (),
+            recorded=record.recorded if record is not None else None,
+            admitted=record.terms.charged if record is not None else None,
+            capped=self._capped(workload),
+            done=workload.progress().done,
+        )
+
+    def entry(self, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Entry:
+        """What a cycle reads of a workload. However many copies an edit moves, all may move now."""
+        refused = permitted.refusal(ask, snapshot.levels, snapshot.quotas)
+        return Entry(ask=ask, standing=self.standing(workload), refused=refused)
+
+    def decide(self, entries: Sequence[Entry], snapshot: FleetSnapshot) -> Cycle:
+        """What the hub would decide on them now. Nothing is booked."""
+        numbers = itertools.count(max((record.seq for record in self.records.values()), default=0) + 1)
+        made = cycle.run(entries, Queue(), snapshot, self.books, seq=numbers.__next__)
+        for bug in made.failed.values():
+            raise bug
+        return made
+
+    def decide_all(self) -> list[tuple[Ask, Decision]]:
+        """Places every workload in one cycle, and books the result."""
+        asked = [(workload, ask) for workload in self.workloads.values() if (ask := self.ask_of(workload)) is not None]
+        made = self.decide([self.entry(workload, ask, self.snapshot) for workload, ask in asked], self.snapshot)
+        for one in made.decided:
+            self.books.record(one.after)
+        return sorted(((one.entry.charged, one.decision) for one in made.decided), key=lambda pair: pair[0].key)
+
+    def _capped(self, workload: Workload) -> Mapping[str, int]:
         """How many copies some clusters' schedulers could bind lately, as far as the host's objects tell: by the
         verdicts of the decision in force, while it is younger than a cap lasts or the cluster still says so."""
         record = self.records.get(workload.key)
@@ -83,58 +128,6 @@ class Situation:
             if raw.text(row, "reason") == reasons.UNSCHEDULABLE
         }
         return {name: most for name, most in caps.items() if recent or name in waiting}
-
-    def per_cluster(self, ask: Ask) -> int:
-        """What each cluster was to have under strategy Duplicate, by the decision in force; 0 for none."""
-        record = self.records.get(ask.key)
-        return record.per_cluster(ask) if record is not None else 0
-
-    def admitted(self, workload: Workload) -> Admitted | None:
-        """What the decision in force charges; None without one."""
-        record = self.records.get(workload.key)
-        return record.terms.charged if record is not None else None
-
-    def held(self, workload: Workload) -> tuple[Holding, ...]:
-        record = self.records.get(workload.key)
-        return records.holdings(record.shares) if record is not None else ()
-
-    def refused(self, ask: Ask, seq: int) -> Decision | None:
-        """The decision on a workload that may not run as it is written; None for others."""
-        found = permitted.refusal(ask, self.snapshot.levels, self.snapshot.quotas)
-        if found is None:
-            return None
-        record, hashed = self.records.get(ask.key), inputs.inputs_hash(ask, self.snapshot)
-        shares = record.shares if record is not None else ()
-        as_of = self.snapshot.as_of
-        return refusals.not_permitted(ask, shares, record, found, inputs_hash=hashed, as_of=as_of, seq=seq)
-
-    def decide_all(self) -> list[tuple[Ask, Decision]]:
-        """Places every workload as one batch, in the order of the hub, and books the result."""
-        asks = {key: ask for key, workload in self.workloads.items() if (ask := self.ask_of(workload)) is not None}
-        ledger = self.books.open(self.snapshot)
-        seq = max((record.seq for record in self.records.values()), default=0)
-        decided: list[tuple[Ask, Decision]] = []
-        for ask in ordering.order(asks.values(), self.books, ledger):
-            seq += 1
-            workload = self.workloads[ask.key]
-            if (refusal := self.refused(ask, seq)) is not None:
-                decided.append((ask, refusal))
-                continue
-            decision = editing.decide(
-                ask,
-                self.held(workload),
-                self.snapshot,
-                ledger,
-                seq=seq,
-                capped=self.capped(workload),
-                previous_hash=self.previous_hash(workload),
-                finished=workload.progress().done,
-                per_cluster=self.per_cluster(ask),
-                admitted=self.admitted(workload),
-            )
-            self.books.record(engine.commitment(decision.under or ask, decision.shares, workload.progress().done))
-            decided.append((ask, decision))
-        return sorted(decided, key=lambda pair: pair[0].key)
 
 
 def as_object(ask: Ask, decision: Decision, cause: str) -> dict[str, Any]:
@@ -192,18 +185,18 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
 
 def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
     """Files the decisions under their workloads and books them, also those of workloads that were not given."""
+    for one in situation.workloads.values():
+        situation.books.progressed(one.uid, one.progress().done)
     for obj in decisions:
         record = records.summarise(obj)
         workload = situation.workloads.get(record.key)
-        if workload is not None and (not record.workload_uid or record.workload_uid == workload.uid):
+        ours = workload is not None and (not record.workload_uid or record.workload_uid == workload.uid)
+        if workload is not None and ours:
             situation.records[record.key] = record
-            done = workload.progress().done
-            if (charged := record.commitment()) is not None:
-                situation.books.record(charged.without(done))
-            elif workload.ask is not None:
-                situation.books.record(engine.commitment(workload.ask, record.shares, done))
-        elif (charged := record.commitment()) is not None:
+        if (charged := record.commitment()) is not None:
             situation.books.record(charged)
+        elif workload is not None and ours and workload.ask is not None:
+            situation.books.record(Commitment.of(workload.ask, record.shares))
 
 
 def _with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:

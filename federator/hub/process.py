@@ -61,7 +61,7 @@ from federator.kube.wire.transport import Transport
 from federator.model import names
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
-from federator.placement.waking import Change, News
+from federator.scheduling.queueing_hints import Change, News
 
 log = logging.getLogger(__name__)
 

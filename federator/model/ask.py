@@ -202,6 +202,16 @@ DEFAULT_POLICY = Policy()
 
 
 @dataclass(frozen=True, slots=True)
+class Component:
+    """Pods of a workload that are alike: `count` of them are wanted at once, and fewer than `min` are of no use."""
+
+    name: str
+    shape: PodShape
+    count: int
+    min: int
+
+
+@dataclass(frozen=True, slots=True)
 class Ask:
     """What one workload wants. `count` copies or shards; `slots` is how many may run at once (equal to count for
     replicas)."""
@@ -226,6 +236,12 @@ class Ask:
     privileges: Privileges = NO_PRIVILEGES
     project_bound: bool = True
     """Whether its namespace may speak for its project: what is open to some projects only is not opened by a claim."""
+
+    @property
+    def components(self) -> tuple[Component, ...]:
+        """The pods that it is made of: of all kinds there are today, one component."""
+        count = max(min(self.slots, self.count) if self.unit is Unit.SHARDS else self.count, 0)
+        return (Component(str(self.unit), self.shape, count, count if self.policy.require_all else 0),)
 
 
 @dataclass(frozen=True, slots=True)

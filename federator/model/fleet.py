@@ -4,12 +4,12 @@ A `FleetSnapshot` holds everything placement may read. What a batch gives away w
 it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from federator.model import shards
-from federator.model.ask import PodShape, Tier
+from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Level
@@ -110,7 +110,6 @@ class Holding:
     slots: int
     seq: int
     ranges: tuple[tuple[int, int], ...] = ()
-    ready: int = 0
     tolerated: tuple[str, ...] = ()
     """NoExecute taints that the cluster had, and that its share stayed with, when it was last decided."""
 
@@ -127,6 +126,12 @@ class Commitment:
     shape: PodShape
     holdings: tuple[Share | Holding, ...]
     """What a decision gives, cluster by cluster."""
+
+    @classmethod
+    def of(cls, ask: Ask, shares: Sequence[Share], done: Ranges = ()) -> "Commitment":
+        """What the workload holds by these shares: shards that are done hold neither room nor quota."""
+        made = cls(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, tuple(shares))
+        return made.without(done)
 
     @property
     def copies(self) -> int:

@@ -104,3 +104,17 @@ def take(ranges: Sequence[Range], count: int) -> tuple[Ranges, Ranges]:
             rest.append((low, high))
         left -= min(left, length)
     return tuple(taken), tuple(rest)
+
+
+def in_pieces(previous: Ranges, wanted: Ranges) -> Ranges:
+    """The indexes of `wanted` in pieces, one Job each: a piece that lies within `wanted` stays exactly as it is.
+
+    What is new becomes pieces of its own, never joined to a neighbour, since joining would restart the neighbour's Job.
+    A piece that lost indexes is cut to what is left of it.
+    """
+    goal = normal(wanted)
+    pieces: list[Range] = []
+    for piece in previous:
+        pieces.extend(intersect((piece,), goal))
+    pieces.extend(minus(goal, normal(pieces)))
+    return tuple(sorted(pieces))

@@ -58,7 +58,7 @@ class Books:
     def record(self, commitment: Commitment) -> None:
         """Replaces what was known of this workload; of its shards only those count that are not recorded as done.
         Recording the same thing again changes nothing."""
-        commitment = commitment.without(self._done.get(commitment.uid, ()))
+        commitment = self.counted(commitment)
         before = self._commitments.get(commitment.uid)
         if before == commitment:
             return
@@ -107,6 +107,10 @@ class Books:
             if known.get(holding.cluster) != holding.seq:
                 self.sets_out(holding.cluster, commitment.uid, holding.seq)
         return self._commitments[commitment.uid]
+
+    def counted(self, commitment: Commitment) -> Commitment:
+        """The commitment as it would count: shards that are recorded as done hold nothing."""
+        return commitment.without(self._done.get(commitment.uid, ()))
 
     def forget(self, uid: str) -> None:
         """The workload is gone from every member. Unknown uids are fine: a release counts once."""

@@ -177,12 +177,6 @@ def _told(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
     return verdicts.Outcome(outcome.wanted, missing, outcome.reason, why, ask.policy.require_all and missing > 0)
 
 
-def commitment(ask: Ask, shares: Sequence[Share], finished: Ranges = ()) -> Commitment:
-    """What the workload holds by these shares, as the books record it: finished shards hold neither room nor quota."""
-    made = Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, tuple(shares))
-    return made.without(finished)
-
-
 def contradiction(ask: Ask) -> str:
     """What makes the ask or its policy impossible to follow, as a sentence naming the fields; "" when nothing does."""
     plan, named = ask.policy.division, functools.partial(filters.field_of, ask.policy)
@@ -505,7 +499,7 @@ def _shard_shares(
 
 def _charge(ask: Ask, shares: tuple[Share, ...], found: Sequence[Candidate], finished: Ranges, ledger: Ledger) -> None:
     before = {one.name: one.held for one in found}
-    made = commitment(ask, shares, finished)
+    made = Commitment.of(ask, shares, finished)
     grown = {one.cluster: copies_of(one) - before.get(one.cluster, 0) for one in made.holdings}
     ledger.commit(made, {cluster: copies for cluster, copies in grown.items() if copies > 0})
 

@@ -2,7 +2,7 @@
 charged, nothing is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from federator.model import quantity, taints
@@ -43,19 +43,33 @@ class Explanation:
 
 
 def explain(
-    ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, books: Books, decision: Decision
+    ask: Ask,
+    held: Sequence[Holding],
+    snapshot: FleetSnapshot,
+    books: Books,
+    decision: Decision,
+    *,
+    capped: Mapping[str, int] = candidates.NOBODY,
 ) -> Explanation:
-    """What led to a decision that was just made; the books stay as they are."""
-    rows = _rows(ask, held, snapshot, books, decision)
+    """What led to a decision that was just made; the books stay as they are. `capped` as in `engine.decide`."""
+    rows = _rows(ask, held, snapshot, books, decision, capped=capped)
     return Explanation(rows, _arithmetic(ask, rows, decision), decision.reason is not Reason.CHOSEN)
 
 
 def _rows(
-    ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, books: Books, decision: Decision
+    ask: Ask,
+    held: Sequence[Holding],
+    snapshot: FleetSnapshot,
+    books: Books,
+    decision: Decision,
+    *,
+    capped: Mapping[str, int],
 ) -> tuple[Row, ...]:
     ledger = books.open(snapshot)
     eligible = candidates.places(ask, snapshot, ledger)
-    found = candidates.candidates(ask, {one.cluster: one for one in held}, eligible, ledger, by_name=False)
+    found = candidates.candidates(
+        ask, {one.cluster: one for one in held}, eligible, ledger, capped=capped, by_name=False
+    )
     got = {one.cluster: one.got for one in decision.verdicts}
     return tuple(
         Row(

@@ -150,6 +150,10 @@ class Ledger:
         self._undo.append(lambda: found.restore(state))
         found.charge(shape, copies)
 
+    def hold(self, commitment: Commitment) -> None:
+        """What the workload holds is this, whatever was charged for it before; of room nothing changes."""
+        self._hold(commitment.uid, commitment)
+
     def commit(self, commitment: Commitment, grown: Mapping[str, int]) -> None:
         """One workload's new holdings: quota is held for them instead of the former ones, and room is charged for the
         copies that each cluster gains."""

@@ -16,6 +16,7 @@ FLOORS = {
     "kube": 2,
     "process": 3,
     "convert": 3,
+    "scheduling": 3,
     "embedded": 4,
     "member": 5,
     "hub": 5,
@@ -31,7 +32,7 @@ FLOORS = {
 }
 LAZY_UPWARD = {("cli", "app"), ("cli", "settings")}
 """The command line starts processes and shows settings: it reaches up, lazily, inside functions."""
-PURE = ("model", "api", "placement", "status", "expand", "convert")
+PURE = ("model", "api", "placement", "status", "expand", "convert", "scheduling")
 IMPURE_MODULES = {
     "asyncio",
     "logging",
@@ -80,6 +81,7 @@ def test_imports_go_down_only() -> None:
 def test_rooms_of_one_floor_that_must_not_know_each_other_do_not() -> None:
     strangers = {("placement", "status"), ("status", "placement"), ("placement", "expand"), ("status", "expand")}
     strangers |= {("hub", "member"), ("member", "hub")}
+    strangers |= {("scheduling", room) for room in ("kube", "process", "convert", "expand")}
     wrong = [
         f"{source.name}:{line} imports {module}"
         for source in sources.all_sources()
@@ -90,11 +92,11 @@ def test_rooms_of_one_floor_that_must_not_know_each_other_do_not() -> None:
     assert not wrong
 
 
-def test_placement_and_status_know_neither_api_nor_pydantic() -> None:
+def test_what_decides_and_folds_knows_neither_api_nor_pydantic() -> None:
     wrong = [
         f"{source.name}:{line} imports {module}"
         for source in sources.all_sources()
-        if source.room in ("placement", "status", "model")
+        if source.room in ("placement", "scheduling", "status", "model")
         for line, module in source.imports()
         if module.startswith(("pydantic", "federator.api"))
     ]
@@ -128,6 +130,23 @@ def test_pure_floors_have_no_coroutine_and_call_no_clock() -> None:
                 owner = node.value
                 if isinstance(owner, ast.Name) and owner.id in ("datetime", "date"):
                     wrong.append(f"{source.name}:{node.lineno} reads a clock")
+
+    assert not wrong
+
+
+def test_only_the_scheduling_cycle_asks_the_engine() -> None:
+    """So that hub, `place` and `explain` take the same decision for the same input."""
+    parts = {"federator.placement.engine", "federator.scheduling.editing", "federator.scheduling.ordering"}
+    parts |= {"federator.scheduling.refusals"}
+    wrong = [
+        f"{source.name} imports {module}"
+        for source in sources.all_sources()
+        if source.room != "scheduling"
+        for node in ast.walk(source.tree)
+        if isinstance(node, ast.ImportFrom) and node.module
+        for module in (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+        if module in parts
+    ]
 
     assert not wrong
 

@@ -25,8 +25,7 @@ from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.members import link as links
 from federator.hub.members.link import Link, Sign
 from federator.hub.members.member import Member
-from federator.hub.placing.placer import Placing
-from federator.hub.placing.waves import Due
+from federator.hub.placing.placer import Due, Placing
 from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
 from federator.hub.status.workload_status import Gathering

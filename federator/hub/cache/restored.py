@@ -17,7 +17,6 @@ from federator.hub.records import slices
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
-from federator.model import seq as seqs
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Decision, Share
@@ -63,36 +62,26 @@ def mark(state: HubState, record: Record | None, cluster: str) -> int:
     return max(known, member.highest_seq if member is not None else 0)
 
 
-def numbered(state: HubState, workload: Workload, record: Record | None, decision: Decision, seq: int) -> Decision:
-    """The decision with its own seq, which is new, and so the shares of clusters that refuse theirs."""
-    found = state.slices_with_uid(workload.key, workload.uid)
-    anew = {seen.cluster for seen in found if is_stale(seen)}
-    shares = tuple(
-        replace(share, seq=seqs.above(mark(state, record, share.cluster), seq)) if share.cluster in anew else share
-        for share in decision.shares
-    )
-    return replace(decision, seq=seq, shares=shares)
+def refusing(state: HubState, workload: Workload) -> frozenset[str]:
+    """Clusters that refuse the slice they have of the workload (`is_stale`)."""
+    return frozenset(seen.cluster for seen in state.slices_with_uid(workload.key, workload.uid) if is_stale(seen))
 
 
-def marked(state: HubState, workload: Workload, record: Record | None, decision: Decision) -> Decision:
-    """The decision with the marks of clusters in which it has no share, and a slice of it has, or had, a higher seq:
-    what is removed there is not to be taken for the slice of a later decision. Raises what is known of each member's
-    numbers to what it is given."""
-    given = {share.cluster for share in decision.shares}
+def marks(state: HubState, workload: Workload, record: Record | None) -> dict[str, int]:
+    """Member -> the highest seq of the workload's slices that are there, or were."""
     found: dict[str, int] = {}
     if record is not None:
         found = {**record.facts.marks, **{share.cluster: share.seq for share in record.shares}}
     for seen in state.slices_with_uid(workload.key, workload.uid):
         found[seen.cluster] = max(found.get(seen.cluster, 0), _seq(seen))
+    return {cluster: number for cluster, number in found.items() if cluster in state.members}
+
+
+def numbered(state: HubState, decision: Decision) -> None:
+    """Raises what is known of each member's numbers to what it is given."""
     for share in decision.shares:
         if share.cluster in state.members:
             state.members[share.cluster].heard_seq(share.seq)
-    marks = {
-        cluster: number
-        for cluster, number in found.items()
-        if number > decision.seq and cluster not in given and cluster in state.members
-    }
-    return replace(decision, marks=marks) if marks else decision
 
 
 def told(state: HubState, workload: Workload, now_s: float) -> None:

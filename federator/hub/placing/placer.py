@@ -1,30 +1,29 @@
-"""Placing: takes a batch of keys, one snapshot and its ledger, and writes the decisions.
+"""Placing: takes a batch of keys, runs one scheduling cycle over them, and writes its decisions.
 
 One batch is decided at a time, because room and quota are shared by everybody; its decisions are booked before the next
-is looked at, so that several may be written side by side. The core decides; this file gathers its
-inputs, writes what changed with a version check, and on a conflict simply takes the key again. A decision is on the
-host before any member hears of it.
+is looked at, so that several may be written side by side. The cycle decides; this file gathers what it reads, writes
+what changed with a version check, and on a conflict simply takes the key again. A decision is on the host before any
+member hears of it.
 """
 
 import asyncio
 import dataclasses
 import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from federator.api import pinterestjobset, placementdecision
-from federator.hub.cache import cutting, policying, progress, restored
+from federator.api import placementdecision
+from federator.hub.cache import policying, progress, restored
 from federator.hub.cache.events import Events
 from federator.hub.cache.in_force import InForce
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
-from federator.hub.placing import move_budget, waves
-from federator.hub.placing.move_budget import Moves, is_held
+from federator.hub.placing import move_budget
+from federator.hub.placing.move_budget import Moves
 from federator.hub.placing.pledges import Pledges
 from federator.hub.placing.unschedulable import Feedback
-from federator.hub.placing.waves import Decided, Due, Effect
-from federator.hub.records import decisions, refusals
+from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.kube import errors
@@ -36,14 +35,36 @@ from federator.model.ask import Admitted, Ask, Unit
 from federator.model.decision import REFUSALS, Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
-from federator.model.shards import Ranges
-from federator.placement import editing, engine, inputs, ordering, waking
-from federator.placement.ledger import Ledger
+from federator.placement import inputs
 from federator.placement.permitted import Refused
-from federator.placement.waking import Change, Waiting
+from federator.scheduling import cycle, queueing_hints, write_order
+from federator.scheduling.cycle import Cycle
+from federator.scheduling.entry import Entry, Standing, as_charged, no_mark
+from federator.scheduling.queue import Queue
+from federator.scheduling.queueing_hints import Change
+from federator.scheduling.write_order import Decided, Effect
 from federator.status import given as givens
 
 log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Due:
+    """One key of a batch that has something to decide."""
+
+    workload: Workload
+    asked: Ask
+    record: Record | None
+    inputs: str
+    refused: Refused | None = None
+    """Why it may not run as it is written."""
+
+    @property
+    def ask(self) -> Ask:
+        """What is charged: of a refused workload by what runs of it, not by what it says now."""
+        if self.refused is None or self.record is None:
+            return self.asked
+        return as_charged(self.asked, self.record.terms.charged)
 
 
 class Placing:
@@ -69,11 +90,10 @@ class Placing:
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(
             "placing", rng=rng, group=names.namespace_of, metrics=state.metrics
         )
-        self.waiting: dict[WorkloadKey, Waiting] = {}
+        self.inadmissible = Queue()
         """Workloads that lack something, and what news could help them."""
         self.moves = Moves(state, clock=clock, later=self.queue.add_after)
         self._pledges = Pledges()
-        self._attempts: dict[WorkloadKey, int] = {}
         self._unheard: dict[WorkloadKey, str] = {}
         """Key -> uid of workloads that are charged for a first decision of which nobody knows whether it was taken."""
         self._vetted: dict[WorkloadKey, tuple[str, int]] = {}
@@ -88,7 +108,7 @@ class Placing:
 
     def wake(self, change: Change) -> None:
         """Room, quota or membership changed: those whom it could help are decided again."""
-        for key in waking.woken((change,), self.waiting.values()):
+        for key in self.inadmissible.helped_by(change):
             self.queue.add(key)
 
     async def turn(self, batch: Batch[WorkloadKey]) -> None:
@@ -104,57 +124,95 @@ class Placing:
                 batch.ended(key)
         if not due:
             return
-        ledger = self.state.books.open(snapshot)
-        decided: list[Decided] = []
-        for ask in ordering.order([item.ask for item in due.values()], self.state.books, ledger):
-            one = self._decided(due[ask.key], snapshot, ledger, batch)
-            if one is not None:
-                decided.append(one)
-        await self._write_all(decided, batch)
+        made = cycle.run(
+            [self._entry(item) for item in due.values()],
+            self.inadmissible,
+            snapshot,
+            self.state.books,
+            seq=self.state.next_seq,
+        )
+        self._assume(made, due)
+        for key, bug in made.failed.items():
+            batch.ended(key, bug)
+        await self._write_all(made, due, batch)
 
-    async def _write_all(self, decided: Sequence[Decided], batch: Batch[WorkloadKey]) -> None:
+    def _entry(self, item: Due) -> Entry:
+        """What the cycle reads of a workload that is due."""
+        return Entry(
+            ask=item.asked,
+            standing=self.standing(item.workload, item.record),
+            leave=self.moves.leave(item.asked, item.record),
+            refused=item.refused,
+            native=self.state.refuses_native(item.asked.key.kind),
+        )
+
+    def standing(self, workload: Workload, record: Record | None) -> Standing:
+        """What a workload has, by its decision and by what its members say."""
+        state, key = self.state, workload.key
+        overtaken = self.overtaken(key)
+        return Standing(
+            held=self.holdings(workload, record),
+            recorded=record.recorded if record is not None else None,
+            admitted=self._admitted(workload, record),
+            capped=self.feedback.capped(key),
+            done=progress.done(state, workload, record),
+            mark=lambda cluster: restored.mark(state, record, cluster),
+            overtaken=overtaken,
+            refusing=restored.refusing(state, workload) if overtaken else frozenset(),
+            marks=restored.marks(state, workload, record),
+        )
+
+    def as_now(self, workload: Workload) -> Standing:
+        """The standing of a workload, or of an edit of one, for a trial in another thread: nothing of it changes any
+        more."""
+        standing = self.standing(workload, self.state.record_of(workload))
+        known = self.state.workloads.get(workload.key)
+        pods_as_they_are = known is not None and known.content == workload.content
+        return dataclasses.replace(standing, mark=no_mark, capped=standing.capped if pods_as_they_are else {})
+
+    def _assume(self, made: Cycle, due: Mapping[WorkloadKey, Due]) -> None:
+        """From now on the decisions count, although nobody has written them yet."""
+        now_s = self.clock.monotonic()
+        for one in made.decided:
+            item = due[one.key]
+            if one.entry.standing.overtaken:
+                restored.told(self.state, item.workload, now_s)
+                if (in_s := restored.believe_again(self.state, one.key, now_s)) > 0:
+                    self.queue.add_after(one.key, in_s)
+            restored.numbered(self.state, one.decision)
+            self.state.books.decide(one.after)
+            self.moves.note(one.entry.ask, one.decision)
+        self.inadmissible.settle((one.key for one in made.decided), made.inadmissible)
+        for key, in_s in made.requeues.items():
+            self.queue.add_after(key, in_s)
+
+    async def _write_all(self, made: Cycle, due: Mapping[WorkloadKey, Due], batch: Batch[WorkloadKey]) -> None:
         """Writes a batch in waves. What counted on something that was not given up after all is decided again."""
         async with self._pledges.made() as pledge:
             complete = True
-            for which, wave in waves.of(decided):
+            for which, wave in made.write_order:
                 if which is Effect.TAKES:
                     pledge.settle(kept=complete)
                 if which is not Effect.FREES:
                     complete = complete and await pledge.earlier_kept()
                 if not complete:
                     for one in wave:
-                        self._restore(one)
-                        self.queue.add(one.item.workload.key)
+                        self._restore(due[one.key], one)
+                        self.queue.add(one.key)
                     continue
                 async with asyncio.TaskGroup() as group:
-                    written = [group.create_task(self._written(one, batch)) for one in wave]
+                    written = [group.create_task(self._written(due[one.key], one, batch)) for one in wave]
                 complete = all(task.result() for task in written)
             pledge.settle(kept=complete)
-        if any(map(waves.frees, decided)):
+        if made.hints:
             self.state.signals.freed()
         else:
             self.state.signals.booked()
 
-    async def _written(self, one: Decided, batch: Batch[WorkloadKey]) -> bool:
-        trouble = await self._commit(one)
-        batch.ended(one.item.workload.key, trouble)
+    async def _written(self, item: Due, one: Decided, batch: Batch[WorkloadKey]) -> bool:
+        trouble = await self._commit(item, one)
+        batch.ended(one.key, trouble)
         return trouble is None
-
-    def _decided(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger, batch: Batch[WorkloadKey]) -> Decided | None:
-        """Decides one workload of a batch and books it. A bug in one decision is that workload's alone: it is logged,
-        what it had given away is taken back, and the key comes again later."""
-        mark = ledger.mark()
-        try:
-            decision = self._decide(item, snapshot, ledger)
-        except Exception as bug:
-            ledger.rollback(mark)
-            batch.ended(item.workload.key, bug)
-            return None
-        before = self.state.books.commitment(item.workload.uid)
-        after = self.state.books.decide(engine.commitment(decision.under or item.ask, decision.shares))
-        self._note_waiting(item.ask, decision)
-        self.moves.note(item.ask, decision)
-        return Decided(item, decision, before, after)
 
     def _due(self, key: WorkloadKey, snapshot: FleetSnapshot, memo: dict[Any, Any]) -> Due | None:
         """What has to be decided for a key; None when the decision in force still is the right one. `memo`: what its
@@ -162,7 +220,7 @@ class Placing:
         workload = self.state.workloads.get(key)
         self._forget_unheard(key, workload)
         if workload is None or workload.deleting or workload.ask is None:
-            self.waiting.pop(key, None)
+            self.inadmissible.forget(key)
             self._vetted.pop(key, None)
             self.moves.forget(key)
             if workload is not None:
@@ -184,8 +242,9 @@ class Placing:
         if key.namespace not in self.state.spaces:
             return None  # it is looked at when its namespace is heard of, and with it what may run there
         refused = self.state.refusal(workload)
-        if not ask.shape.plain and self.state.want_shape(ask.shape):
-            self.state.signals.ask_members()
+        for component in ask.components:
+            if not component.shape.plain and self.state.want_shape(component.shape):
+                self.state.signals.ask_members()
         found = inputs.inputs_hash(ask, snapshot, memo)
         record = self.state.record_of(workload)
         if self.state.evaluated.get(key) != found:
@@ -196,15 +255,15 @@ class Placing:
                 if refused is None:  # what may not run is never in force
                     self._vet(workload, record)
                 self.state.signals.dispatch(key)  # members wait for this where it asks for other than is charged
-        valid = record is not None and record.facts.inputs_hash == found and key not in self.waiting
-        complete = record is not None and record.terms.reason is Reason.CHOSEN and not waking.for_all(ask)
+        valid = record is not None and record.facts.inputs_hash == found and key not in self.inadmissible
+        complete = record is not None and record.terms.reason is Reason.CHOSEN and not queueing_hints.for_all(ask)
         moving = record is not None and (record.terms.to_move > 0 or record.rebalance != record.terms.rebalanced)
         settled = valid and complete and not (moving or self.overtaken(key) or (record is not None and record.lost))
         settled = settled and refused is None
         settled = settled and not progress.open_shards(self.state, workload)
         if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
             return None
-        return Due(workload, ask if refused is None else refusals.as_charged(ask, record), record, found, refused)
+        return Due(workload, ask, record, found, refused)
 
     def _vet(self, workload: Workload, record: Record) -> None:
         """The decision in force was made for what the workload asks for now, whatever its generation."""
@@ -212,13 +271,13 @@ class Placing:
         if charged is not None and not record.terms.held_back and charged.generation != workload.generation:
             self._vetted[workload.key] = (workload.uid, workload.generation)
 
-    def _admitted(self, item: Due) -> Admitted | None:
+    def _admitted(self, workload: Workload, record: Record | None) -> Admitted | None:
         """What the decision in force charges; None for one that does not say, and without one."""
-        if item.record is None:
+        if record is None:
             return None
-        charged = self.in_force.admitted(item.workload, item.record)
-        uid, vetted = self._vetted.get(item.ask.key, ("", 0))
-        if charged is None or item.record.terms.held_back or uid != item.workload.uid:
+        charged = self.in_force.admitted(workload, record)
+        uid, vetted = self._vetted.get(workload.key, ("", 0))
+        if charged is None or record.terms.held_back or uid != workload.uid:
             return charged
         return dataclasses.replace(charged, generation=max(charged.generation, vetted))
 
@@ -250,106 +309,13 @@ class Placing:
         """The workload's ask under the policies in force; None when it cannot be read."""
         return policying.asked(workload, self.state.rules, self.state.bindings())
 
-    def _decide(self, item: Due, snapshot: FleetSnapshot, ledger: Ledger) -> Decision:
-        if self.state.refuses_native(item.ask.key.kind):
-            return refusals.host_would_run_it(
-                item.ask, inputs_hash=item.inputs, as_of=snapshot.as_of, seq=self.state.next_seq()
-            )
-        held = self.holdings(item.workload, item.record)
-        record = item.record
-        seq, overtaken = self.state.next_seq(), self.overtaken(item.workload.key)
-        if item.refused is not None:
-            decision = self._refused(item, item.refused, snapshot, seq)
-        else:
-            decision = self._divided(item, held, snapshot, ledger, seq=seq, overtaken=overtaken)
-        if overtaken:
-            restored.told(self.state, item.workload, self.clock.monotonic())
-            if (in_s := restored.believe_again(self.state, item.workload.key, self.clock.monotonic())) > 0:
-                self.queue.add_after(item.workload.key, in_s)
-            decision = restored.numbered(self.state, item.workload, record, decision, seq)
-        decision = restored.marked(self.state, item.workload, record, _issued(decision, record, seq))
-        return in_pieces(decision, {one.cluster: one.ranges for one in held})
-
-    def _divided(
-        self,
-        item: Due,
-        held: tuple[Holding, ...],
-        snapshot: FleetSnapshot,
-        ledger: Ledger,
-        *,
-        seq: int,
-        overtaken: bool,
-    ) -> Decision:
-        record = item.record
-        before = record.facts.inputs_hash if record is not None else ""
-        if overtaken:
-            before = item.inputs  # what the lost decisions were made for is not known: what they led to stays
-        return editing.decide(
-            item.ask,
-            held,
-            snapshot,
-            ledger,
-            seq=seq,
-            mark=lambda cluster: restored.mark(self.state, record, cluster),
-            admitted=self._admitted(item),
-            capped=self.feedback.capped(item.ask.key),
-            previous_hash="" if self._moves_on(item) else before,
-            leave=self.moves.leave(item.ask, record),
-            finished=progress.done(self.state, item.workload, record),
-            per_cluster=record.per_cluster(item.ask) if record is not None else 0,
-        )
-
-    def _refused(self, item: Due, refused: Refused, snapshot: FleetSnapshot, seq: int) -> Decision:
-        """The decision that changes no share: what runs stays, and why nothing else is done."""
-        return refusals.not_permitted(
-            item.ask,
-            restored.shares(self.state, item.workload, item.record),
-            item.record,
-            refused,
-            inputs_hash=item.inputs,
-            as_of=snapshot.as_of,
-            seq=item.record.seq if item.record is not None else seq,
-        )
-
-    def _moves_on(self, item: Due) -> bool:
-        """Whether what an edit began to move goes on moving: then a division anew is not done with."""
-        return item.record is not None and item.record.terms.to_move > 0 and not is_held(item.ask.policy, item.record)
-
     def holdings(self, workload: Workload, record: Record | None) -> tuple[Holding, ...]:
         """What the workload has, by its decision and what its members say."""
-        seen = self.state.slices_of(workload.key)
-        held: list[Holding] = []
-        tolerated = record.terms.tolerated if record is not None else {}
-        for share in restored.shares(self.state, workload, record):
-            slice_seen = seen.get(share.cluster)
-            held.append(
-                Holding(
-                    cluster=share.cluster,
-                    count=share.count,
-                    slots=share.slots,
-                    seq=share.seq,
-                    ranges=share.ranges,
-                    ready=cutting.counted(self.state, workload, record, slice_seen).ready if slice_seen else 0,
-                    tolerated=tolerated.get(share.cluster, ()),
-                )
-            )
-        return tuple(held)
+        return decisions.holdings(restored.shares(self.state, workload, record), record)
 
-    def _note_waiting(self, ask: Ask, decision: Decision) -> None:
-        waiting = waking.waits(ask, decision, self.feedback.capped(ask.key))
-        key = decision.key
-        if waiting is None:
-            self.waiting.pop(key, None)
-            self._attempts.pop(key, None)
-            return
-        attempts = self._attempts[key] = self._attempts.get(key, -1) + 1
-        self.waiting[key] = waiting
-        # News wakes it; news may also have been missed.
-        self.queue.add_after(key, waking.retry_after_s(attempts))
-
-    async def _commit(self, one: Decided) -> errors.ApiError | None:
+    async def _commit(self, item: Due, one: Decided) -> errors.ApiError | None:
         """Writes a decision if it says anything new. Returns why it could not."""
-        item, decision = one.item, one.decision
+        decision = one.decision
         key = item.workload.key
         told = item.record is not None and _same(item.record, decision) and not self.overtaken(key)
         if item.record is not None and told and not (item.record.lost or self.vacated(item.record)):
@@ -361,8 +327,8 @@ class Placing:
                 obj = await self._write(item, decision, revision)
         except errors.ApiError as trouble:
             self.moves.refund(item.ask, decision.moved)
-            if not waves.charge_kept(one, trouble):
-                self._restore(one)
+            if not _charge_kept(one, trouble):
+                self._restore(item, one)
             elif item.record is None:
                 self._unheard[key] = item.workload.uid
             return trouble
@@ -399,12 +365,12 @@ class Placing:
             return ""
         return await self.in_force.keep(item.workload, item.record)
 
-    def _restore(self, one: Decided) -> None:
+    def _restore(self, item: Due, one: Decided) -> None:
         """A decision that could not be written charges nothing; the one in force does again."""
-        record = self.state.record_of(one.item.workload)
+        record = self.state.record_of(item.workload)
         if record is None:
-            self.state.books.forget(one.item.workload.uid)
-        elif record is one.item.record and one.before is not None:
+            self.state.books.forget(item.workload.uid)
+        elif record is item.record and one.before is not None:
             self.state.books.record(one.before)
         elif (heard := record.commitment()) is not None:
             self.state.books.record(heard)
@@ -490,27 +456,16 @@ class Placing:
         return (*record.terms.causes, cause)
 
 
-def _issued(decision: Decision, record: Record | None, seq: int) -> Decision:
-    """The decision with a seq that this host has issued: its own, or that of the recorded one where it changes no
-    share. Its shares may bear higher ones, in members whose numbers go further."""
-    if decision.seq == seq:
-        return decision
-    return dataclasses.replace(decision, seq=record.seq if record is not None else seq)
+def _charge_kept(one: Decided, trouble: errors.ApiError) -> bool:
+    """Whether a decision that could not be written stays charged: nobody knows that it was not taken, or that it will
+    not be once it arrives, and it takes more than the one before it.
+    """
+    unknown = isinstance(trouble, errors.Unreachable | errors.ServerTrouble | errors.Malformed)
+    return unknown and write_order.effect(one.before, one.after) is not Effect.FREES
 
 
 def _in_shards(record: Record) -> bool:
     return record.terms.unit is Unit.SHARDS
-
-
-def in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
-    """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined while they run."""
-    return dataclasses.replace(decision, shares=tuple(_piecewise(share, held) for share in decision.shares))
-
-
-def _piecewise(share: Share, held: Mapping[str, Ranges]) -> Share:
-    if not share.ranges or share.cluster not in held:
-        return share
-    return dataclasses.replace(share, ranges=pinterestjobset.keep_pieces(held[share.cluster], share.ranges))
 
 
 def _then(message: str) -> str:

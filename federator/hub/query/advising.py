@@ -27,6 +27,7 @@ from federator.model import plaintext
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.placement.policies import Policies
+from federator.scheduling.entry import Standing
 
 T = TypeVar("T")
 Explain = Callable[[Mapping[str, Any], Situation, Workload, Stop], dict[str, Any]]
@@ -49,6 +50,8 @@ class Inputs:
     host: Client
     clock: Clock
     compute: Compute
+    standing: Callable[[Workload], Standing]
+    """What a workload has, as the hub knows it now."""
     timeout_s: float
 
     async def read(self, ref: ObjectRef) -> dict[str, Any] | None:
@@ -164,7 +167,7 @@ async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situa
     profile = inputs.state.profiles.get(verbs.profile(obj), {}).get("object")
     workload = workloads.summarise(kind, obj, profile)
     decision = kinds.KINDS["PlacementDecision"].ref(namespace, decisions.name_of(workload.key, workload.uid))
-    situation = _taken(inputs.state, inputs.clock, workload)
+    situation = _taken(inputs, workload)
     ask = situation.ask_of(workload)
     mine = [{**obj, "apiVersion": kinds.KINDS[kind].api_version, "kind": kind}]
     if (recorded := await inputs.read(decision)) is not None:
@@ -178,9 +181,10 @@ async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situa
     return situation
 
 
-def _taken(state: HubState, clock: Clock, workload: Workload) -> Situation:
+def _taken(inputs: Inputs, workload: Workload) -> Situation:
     """Copied from the hub's memory in one turn: nothing of it changes any more."""
-    snapshot, key = state.snapshot(clock), workload.key
+    state = inputs.state
+    snapshot, key = state.snapshot(inputs.clock), workload.key
     record: Record | None = state.record_of(workload)
     counted = {name: view.capacity.includes_seq for name, view in snapshot.clusters.items() if view.capacity}
     rules = (rule for rule in state.rules if rule.cluster_wide or rule.policy.namespace == key.namespace)
@@ -190,4 +194,5 @@ def _taken(state: HubState, clock: Clock, workload: Workload) -> Situation:
         workloads={key: workload},
         records={key: record} if record is not None else {},
         books=state.books.as_now(workload.uid, counted),
+        standings={key: inputs.standing(workload)},
     )

@@ -5,7 +5,7 @@ from what is asked of the host and members after that; it never waits for a cont
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -18,12 +18,14 @@ from federator.hub.query.advising import Compute, Explain, Inputs
 from federator.hub.query.collecting import Target, Wanted
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.router import Question, Right, Route
+from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model import selectors
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
+from federator.scheduling.entry import Standing
 
 TAIL_MAX: Final = 10_000
 SINCE_MAX_S: Final = 10 * 365 * 86400
@@ -39,6 +41,7 @@ class Sources:
     options: QueryOptions
     explain: Explain
     compute: Compute
+    standing: Callable[[Workload], Standing]
     gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     """By member: bounds what all callers together ask of it at once."""
 
@@ -70,7 +73,14 @@ async def place(sources: Sources, question: Question) -> Mapping[str, Any]:
 
 
 def _inputs(sources: Sources) -> Inputs:
-    return Inputs(sources.state, sources.host, sources.clock, sources.compute, sources.options.member_timeout_s)
+    return Inputs(
+        sources.state,
+        sources.host,
+        sources.clock,
+        sources.compute,
+        sources.standing,
+        sources.options.member_timeout_s,
+    )
 
 
 def _wanted(options: QueryOptions, question: Question) -> Wanted:

@@ -16,11 +16,10 @@ from federator.hub.records.seals import Seals, author
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
-from federator.model.ask import Ask
 from federator.model.decision import Share
 from federator.model.fleet import Commitment, Holding
 from federator.model.names import DECISION_FINALIZER, FORCE_FORGET_ANNOTATION, REBALANCE_ANNOTATION, WorkloadKey
-from federator.placement import engine
+from federator.scheduling.entry import Recorded
 
 NOBODY: frozenset[str] = frozenset()
 STRUCK = "0" * 16
@@ -106,11 +105,22 @@ class Record:
         """What a cluster was given by the decisions before this one, beyond its share."""
         return next((one for one in self.facts.given if one.cluster == cluster), None)
 
-    def per_cluster(self, ask: Ask) -> int:
-        """What each cluster was to have under strategy Duplicate, as the engine is told it: 0 also when somebody has
-        asked that everything go where its policy wants it now, and the policy can be followed."""
-        asked = self.rebalance != self.terms.rebalanced
-        return 0 if asked and not engine.contradiction(ask) else self.terms.per_cluster
+    @property
+    def recorded(self) -> Recorded:
+        """What the next decision builds on."""
+        terms = self.terms
+        return Recorded(
+            seq=self.seq,
+            inputs_hash=self.facts.inputs_hash,
+            shares=self.shares,
+            wanted=terms.wanted,
+            charged=terms.charged,
+            tolerated=terms.tolerated,
+            per_cluster=terms.per_cluster,
+            surplus=terms.surplus,
+            to_move=terms.to_move,
+            rebalance=self.rebalance != terms.rebalanced,
+        )
 
     def says(self, other: "Record") -> bool:
         """Whether another state of the same decision says the same."""
@@ -133,8 +143,13 @@ class Record:
         )
 
 
-def holdings(shares: Sequence[Share]) -> tuple[Holding, ...]:
-    return tuple(Holding(share.cluster, share.count, share.slots, share.seq, share.ranges) for share in shares)
+def holdings(shares: Sequence[Share], record: Record | None) -> tuple[Holding, ...]:
+    """Shares as what is held, with what `record` says of the taints that they stayed with."""
+    tolerated = record.terms.tolerated if record is not None else {}
+    return tuple(
+        Holding(one.cluster, one.count, one.slots, one.seq, one.ranges, tolerated=tolerated.get(one.cluster, ()))
+        for one in shares
+    )
 
 
 def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from federator.api import deployment, kinds, pinterestjobset, raw, verbs
 from federator.api.kinds import WORKLOADS
 from federator.api.verbs import SliceMark
-from federator.model import names
+from federator.model import names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
@@ -165,7 +165,7 @@ PIECES = {
 
 @pytest.mark.parametrize(("previous", "wanted", "pieces"), PIECES.values(), ids=PIECES)
 def test_a_range_with_a_job_stays_a_range(previous: Any, wanted: Any, pieces: Any) -> None:
-    assert pinterestjobset.keep_pieces(previous, wanted) == pieces
+    assert shards.in_pieces(previous, wanted) == pieces
 
 
 MARKS = st.builds(

@@ -9,9 +9,7 @@ import pytest
 
 from federator.api.decisionfacts import decision_facts
 from federator.embedded.storage.revisions import Event
-from federator.hub.placing import waves
 from federator.hub.placing.pledges import Pledges
-from federator.hub.placing.waves import Effect
 from federator.hub.process import HubProcess
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
@@ -21,6 +19,8 @@ from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.sandbox import virtual_time
 from federator.sandbox.federation import Federation
+from federator.scheduling import write_order
+from federator.scheduling.write_order import Effect
 from tests.unit.hub.world import EPOCH_S, World, play, service, small_fleet
 
 LIMIT_CPU = 4000
@@ -50,7 +50,7 @@ def held(copies: int, requests: Mapping[str, int], project: str = "feed") -> Com
 def test_what_a_decision_does_to_the_accounts_is_read_off_what_is_held_before_and_after(
     before: Commitment | None, after: Commitment, effect: Effect
 ) -> None:
-    assert waves.effect(before, after) is effect
+    assert write_order.effect(before, after) is effect
 
 
 def uses(world: World, seen: list[int]) -> None:

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from federator.model.ask import DEFAULT_POLICY, Admitted, Ask, Division, Strategy, Tier, Unit
 from federator.model.decision import Decision, Reason
-from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount, TierQuota
+from federator.model.fleet import Commitment, FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
-from federator.placement import editing, engine
 from federator.placement.books import Books
+from federator.scheduling import editing
 from tests.unit.placement.fleets import (
     POD,
     books_with,
@@ -189,7 +189,7 @@ class Town:
         ledger = self.books.open(self.snapshot)
         decision = editing.decide(one.ask, one.holds, self.snapshot, ledger, seq=self.seq, admitted=one.charged)
         under = decision.under or one.ask
-        self.books.record(engine.commitment(under, decision.shares))
+        self.books.record(Commitment.of(under, decision.shares))
         one.holds, one.charged = holdings(decision.shares), admitted(under)
         return decision
 

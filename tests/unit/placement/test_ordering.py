@@ -13,10 +13,11 @@ from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
 from federator.model.resources import Resources
 from federator.model.taints import Taint, Toleration
-from federator.placement import candidates, inputs, ordering, waking
+from federator.placement import candidates, inputs
 from federator.placement.books import Books
 from federator.placement.policies import Policies, Rule, Subject
-from federator.placement.waking import Change, News
+from federator.scheduling import ordering, queueing_hints
+from federator.scheduling.queueing_hints import Change, News
 from tests.unit.placement import worlds
 from tests.unit.placement.fleets import POD, cluster, commitment, counts, decide, fleet, held, service
 
@@ -169,37 +170,37 @@ def test_an_unknown_policy_is_an_error_at_its_field() -> None:
 SNAPSHOT = fleet(cluster("a", 5, labels={"zone": "z1"}), cluster("b", 5))
 
 
-def waiting(ask: Ask, snapshot: FleetSnapshot) -> waking.Waiting:
-    found = waking.waits(ask, decide(ask, snapshot))
+def waiting(ask: Ask, snapshot: FleetSnapshot) -> queueing_hints.Waiting:
+    found = queueing_hints.waits(ask, decide(ask, snapshot))
     assert found is not None
     return found
 
 
 def test_a_placed_workload_waits_for_nothing() -> None:
-    assert waking.waits(service(3), decide(service(3), SNAPSHOT)) is None
-    assert waking.waits(service(3), decide(service(3, suspended=True), SNAPSHOT)) is None
+    assert queueing_hints.waits(service(3), decide(service(3), SNAPSHOT)) is None
+    assert queueing_hints.waits(service(3), decide(service(3, suspended=True), SNAPSHOT)) is None
 
 
 def test_room_wakes_only_those_who_could_use_that_cluster() -> None:
     narrow = service(9, name="narrow", policy=Policy(names=("a",)))
     wide = service(50, name="wide")
     both = [waiting(narrow, SNAPSHOT), waiting(wide, SNAPSHOT)]
-    assert [key.name for key in waking.woken([Change(News.ROOM, "b")], both)] == ["wide"]
-    assert [key.name for key in waking.woken([Change(News.ROOM, "a")], both)] == ["narrow", "wide"]
-    assert [key.name for key in waking.woken([Change(News.CLUSTER, "c")], both)] == ["narrow", "wide"]
-    assert waking.woken([Change(News.QUOTA, projects=frozenset({"feed"}))], both) == []
+    assert [key.name for key in queueing_hints.woken([Change(News.ROOM, "b")], both)] == ["wide"]
+    assert [key.name for key in queueing_hints.woken([Change(News.ROOM, "a")], both)] == ["narrow", "wide"]
+    assert [key.name for key in queueing_hints.woken([Change(News.CLUSTER, "c")], both)] == ["narrow", "wide"]
+    assert queueing_hints.woken([Change(News.QUOTA, projects=frozenset({"feed"}))], both) == []
 
 
 def test_quota_wakes_only_those_of_its_projects_who_lack_it() -> None:
     short = dataclasses.replace(waiting(service(50), SNAPSHOT), reason=Reason.QUOTA_EXCEEDED)
-    assert waking.helps(Change(News.QUOTA), short)
-    assert waking.helps(Change(News.QUOTA, projects=frozenset({"feed"})), short)
-    assert not waking.helps(Change(News.QUOTA, projects=frozenset({"ads"})), short)
-    assert not waking.helps(Change(News.ROOM, "a"), short)
+    assert queueing_hints.helps(Change(News.QUOTA), short)
+    assert queueing_hints.helps(Change(News.QUOTA, projects=frozenset({"feed"})), short)
+    assert not queueing_hints.helps(Change(News.QUOTA, projects=frozenset({"ads"})), short)
+    assert not queueing_hints.helps(Change(News.ROOM, "a"), short)
 
 
 def test_retries_without_news_back_off_to_a_ceiling() -> None:
-    assert [waking.retry_after_s(n) for n in (0, 1, 2, 3, 50)] == [5.0, 10.0, 20.0, 40.0, 300.0]
+    assert [queueing_hints.retry_after_s(n) for n in (0, 1, 2, 3, 50)] == [5.0, 10.0, 20.0, 40.0, 300.0]
 
 
 def hashed(ask: Ask, *clusters: object) -> str:

@@ -42,7 +42,8 @@ def port_of(
     """The query port of one hub of the world."""
     process = world.federation.processes[hub]
     clock = world.federation.clock
-    sources = Sources(process.state, process.host, clock, options or QueryOptions(), facts.facts, compute)
+    options, standing = options or QueryOptions(), process.placing.as_now
+    sources = Sources(process.state, process.host, clock, options, facts.facts, compute, standing)
     access = Access(world.federation.client("host", "query"), clock=clock)
     return QueryPort(access, lambda: sources, lambda: leader, metrics=metrics or Metrics())
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from typing import Final
 
-from federator.model.ask import Ask, Tier, Unit
+from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.placement import candidates
@@ -47,7 +47,10 @@ def order(asks: Iterable[Ask], books: Books | None = None, ledger: Ledger | None
 
 def demand(ask: Ask) -> Resources:
     """What the ask would hold if all of it were placed."""
-    return ask.shape.requests * max(min(ask.slots, ask.count) if ask.unit is Unit.SHARDS else ask.count, 0)
+    total = ZERO
+    for component in ask.components:
+        total = total + component.shape.requests * component.count
+    return total
 
 
 def dominant_share(usage: Resources, total: Resources) -> Fraction:

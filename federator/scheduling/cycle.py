@@ -1,0 +1,191 @@
+"""One scheduling cycle: of those that are due, who gets what, what each then waits for, and in which order it is
+written.
+
+Everything of placing that waits for nobody. The hub runs a cycle for every batch, `place` one for all workloads of its
+files, `explain` one for each trial: the same entries get the same decisions. Nothing that is charged here outlives the
+cycle: who wants its decisions to count assumes what they hold (`Decided.after`) in the commitments.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from federator.model import seq as seqs
+from federator.model import shards
+from federator.model.decision import Decision, Share
+from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.names import WorkloadKey
+from federator.model.shards import Ranges
+from federator.placement import engine, inputs
+from federator.placement.books import Books
+from federator.placement.ledger import Ledger
+from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
+from federator.scheduling.entry import Entry
+from federator.scheduling.queue import Queue
+from federator.scheduling.queueing_hints import Change, News, Waiting
+from federator.scheduling.refusals import Made
+from federator.scheduling.write_order import Decided, Effect
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """What one cycle came to."""
+
+    decided: tuple[Decided, ...]
+    """In the order in which they were decided: each counts on those before it."""
+    inadmissible: Mapping[WorkloadKey, Waiting]
+    """Those decided on that lack something, and what news could help them."""
+    requeues: Mapping[WorkloadKey, float]
+    """In how many seconds each of them is tried again without any."""
+    failed: Mapping[WorkloadKey, Exception]
+    """Entries on which nothing was decided because of a bug: theirs alone, the others count on nothing of it."""
+
+    @property
+    def write_order(self) -> Sequence[tuple[Effect, Sequence[Decided]]]:
+        """The decisions in waves: each is written after all of the one before has been taken."""
+        return write_order.waves(self.decided)
+
+    @property
+    def hints(self) -> tuple[Change, ...]:
+        """News for others once the decisions have been written."""
+        return (Change(News.QUOTA),) if any(map(write_order.gives_up, self.decided)) else ()
+
+
+def run(
+    heads: Sequence[Entry],
+    queue: Queue,
+    snapshot: FleetSnapshot,
+    commitments: Books,
+    *,
+    seq: Callable[[], int],
+) -> Cycle:
+    """Decides on the heads of the queue, in order, above what all hold already.
+
+    `seq` gives the number of the next decision. The queue and the commitments are only read.
+    """
+    ledger = commitments.open(snapshot)
+    entries = {entry.key: entry for entry in heads}
+    numbers: dict[str, int] = {}
+    decided: list[Decided] = []
+    failed: dict[WorkloadKey, Exception] = {}
+    for ask in ordering.order([entry.charged for entry in heads], commitments, ledger):
+        entry, mark = entries[ask.key], ledger.mark()
+        try:
+            decision = _decide(entry, snapshot, ledger, numbers, seq())
+        except Exception as bug:
+            ledger.rollback(mark)
+            failed[ask.key] = bug
+            continue
+        after = commitments.counted(Commitment.of(decision.under or ask, decision.shares))
+        ledger.hold(after)
+        before = commitments.commitment(ask.uid)
+        decided.append(Decided(entry=entry, decision=decision, before=before, after=after, sake=ask.key))
+    inadmissible = {one.key: waiting for one in decided if (waiting := _lacking(one)) is not None}
+    requeues = {key: queue.retry_after_s(key) for key in inadmissible}
+    return Cycle(tuple(decided), inadmissible, requeues, failed)
+
+
+def _lacking(one: Decided) -> Waiting | None:
+    return queueing_hints.waits(one.entry.charged, one.decision, one.entry.standing.capped)
+
+
+def _decide(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict[str, int], seq: int) -> Decision:
+    """`numbers`: how far the numbers of clusters go by the decisions of this cycle; raised by what is given."""
+    standing = entry.standing
+
+    def mark(cluster: str) -> int:
+        return max(standing.mark(cluster), numbers.get(cluster, 0))
+
+    if entry.native or entry.refused is not None:
+        hashed = inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
+        made = Made(hashed, snapshot.as_of, seq)
+        if entry.native:
+            return refusals.host_would_run_it(entry.ask, made)
+        assert entry.refused is not None
+        recorded = standing.recorded
+        as_is = made if recorded is None else replace(made, seq=recorded.seq)
+        decision = refusals.not_permitted(entry, entry.refused, as_is)
+    else:
+        decision = _divided(entry, snapshot, ledger, mark, seq)
+    if standing.overtaken:
+        decision = _numbered(decision, standing.refusing, mark, seq)
+    decision = _marked(_issued(decision, entry, seq), standing.marks)
+    for share in decision.shares:
+        numbers[share.cluster] = max(numbers.get(share.cluster, 0), share.seq)
+    return _in_pieces(decision, {one.cluster: one.ranges for one in standing.held})
+
+
+def _divided(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int) -> Decision:
+    ask, standing = entry.ask, entry.standing
+    return editing.decide(
+        ask,
+        standing.held,
+        snapshot,
+        ledger,
+        seq=seq,
+        mark=mark,
+        admitted=standing.admitted,
+        capped=standing.capped,
+        previous_hash=_previous(entry, snapshot, ledger),
+        leave=entry.leave,
+        finished=standing.done,
+        per_cluster=_per_cluster(entry),
+    )
+
+
+def _previous(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger) -> str:
+    """For which inputs what is held was divided; "" where a division anew is not done with."""
+    recorded, policy = entry.standing.recorded, entry.ask.policy
+    if recorded is not None and recorded.to_move > 0 and not (policy.lazy and not recorded.rebalance):
+        return ""  # what an edit began to move goes on moving
+    if entry.standing.overtaken:  # what the lost decisions were made for is not known: what they led to stays
+        return inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
+    return recorded.inputs_hash if recorded is not None else ""
+
+
+def _per_cluster(entry: Entry) -> int:
+    """What strategy Duplicate gave each cluster, as the engine is told it: 0 also when somebody has asked that
+    everything go where its policy wants it now, and the policy can be followed."""
+    recorded = entry.standing.recorded
+    if recorded is None or (recorded.rebalance and not engine.contradiction(entry.ask)):
+        return 0
+    return recorded.per_cluster
+
+
+def _numbered(decision: Decision, refusing: frozenset[str], mark: Callable[[str], int], seq: int) -> Decision:
+    """The decision with its own seq, which is new, and so the shares of clusters that refuse theirs."""
+    return replace(
+        decision,
+        seq=seq,
+        shares=tuple(
+            replace(share, seq=seqs.above(mark(share.cluster), seq)) if share.cluster in refusing else share
+            for share in decision.shares
+        ),
+    )
+
+
+def _issued(decision: Decision, entry: Entry, seq: int) -> Decision:
+    """The decision with a seq that this host has issued: its own, or that of the recorded one where it changes no
+    share. Its shares may bear higher ones, in members whose numbers go further."""
+    if decision.seq == seq:
+        return decision
+    recorded = entry.standing.recorded
+    return replace(decision, seq=recorded.seq if recorded is not None else seq)
+
+
+def _marked(decision: Decision, known: Mapping[str, int]) -> Decision:
+    """The decision with the marks of clusters in which it has no share, and a slice of it has, or had, a higher seq:
+    what is removed there is not to be taken for the slice of a later decision."""
+    given = {share.cluster for share in decision.shares}
+    marks = {name: number for name, number in known.items() if number > decision.seq and name not in given}
+    return replace(decision, marks=marks) if marks else decision
+
+
+def _in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
+    """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined while they run."""
+
+    def pieces(share: Share) -> Share:
+        if not share.ranges or share.cluster not in held:
+            return share
+        return replace(share, ranges=shards.in_pieces(held[share.cluster], share.ranges))
+
+    return replace(decision, shares=tuple(map(pieces, decision.shares)))

@@ -1,0 +1,70 @@
+"""In which order the decisions of one cycle go to the host, so that no account is ever beyond its limit there.
+
+A cycle may give one workload what another gives up in the same moment. What gives up is therefore written first, and
+what takes only when all of that has been taken by the host.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+
+from federator.model.decision import Decision
+from federator.model.fleet import Commitment
+from federator.model.names import WorkloadKey
+from federator.scheduling.entry import Entry
+
+
+class Effect(IntEnum):
+    """What a decision does to the accounts, in the order in which decisions are written."""
+
+    FREES = 0
+    """Gives up something, takes nothing; or changes nothing."""
+    BOTH = 1
+    """Gives up of one resource or account and takes of another."""
+    TAKES = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decided:
+    """One decision of a cycle, to be written; and what its workload held before, and holds after it."""
+
+    entry: Entry
+    """Of the workload that is decided on."""
+    decision: Decision
+    before: Commitment | None
+    after: Commitment
+    sake: WorkloadKey
+    """For whom it was made: a cycle may decide on others so that one gets what it asks for."""
+
+    @property
+    def key(self) -> WorkloadKey:
+        return self.entry.key
+
+
+def effect(before: Commitment | None, after: Commitment) -> Effect:
+    """What the step from one commitment to the next does to the accounts that both are charged to."""
+    if before is None:
+        return Effect.TAKES
+    had, has = before.usage, after.usage
+    moved = (before.project, before.namespace, before.tier) != (after.project, after.namespace, after.tier)
+    takes = (moved and bool(has)) or any(has[name] > had[name] for name in has)
+    gives = (moved and bool(had)) or any(had[name] > has[name] for name in had)
+    if not takes:
+        return Effect.FREES
+    return Effect.BOTH if gives else Effect.TAKES
+
+
+def gives_up(one: Decided) -> bool:
+    """Whether something is given up that another may wait for."""
+    before = one.before
+    if before is None:
+        return False
+    return effect(before, one.after) is not Effect.TAKES and before.usage != one.after.usage
+
+
+def waves(decided: Iterable[Decided]) -> Sequence[tuple[Effect, Sequence[Decided]]]:
+    """The decisions in waves: each is written after all of the one before has been taken."""
+    found: dict[Effect, list[Decided]] = {}
+    for one in decided:
+        found.setdefault(effect(one.before, one.after), []).append(one)
+    return [(which, found[which]) for which in sorted(found)]

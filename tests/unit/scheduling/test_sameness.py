@@ -1,0 +1,171 @@
+"""Hub, `place` and `explain` take the same decision for the same input, what schedulers could not bind included."""
+
+import asyncio
+import itertools
+import random
+from typing import Any
+
+import pytest
+
+from federator.advice import facts, trials
+from federator.api import kinds
+from federator.cli import explain
+from federator.hub import offline
+from federator.hub.offline import Situation
+from federator.hub.query import advising
+from federator.hub.query.advising import Inputs
+from federator.model.decision import Decision, Reason
+from federator.model.names import WorkloadKey
+from federator.scheduling import cycle
+from federator.scheduling.entry import Entry
+from federator.scheduling.queue import Queue
+from tests.unit.hub.test_feedback import befriend, choosy
+from tests.unit.hub.world import World, jobset, play, service, small_fleet
+from tests.unit.query.asking import at_once
+
+PSVC, PJS = "PinterestService", "PinterestJobSet"
+QUOTA = {"projects": ["feed"], "namespaces": ["feed"], "tiers": {"OnDemand": {"max": {"cpu": "30"}}}}
+SPREAD = {"spread": [{"topologyKey": "zone", "minDomains": 2, "maxSkew": 2, "whenUnsatisfiable": "ScheduleAnyway"}]}
+EXCLUDED = {"clusters": {"exclude": ["c"]}}
+
+
+def told(decision: Decision) -> Any:
+    """What a decision says, without its numbers and times."""
+    return (
+        [(one.cluster, one.count, one.slots, one.ranges) for one in decision.shares],
+        (decision.wanted, decision.shortfall, decision.held, decision.to_move, decision.held_back, decision.surplus),
+        (decision.reason, decision.inputs_hash, decision.policy_name, decision.tolerated, decision.per_cluster),
+        [(one.cluster, one.reason, one.got) for one in decision.verdicts],
+    )
+
+
+async def on_the_host(world: World) -> list[dict[str, Any]]:
+    """All objects that placing reads, as `explain` reads them."""
+    found: list[dict[str, Any]] = []
+    for name in (*explain.READ, *kinds.WORKLOADS, "PlacementDecision"):
+        kind = kinds.KINDS[name]
+        listing = await world.host.list(kind.api_version, kind.plural)
+        found += [{**obj, "apiVersion": kind.api_version, "kind": name} for obj in listing.items]
+    return found
+
+
+def by_hub(world: World, key: WorkloadKey) -> Decision:
+    """What the hub would decide, were it to look at the workload now."""
+    placing = world.federation.hub.placing
+    state = placing.state
+    workload = state.workloads[key]
+    ask = placing.asked(workload)
+    assert ask is not None
+    standing = placing.standing(workload, state.record_of(workload))
+    entry = Entry(ask=ask, standing=standing, refused=state.refusal(workload))
+    numbers = itertools.count(1)
+    made = cycle.run([entry], Queue(), state.snapshot(placing.clock), state.books, seq=numbers.__next__)
+    return made.decided[0].decision
+
+
+async def by_port(world: World, key: WorkloadKey) -> Decision:
+    """What the port that answers `explain` for an owner asks."""
+    obj = await world.get(key.kind, key.namespace, key.name)
+    assert obj is not None
+    return alone(await advising._situation(inputs_of(world), key.kind, obj), key)
+
+
+def inputs_of(world: World) -> Inputs:
+    hub = world.federation.hub
+    return Inputs(hub.state, hub.host, world.federation.clock, at_once, hub.placing.as_now, timeout_s=5.0)
+
+
+def alone(situation: Situation, key: WorkloadKey) -> Decision:
+    """As `explain` decides."""
+    workload = situation.workloads[key]
+    ask = situation.ask_of(workload)
+    assert ask is not None
+    return trials.decided(situation, workload, ask, situation.snapshot)
+
+
+async def compared(world: World) -> dict[WorkloadKey, Decision]:
+    """Every workload's decision, the same whoever asks."""
+    clock = world.federation.clock
+    objs = await on_the_host(world)
+    together = {ask.key: decision for ask, decision in offline.read(objs, as_of=clock.now()).decide_all()}
+    situation = offline.read(objs, as_of=clock.now())
+    found = {}
+    for key in sorted(world.federation.hub.state.workloads):
+        found[key] = by_hub(world, key)
+        assert told(alone(situation, key)) == told(found[key]), f"explain of {key}"
+        assert told(await by_port(world, key)) == told(found[key]), f"explain of {key} by the port"
+        assert told(together[key]) == told(found[key]), f"place of {key}"
+        recorded = situation.records[key]
+        assert [(one.cluster, one.count) for one in recorded.shares] == [row[:2] for row in told(found[key])[0]]
+    return found
+
+
+async def crowded(world: World, rng: random.Random) -> None:
+    """Some workloads that a quota, spread, a taint, jobs and room all have a say in."""
+    await world.create("FederatedQuota", "", "feed", QUOTA)
+    placements: list[dict[str, Any]] = [{}, SPREAD, EXCLUDED, {"division": {"strategy": "Duplicate"}}]
+    for number in range(4):
+        more = {"placement": placement} if (placement := placements[number]) else {}
+        spec = service(rng.randrange(1, 12), cpu=rng.choice(["500m", "1", "3"]), project="feed", **more)
+        await world.create(PSVC, "feed", f"web-{number}", spec)
+    await world.create(PJS, "feed", "index", jobset(rng.randrange(4, 30), rng.randrange(2, 9)))
+    refused = service(2, iamRole="role-of-others", project="feed")
+    await world.create(PSVC, "feed", "claims", refused)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whoever_asks_gets_the_decision_of_the_hub(seed: int) -> None:
+    async def scenario(world: World) -> None:
+        await crowded(world, random.Random(seed))
+        await asyncio.sleep(60)
+        found = await compared(world)
+        assert len({one.reason for one in found.values()}) > 1
+
+    play(scenario, fleet=small_fleet(3, nodes=2), seed=seed)
+
+
+def test_a_cluster_that_the_hub_has_capped_is_chosen_by_nobody() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", choosy(4))
+        await asyncio.sleep(20)
+        await befriend(world, "b")
+        await asyncio.sleep(70)
+        key = WorkloadKey(PSVC, "feed", "web")
+        assert world.federation.hub.feedback.capped(key) == {"a": 0, "c": 0}
+
+        decision = (await compared(world))[key]
+        assert {one.cluster: one.reason for one in decision.verdicts} == {
+            "a": Reason.UNSCHEDULABLE,
+            "b": Reason.CHOSEN,
+            "c": Reason.UNSCHEDULABLE,
+        }
+        obj = await world.get(PSVC, "feed", "web")
+        assert obj is not None
+        situation = offline.read(await on_the_host(world), as_of=world.federation.clock.now())
+        rows = facts.facts(obj, situation, situation.workloads[key])["clusters"]
+        assert [row["cluster"] for row in rows if row["atMost"] == 0] == ["a", "c"], "the arithmetic knows it, too"
+
+    play(scenario, fleet=small_fleet(3))
+
+
+@pytest.mark.parametrize("edit", [choosy(5), {**choosy(4), "priority": 7}], ids=["more copies", "another priority"])
+def test_a_trial_of_an_edit_knows_the_caps_as_long_as_the_pods_stay_as_they_are(edit: dict[str, Any]) -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", choosy(4))
+        await asyncio.sleep(20)
+        await befriend(world, "b")
+        await asyncio.sleep(70)
+        placed = await world.get(PSVC, "feed", "web")
+        assert placed is not None
+        inputs = inputs_of(world)
+        live = advising.edited({**placed, "spec": edit}, placed, world.federation.clock.rfc3339())
+        key = WorkloadKey(PSVC, "feed", "web")
+        same = alone(await advising._situation(inputs, PSVC, live), key)
+        assert {one.cluster: one.count for one in same.shares} == {"b": edit["replicas"]}
+
+        edit["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "200m"
+        other = advising.edited({**placed, "spec": edit}, placed, world.federation.clock.rfc3339())
+        changed = alone(await advising._situation(inputs, PSVC, other), key)
+        assert Reason.UNSCHEDULABLE not in {one.reason for one in changed.verdicts}
+
+    play(scenario, fleet=small_fleet(3))
