@@ -281,6 +281,8 @@ class Line:
             return False
         if trouble := member.identity_trouble(member.other_uid, self.host_uid()):
             self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
+        elif member.uid != member.other_uid:
+            member.on_other(member)  # not at the next probe: without the host no connection is made anew until then
         return True
 
     async def _tell_when_synced(self) -> None:

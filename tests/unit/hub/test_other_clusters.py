@@ -137,6 +137,33 @@ def test_a_cluster_that_only_a_standby_had_seen_is_not_the_one_that_joined(recor
     play(scenario)
 
 
+def test_a_cluster_that_never_joined_is_not_recorded_once_another_one_answers_in_its_place() -> None:
+    """A standby meets the other one while it hears nothing of the host, and so has no Secret to ask again with: what it
+    saw first was written on the host a minute later (simulation, seed 4002)."""
+
+    async def scenario(world: World) -> None:
+        await world.settle()
+        found = await world.get("MemberCluster", "", "b")
+        hub = world.federation.hub
+        stale = hub.state.members["b"]
+        status = dict(stale.obj["status"])
+        del status["clusterUID"]
+        stale.obj = {**stale.obj, "status": status}
+        stale.uid, stale.report = "seen-first", None
+        world.canned["hub", "host", "/secrets/b"] = (500, b"{}")
+        stale.meet_other(status_uid(found))
+        await asyncio.sleep(30)
+
+        assert (hub.state.members["b"].uid, hub.state.members["b"].heard) == ("", False)
+        assert status_uid(await world.get("MemberCluster", "", "b")) == status_uid(found)
+        world.canned.clear()
+        await asyncio.sleep(30)
+        member = hub.state.members["b"]
+        assert (member.uid, member.heard) == (status_uid(found), True)
+
+    play(scenario)
+
+
 def status_uid(member: Mapping[str, Any] | None) -> str:
     assert member is not None
     return str(member["status"]["clusterUID"])
