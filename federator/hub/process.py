@@ -16,7 +16,7 @@ from federator.api import raw
 from federator.api.membercluster import UNTRUSTWORTHY
 from federator.hub.cache import restored
 from federator.hub.cache.events import Events
-from federator.hub.cache.host_watch import Hosting
+from federator.hub.cache.host_watch import Hosting, asking_again
 from federator.hub.cache.in_force import InForce
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
@@ -342,12 +342,13 @@ class HubProcess:
 
     async def _insist(self, what: str, read: Callable[[], Awaitable[None]]) -> None:
         """What the leader before us has left, as it is now: read until it could be read."""
+        waits = asking_again(self.rng)
         while True:
             try:
                 await read()
             except errors.ApiError as trouble:
                 log.warning("%s could not be read: %s", what, trouble)
-                await asyncio.sleep(self.rng.uniform(0.5, 1.0))
+                await asyncio.sleep(waits.next())
             else:
                 return
 

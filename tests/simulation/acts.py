@@ -99,6 +99,19 @@ async def standing(world: "World", kind: str, name: str, spec: Mapping[str, Any]
             await admin.delete(info.ref("", name), uid=made["metadata"]["uid"])
 
 
+@contextlib.asynccontextmanager
+async def tainted(world: "World", cluster: str) -> AsyncIterator[None]:
+    """An operator has a cluster take nothing new, by a taint, for as long as this lasts."""
+    admin = Client(world.federation.host.transport(), "host", field_manager="kubectl")
+    ref = kinds.KINDS["MemberCluster"].ref("", cluster)
+    await admin.patch(ref, {"spec": {"taints": [{"key": "example.com/private", "effect": "NoSchedule"}]}})
+    try:
+        yield
+    finally:
+        with contextlib.suppress(errors.NotFound):
+            await admin.patch(ref, {"spec": {"taints": None}})
+
+
 def _his(world: "World") -> Iterator[tuple[ObjectRef, Obj]]:
     host = world.federation.host
     for kind in (kinds.KINDS[name] for name in OWNED):

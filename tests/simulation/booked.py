@@ -21,7 +21,7 @@ ROOM = "2 room is not over-booked"
 ADMITTED = "6 what runs was admitted"
 MEASURED = ("cpu", "memory")
 SETTLE_S = 60.0
-"""So long after machines or pods of others came or went, nobody can be blamed for not having heard of it yet."""
+"""So long after machines went or pods of others came, nobody can be blamed for not having heard of it yet."""
 RUNS = ("Deployment", "Job")
 Amounts = Mapping[str, int]
 
@@ -33,8 +33,8 @@ class Booked:
         self.judged: Counter[str] = Counter()
         self._now = now
         self._liars = liars
-        self._moved_s: dict[str, float] = {}
-        """Member -> when its machines, or pods of somebody else, last changed."""
+        self._shrunk_s: dict[str, float] = {}
+        """Member -> when a machine of it last changed or went, or a pod of somebody else came."""
         self._admitted: dict[str, Counter[str]] = defaultdict(Counter)
         """uid of a workload -> the most of each resource that any decision let one of its pods ask for."""
         self._given: dict[tuple[str, str], int] = defaultdict(int)
@@ -43,8 +43,8 @@ class Booked:
     def breaches(self, step: Step) -> list[str]:
         """What one write breaks."""
         if step.kind == "Node" or (step.kind == "Pod" and not _ours(step.obj)):
-            if _weight(step.old) != _weight(step.new):
-                self._moved_s[step.cluster] = self._now()
+            if _takes_room(step):
+                self._shrunk_s[step.cluster] = self._now()
             return []
         if is_decision(step):
             return self._decided(step)
@@ -72,7 +72,7 @@ class Booked:
         member = step.clusters.get(cluster)
         if member is None or cluster in self._liars:
             return
-        if self._now() - self._moved_s.get(cluster, -math.inf) < SETTLE_S:
+        if self._now() - self._shrunk_s.get(cluster, -math.inf) < SETTLE_S:
             return
         self.judged[ROOM] += 1
         decisions = [decision_facts(obj) for obj in step.all_of("PlacementDecision")]
@@ -89,7 +89,7 @@ class Booked:
         if step.new is None or not step.writer or not step.all_of("FederatedQuota"):
             return
         uid = (step.new["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL, "")
-        if uid not in self._admitted or not self._limited(step, uid) or _with_another_profile(step):
+        if uid not in self._admitted or not self._limited(step, uid):
             return
         now, was = _asked(step.new), _asked(step.old)
         self.judged[ADMITTED] += 1
@@ -109,19 +109,17 @@ class Booked:
         )
 
 
-def _with_another_profile(step: Step) -> bool:
-    """Whether a RuntimeProfile has come between this state of a native and the one before: of a workload with an edit
-    that is held back, what an operator adds to its pods is charged only with the next edit that is admitted."""
-    was, now = (
-        sorted(str(one.get("name")) for one in raw.mapping(obj, "spec", "template", "spec").get("containers") or ())
-        for obj in (step.old or {}, step.new or {})
-    )
-    return bool(was) and was != now
-
-
 def _ours(pod: Obj) -> bool:
     """Whether a Job or a ReplicaSet has made it: of other people's there are only bare pods in these worlds."""
     return bool(pod["metadata"].get("ownerReferences"))
+
+
+def _takes_room(step: Step) -> bool:
+    """Whether less room may be left after this write than before. A machine that is new, or a pod of others that goes,
+    leaves more: then nobody can have counted on too much."""
+    if step.old is None if step.kind == "Node" else step.new is None:
+        return False
+    return bool(_weight(step.old) != _weight(step.new))
 
 
 def _weight(obj: Obj | None) -> Any:

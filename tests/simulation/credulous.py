@@ -33,6 +33,10 @@ def _as_asked(original: Method) -> Method:
     return lambda ask, *arguments, **named: editing.Judged(ask)
 
 
+def _tolerated_alone(original: Method) -> Method:
+    return lambda policy, taint: any(one.tolerates(taint) for one in policy.tolerations)
+
+
 def _own_alone(original: Method) -> Method:
     return lambda own, demands: own
 
@@ -72,6 +76,10 @@ CREDULOUS: Mapping[str, tuple[str, Plant]] = {
     "a Required policy gives way to a workload's own": (
         confined.REQUIRED,
         in_worlds_of(instead(enforcing, "combined", _own_alone), "policy-dodged"),
+    ),
+    "a workload's tolerations are enough beside a Required policy": (
+        confined.REQUIRED,
+        in_worlds_of(instead(enforcing, "tolerates", _tolerated_alone), "policy-dodged"),
     ),
     "an edit that asks for more is not an admission": (
         confined.EDITS,

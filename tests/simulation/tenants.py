@@ -11,7 +11,7 @@ from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.guests import drop, until
-from tests.simulation.acts import TENANT, Act, Actor, service, standing, tenant, tried
+from tests.simulation.acts import TENANT, Act, Actor, service, standing, tainted, tenant, tried
 from tests.simulation.invariants import FORGED, all_of
 
 if TYPE_CHECKING:
@@ -134,13 +134,14 @@ EVERYTHING = [{"operator": "Exists"}]
 
 @contextlib.asynccontextmanager
 async def policy_dodged(world: "World", rng: random.Random) -> AsyncIterator[None]:
-    """An operator keeps his copies away from one cluster by a Required policy. He names that cluster, in a policy of
-    his own and in the service, and tolerates everything."""
+    """An operator keeps his copies away from one cluster by a Required policy, and from another by a taint that this
+    policy does not tolerate. He names the first, in a policy of his own and in the service; he tolerates everything."""
     kept = rng.choice(sorted(world.members))
     clusters = rng.choice(({"exclude": [kept]}, {"names": sorted({*world.members} - {kept})}))
     spec = {"enforcement": "Required", "workloads": {"namespaces": [TENANT]}, "clusters": clusters}
     if not clusters.get("names", [kept]):
         spec["clusters"] = {"exclude": [kept]}
+    private = rng.choice([one for one in sorted(world.members) if one != kept] or [kept])
     policy = kinds.KINDS["PlacementPolicy"]
     free = {"clusters": {"names": [kept]}, "tolerations": EVERYTHING}
     ways = (
@@ -148,7 +149,8 @@ async def policy_dodged(world: "World", rng: random.Random) -> AsyncIterator[Non
         {"policyRef": None, "clusters": {"names": [kept]}, "tolerations": EVERYTHING},
         {"policyRef": None, "clusters": None, "tolerations": EVERYTHING},
     )
-    async with standing(world, "ClusterPlacementPolicy", "confines", spec), tenant(world) as client:
+    confined = standing(world, "ClusterPlacementPolicy", "confines", spec)
+    async with confined, tainted(world, private), tenant(world) as client:
         body = {"apiVersion": policy.api_version, "kind": policy.kind, "metadata": {"name": "free"}, "spec": free}
         await tried(world, "policy-dodged", client.create(policy.ref(TENANT, "free"), body))
         ref, body = service("loose", rng.randint(2, 6))
@@ -222,7 +224,7 @@ ROWS = (
         "policy-dodged",
         Actor.TENANT,
         "2",
-        "placements, policies and tolerations of his own against a Required policy",
+        "placements, policies and tolerations of his own against a Required policy and a taint",
         "his service and the policies are deleted",
         policy_dodged,
     ),

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.simulation import lifetimes, running
+from tests.simulation.controls import first_caught
 from tests.simulation.drawing import draw
 from tests.simulation.mutations import MUTATIONS
 
@@ -39,6 +40,13 @@ def test_a_mutation_is_caught_in_the_world_of_the_crash_points(what: str, hubs: 
         running.simulate(replace(lifetimes.WORLD, hubs=hubs), plant, running.Course(lifetimes.write()))
 
     assert rule in caught.value.rules, caught.value.breaches[:5]
+
+
+@pytest.mark.parametrize(
+    "what", ["clusters have room without end", "a workload's tolerations are enough beside a Required policy"]
+)
+def test_a_mutation_is_caught_in_the_first_worlds_of_the_campaign(what: str) -> None:
+    assert first_caught(what, within=2) is not None
 
 
 def test_a_mutation_ends_with_its_run() -> None:

@@ -21,9 +21,10 @@ from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
 from federator.placement import shards as dividing
 from federator.placement.books import Books
+from federator.placement.ledger import Ledger
 from federator.sandbox.faults.rows import is_hub
 from federator.status import given
-from tests.simulation import availability, conduct, shardruns
+from tests.simulation import availability, booked, conduct, shardruns
 from tests.simulation.mutations import Method, in_worlds_of, instead
 from tests.simulation.running import Plant
 
@@ -125,6 +126,14 @@ def _whatever_is_done(original: Method) -> Method:
     return lambda wanted, jobs, finished: wanted
 
 
+def _without_end(original: Method) -> Method:
+    def room(self: Ledger, cluster: str, shape: Any) -> int:
+        found: int = original(self, cluster, shape)
+        return 1_000 if found >= 0 else found
+
+    return room
+
+
 def _all_at_once(original: Method) -> Method:
     return lambda *_, **__: 1_000_000
 
@@ -164,6 +173,10 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
         in_worlds_of(instead(given, "cut", _as_told), "others-shards-done"),
     ),
     "all ready copies may go at once": (availability.NAME, instead(rollout, "_shrink_allowance", _all_at_once)),
+    "clusters have room without end": (
+        booked.ROOM,
+        dataclasses.replace(instead(Ledger, "room", _without_end), machines=1),
+    ),
     "what is on its way to a cluster takes no room": (
         "2 feasibility",
         dataclasses.replace(instead(Books, "sets_out", _nothing), machines=1),

@@ -21,6 +21,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Documents, Workload
 from federator.kube import client as clients
 from federator.kube import errors
+from federator.kube.backoff import Backoff
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store, Version, own_version, version_number
@@ -37,6 +38,12 @@ COMPLAIN_S = 10.0
 """A first list that takes longer than this, in seconds, is worth a line in the log."""
 KEY_S = 5.0
 """How often a standby without the key of decisions looks for it, in seconds."""
+
+
+def asking_again(rng: random.Random) -> Backoff:
+    """Pauses between tries at one object of the host that a hub cannot do without: soon, and less often than once a
+    second on average while the host refuses everybody."""
+    return Backoff(rng, base_s=0.5, cap_s=3.0, floor=0.5)
 
 
 class Hosting:
@@ -109,12 +116,13 @@ class Hosting:
 
     async def _take_key(self) -> None:
         """The key by which decisions of ours are known, before the first is read; none yet where no hub ever led."""
+        waits = asking_again(self.rng)
         while True:
             try:
                 await self.state.seals.load(self.host, self.state.options.system_namespace, make=False)
             except errors.ApiError as trouble:
                 log.warning("the key of decisions could not be read: %s", trouble)
-                await asyncio.sleep(self.rng.uniform(0.5, 1.0))
+                await asyncio.sleep(waits.next())
             else:
                 return
 

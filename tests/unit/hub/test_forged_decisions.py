@@ -222,3 +222,21 @@ def test_a_hub_that_may_not_read_the_key_says_so_and_goes_on() -> None:
     asyncio.run(found.load(Kept(), SYSTEM, make=True))  # type: ignore[arg-type]
     assert "cannot be had" in found.off
     assert found.of("feed", "d", {}) == ""
+
+
+@pytest.mark.parametrize("path", ["/secrets/federator-decisions", "/configmaps/federator-departed"])
+def test_a_host_that_refuses_what_a_hub_begins_with_is_not_asked_more_than_once_a_second(path: str) -> None:
+    """Simulation, seed 4071: 80 times a minute."""
+
+    async def scenario(world: World) -> None:
+        await world.settle()
+        await world.federation.kill("hub")
+        world.canned["hub", "host", path] = (500, b"{}")
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        assert 10 <= world.answered[path] <= 60
+
+        world.canned.clear()
+        await world.settle()
+
+    play(scenario)
