@@ -347,7 +347,7 @@ def _summary(facts: Facts) -> str:
     if placing.held_back:
         return f"{_progress(facts)}; {placing.message}"
     if placing.shortfall > 0 and (tally.ready_lo >= facts.placed or facts.placed == 0):
-        return f"placed {_shortfall(facts, placing)}"
+        return _shortfall(facts, placing)
     text = _progress(facts)
     if placing.shortfall > 0:
         return f"{text}, {placing.shortfall} not placed: {placing.message}"
@@ -363,8 +363,8 @@ def _summary(facts: Facts) -> str:
 
 
 def _shortfall(facts: Facts, placing: Placing) -> str:
-    total = facts.placed + placing.shortfall
-    return f"{facts.placed} of {total}: {placing.message}"
+    figures = f"{facts.placed} of {facts.placed + placing.shortfall}"
+    return placing.message if placing.message.startswith(f"{figures} ") else f"placed {figures}: {placing.message}"
 
 
 def _progress(facts: Facts) -> str:

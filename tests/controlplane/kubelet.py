@@ -94,7 +94,7 @@ class Kubelet:
         started = self._clock.rfc3339()
         pod_ip = self._address()
         base = {"hostIP": "10.9.0.1", "podIP": pod_ip, "podIPs": [{"ip": pod_ip}], "startTime": started}
-        if plan.image_pull_error:
+        if plan.unpulled:
             waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image."}}
             await self._report(pod, {**base, "phase": "Pending"}, waiting, ready=False, restarts=0)
             return

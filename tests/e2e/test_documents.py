@@ -1,7 +1,8 @@
-"""Every command that the documents show is run, in a demo, or named here with the reason why it is not.
+"""Every command that the documents show is run, in a demo, or named here with the reason why it is not; and what it
+prints is what the document shows (`printed`).
 
-Commands are taken from the fenced blocks of README.md and docs/: lines that begin with `$`, and in blocks without any,
-lines that begin with a program. Those written inside sentences are read by the command line's own parser.
+Commands are taken from the fenced blocks of README.md and docs/. Those written inside sentences are read by the command
+line's own parser.
 """
 
 import functools
@@ -21,26 +22,107 @@ import pytest
 
 from federator.cli.main import cli
 from tests.controlplane import build
+from tests.e2e import printed
 from tests.e2e.federations import FEDERATOR, family
+from tests.e2e.printed import Shown, documents, shown
 from tests.house.sources import ROOT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("documents")]
 
-PROGRAMS = ("federator", "kubectl", "make", "helm", "git", "docker", "python")
 STARTED_S = 120.0
 COMMAND_S = 60.0
 FOLLOWED_S = 4.0
+SETTLED_S = 30.0
+"""For a command that only reads, until it prints what is shown: an edit takes a moment."""
+READS = ("federator get", "federator explain", "federator cluster check", "federator pods", "kubectl get")
 
 FILLED = {"MEMBER": "us-east-1a"}
 """What stands for a reader's own names, and what is there in a demo."""
-BEFORE = {
-    "docs/operating/pod-security.md": "kubectl create ns shop; kubectl create ns agents",
-    "docs/using/pod-security.md": "kubectl get psvc homefeed -n feed -o json"
-    """ | sed -E '/"(uid|resourceVersion|namespace)":/d; s/"name": "homefeed"/"name": "web"/' | kubectl create -f -""",
-    "docs/using/rollouts.md": "kubectl get psvc pin-service -n core -o json"
-    """ | sed -E '/"(uid|resourceVersion)":/d; s/("image": ".*):[^:"]*"/\\1:next"/' > pin-service.yaml""",
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What a reader of a document has got already, of which the demo has nothing; and what is put back afterwards."""
+
+    before: str = ""
+    after: str = ""
+
+
+WEB = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestService
+metadata: {{name: web, namespace: {namespace}}}
+spec:
+  project: {namespace}
+  replicas: {replicas}
+  {placement}
+  template:
+    spec: {{{pod}containers: [{{name: app, image: registry/web:1, resources: {{requests: {{cpu: {cpu}}}}}}}]}}
+"""
+SHOP_QUOTA = """
+apiVersion: federation.pinterest.com/v1alpha1
+kind: FederatedQuota
+metadata: {name: shop}
+spec: {projects: [shop], tiers: {OnDemand: {max: {cpu: "10"}}}}
+"""
+TRAIN = """
+apiVersion: pinterest.com/v1beta1
+kind: PinterestJobSet
+metadata: {name: train, namespace: ads}
+spec:
+  project: ads
+  tier: Preemptible
+  shards: 60
+  parallelism: 6
+  placement: {clusters: {names: [us-east-1a, us-west-2a]}, division: {strategy: Spread}}
+  template:
+    metadata: {annotations: {embedded.federator/run-seconds: "600"}}
+    spec: {restartPolicy: Never, containers: [{name: shard, image: registry/train:1, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+def _web(namespace: str, replicas: int, *, cpu: str, pod: str = "", placement: str = "") -> str:
+    return WEB.format(namespace=namespace, replicas=replicas, cpu=cpu, pod=pod, placement=placement)
+
+
+def _apply(*objs: str) -> str:
+    return f"kubectl apply -f - <<'EOF'\n{'---'.join(objs)}\nEOF\n"
+
+
+THREE = "placement: {clusters: {names: [us-east-1a, us-west-2a, eu-west-1a]}, division: {strategy: Duplicate}}"
+LIES = '{"status":{"completedIndexes":"30-59"}}'
+PIN = "kubectl get psvc pin-service -n core -o json"
+AROUND = {
+    "README.md": Around(
+        after="federator cluster uncordon us-west-2a; kubectl scale -n feed psvc/homefeed --replicas=3000"
+    ),
+    "docs/operating/pod-security.md": Around("kubectl create ns shop; kubectl create ns agents"),
+    "docs/operating/policies.md": Around(
+        _apply(_web("growth", 4, cpu="900m", placement=THREE)),
+        """kubectl patch cpp us-only --type merge -p '{"spec":{"onPolicyChange":null,"clusters":{"selector":"""
+        """{"matchExpressions":[{"key":"region","operator":"In","values":["us-east-1","us-west-2"]}]}}}}'""",
+    ),
+    "docs/operating/quotas.md": Around(
+        _apply(SHOP_QUOTA) + _apply(_web("shop", 12, cpu="900m")),
+        "kubectl delete psvc/web -n shop; kubectl delete fq shop; federator wait psvc/web -n shop --for=deleted",
+    ),
+    "docs/operating/untrustworthy.md": Around(
+        _apply(TRAIN)
+        + "federator wait pjs/train -n ads --for=placed\n"
+        + "until kubectl --context us-east-1a get pjs train -n ads; do sleep 0.2; done\n"
+        + f"kubectl --context us-east-1a patch pjs train -n ads --subresource=status --type=merge -p '{LIES}'",
+        "kubectl delete pjs train -n ads; federator cluster trust us-east-1a",
+    ),
+    "docs/using/explain.md": Around(after="kubectl scale -n feed psvc/homefeed --replicas=3000"),
+    "docs/using/pod-security.md": Around(_apply(_web("shop", 4, cpu="1", pod="hostPID: true, "))),
+    "docs/using/rollouts.md": Around(
+        f"""{PIN} | kubectl apply -f -; kubectl patch psvc pin-service -n core --type merge -p """
+        """'{"spec":{"updateStrategy":{"progressDeadlineSeconds":20}}}'\n"""
+        f"""{PIN} | sed -E '/"(uid|resourceVersion)":/d"""
+        """; s/"image": ".*"/"image": "registry.invalid\\/pin-service:2"/"""
+        """; s/"annotations": \\{/&"kubernetes.io\\/change-cause": "new pinner",/' > pin-service.yaml"""
+    ),
 }
-"""What a reader of a document has got already, of which the demo has nothing."""
 
 ANOTHER = "it makes an installation of its own: tests/e2e/test_federation_commands.py, test_deployed.py"
 PROCESSES = "processes of a sandbox that serves nothing but APIs: tests/e2e/federations.py runs them so"
@@ -60,7 +142,7 @@ NOT_RUN = {
     "federator cluster add us-east-1a -C m1 --label region=us-east-1": ANOTHER,
     "federator hub --allow-loopback --kubeconfig DIR/host.kubeconfig": PROCESSES,
     "federator member --cluster us-east-1a --kubeconfig DIR/us-east-1a.kubeconfig": PROCESSES,
-    "federator pods psvc/web -n feed": "a cluster has to be away: tests/e2e/test_query_port_wire.py",
+    "federator pods psvc/web -n feed": "a cluster has to be away: tests/e2e/test_lost_server.py compares it",
     "federator exec us-east-1a/homefeed-vmsjnlbnb6-22kfz -n feed -it -- sh": NO_KUBELET,
     "federator exec psvc/homefeed -C us-east-1a -n feed -- env": NO_KUBELET,
     "federator port-forward us-east-1a/homefeed-vmsjnlbnb6-22kfz -n feed 8080:80": NO_KUBELET,
@@ -68,41 +150,8 @@ NOT_RUN = {
 FOLLOWED = {"federator get psvc -A -w"}
 """Goes on until somebody ends it."""
 CODES = {"federator cluster check us-east-1a -C us-east-1a --strict": 1}
-"""Commands that are shown because they fail, or warn, and how they end."""
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """One command of a document."""
-
-    where: str
-    text: str
-
-
-def documents() -> list[Path]:
-    """All that tell a user what to type; decisions tell what was, and what was left out."""
-    found = sorted((ROOT / "docs").rglob("*.md"))
-    return [ROOT / "README.md", *(path for path in found if path.parent.name != "decisions")]
-
-
-def shown() -> Iterator[Shown]:
-    """Commands of fenced blocks, in the order of the documents."""
-    for path in documents():
-        text = path.read_text(encoding="utf-8")
-        for found in re.finditer(r"^```[a-z]*\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
-            first = text.count("\n", 0, found.start(1)) + 1
-            lines = found[1].replace("\\\n", "  ").splitlines()
-            prompted = any(line.startswith("$ ") for line in lines)
-            for number, line in enumerate(lines):
-                command = line.removeprefix("$ ") if prompted else line.strip()
-                if line.startswith("$ ") if prompted else command.startswith(tuple(f"{one} " for one in PROGRAMS)):
-                    yield Shown(f"{path.relative_to(ROOT)}:{first + number}", _plain(command))
-
-
-def _plain(command: str) -> str:
-    """Without its comment, and with single blanks between words."""
-    found = re.split(r"\s+#\s", command)[0].strip()
-    return found if "'" in found else re.sub(r"\s+", " ", found)
+"""Commands that are shown because they fail, or warn, and how they end. Others say so by `echo $?` after them."""
+CODE = "echo $?"
 
 
 def inline() -> Iterator[Shown]:
@@ -143,6 +192,7 @@ def unknown(words: list[str]) -> str:
 
 def test_there_are_commands_to_read() -> None:
     assert len(list(shown())) > 30
+    assert len([one for one in shown() if one.prints]) > 20
     assert len(list(inline())) > 50
 
 
@@ -156,6 +206,7 @@ def test_every_command_that_is_not_run_is_still_shown() -> None:
     texts = {one.text for one in shown()}
     listed = {*NOT_RUN, *FOLLOWED, *CODES}
     assert [text for text in listed if text not in texts] == []
+    assert [path for path in AROUND if not (ROOT / path).is_file()] == []
 
 
 @functools.cache
@@ -168,9 +219,9 @@ def _path() -> str:
 def _run(command: str, home: Path, limit_s: float) -> tuple[int | None, str]:
     """Exit code and all that was printed; None for a command that has not ended."""
     environment = {"PATH": _path(), "HOME": str(home), "KUBECONFIG": str(home / "federator-demo.kubeconfig")}
-    with (home / "printed").open("w+") as printed:
+    with (home / "printed").open("w+") as output:
         process = subprocess.Popen(
-            ["bash", "-c", command], cwd=home, env=environment, stdout=printed, stderr=subprocess.STDOUT
+            ["bash", "-c", command], cwd=home, env=environment, stdout=output, stderr=subprocess.STDOUT
         )
         try:
             code: int | None = process.wait(limit_s)
@@ -179,11 +230,30 @@ def _run(command: str, home: Path, limit_s: float) -> tuple[int | None, str]:
         finally:
             process.kill()
             process.wait()
-        printed.seek(0)
-        return code, printed.read()
+        output.seek(0)
+        return code, output.read()
 
 
-def test_what_is_shown_can_be_run_in_a_demo(tmp_path: Path) -> None:
+def _complaint(one: Shown, home: Path, wanted: int | None) -> str:
+    """Runs a command as it is shown; what is not as it should be, or "". One that only reads is asked until it is."""
+    command = one.text
+    for name, meant in FILLED.items():
+        command = command.replace(name, meant)
+    begun = time.monotonic()
+    again = command.startswith(READS) and not re.search(r"&&|[|;>]", command) and one.text not in FOLLOWED
+    while True:
+        code, output = _run(command, home, FOLLOWED_S if one.text in FOLLOWED else COMMAND_S)
+        wrong = "" if code == wanted else f"ended with {code}, not {wanted}\n{output[-1500:]}"
+        if not wrong and one.prints is not None:
+            wrong = printed.difference(one.prints, output)
+        if not wrong or not again or time.monotonic() > begun + SETTLED_S:
+            break
+        time.sleep(0.5)
+    print(f"{one.where}: {command}: {code} after {time.monotonic() - begun:.1f} s")
+    return f"{one.where}: {command}\n{wrong}\n" if wrong else ""
+
+
+def test_what_is_shown_can_be_run_in_a_demo_and_prints_what_is_shown(tmp_path: Path) -> None:
     if build.kubectl() is None:
         pytest.skip("There is no kubectl, neither built nor on PATH: run `make kube`.")
     with family(tmp_path) as programs:
@@ -191,19 +261,97 @@ def test_what_is_shown_can_be_run_in_a_demo(tmp_path: Path) -> None:
         demo = programs.start("demo", [*FEDERATOR, "demo"])
         programs.wait_until(lambda: "Ctrl-C" in demo.log.read_text(), "The demo", STARTED_S)
         wrong: list[str] = []
-        for path, commands in BEFORE.items():
-            code, printed = _run(commands, home, COMMAND_S)
-            assert code == 0, f"{path}: {printed}"
-        for one in shown():
-            if one.text in NOT_RUN:
+        for path, commands in itertools.groupby(shown(), lambda one: one.where.partition(":")[0]):
+            around = AROUND.get(path, Around())
+            _prepare(path, around.before, home)
+            wrong += _of_document(list(commands), home)
+            _prepare(path, around.after, home)
+        assert not wrong, "\n".join(wrong)
+
+
+def _prepare(path: str, commands: str, home: Path) -> None:
+    code, output = _run(commands, home, COMMAND_S)
+    assert code == 0, f"{path}: {output}"
+
+
+def _of_document(commands: list[Shown], home: Path) -> Iterator[str]:
+    for one, after in itertools.zip_longest(commands, commands[1:]):
+        if one.text in NOT_RUN or one.text == CODE:
+            continue
+        wanted: int | None = CODES.get(one.text, 0)
+        if after is not None and after.text == CODE and after.prints:
+            wanted = int(after.prints[0])
+        if complaint := _complaint(one, home, None if one.text in FOLLOWED else wanted):
+            yield complaint
+
+
+TABLE = (
+    "NAMESPACE   NAME       DESIRED   STATUS                          AGE",
+    "ads         serving    300       300/300 ready in 4 clusters     39s",
+    "...",
+    "feed        homefeed   3000      3000/3000 ready in 5 clusters   1m5s",
+)
+PRINTED = """\
+NAMESPACE   NAME        DESIRED   STATUS                           AGE
+ads         serving     300       300/300 ready in 4 clusters      4m39s
+growth      canary      6         6/6 ready in 1 cluster           4m39s
+feed        homefeed    3000      3000/3000 ready in 5 clusters    4m39s
+"""
+
+
+def test_lines_that_are_left_out_and_ages_make_no_difference() -> None:
+    assert printed.difference(TABLE, PRINTED) == ""
+    assert printed.difference(TABLE[:3], PRINTED) == ""
+    assert printed.difference((), "") == ""
+
+
+@pytest.mark.parametrize(
+    ("now", "then"),
+    [
+        ("DESIRED", "WANTED"),
+        ("DESIRED   STATUS", "STATUS"),
+        ("ads ", "ad "),
+        ("300/300", "299/300"),
+        ("3000      3000/3000", "300      3000/3000"),
+        ("in 5 clusters", "in 4 clusters"),
+        ("homefeed", "home"),
+        ("4m39s\ngrowth", "4m39s  more\ngrowth"),
+        ("4m39s\n", ""),
+        ("feed        homefeed", "web         web"),
+    ],
+)
+def test_a_document_that_says_something_else_than_is_printed_fails(now: str, then: str) -> None:
+    assert now in PRINTED
+    assert printed.difference(TABLE, PRINTED.replace(now, then)) != ""
+
+
+def test_what_is_printed_beyond_what_is_shown_fails() -> None:
+    assert printed.difference(TABLE, PRINTED + "error: something\n") != ""
+    assert printed.difference(TABLE, "Warning: something\n" + PRINTED) != ""
+    assert printed.difference((), "something") != ""
+    assert printed.difference(TABLE, "") != ""
+
+
+def test_every_word_of_what_is_shown_is_compared() -> None:
+    """In each document, each word that does not stand for chance is changed, one at a time."""
+    for one in shown():
+        for number, line in enumerate(one.prints or ()):
+            if line.strip() == printed.LEFT_OUT:
                 continue
-            command = one.text
-            for name, meant in FILLED.items():
-                command = command.replace(name, meant)
-            begun = time.monotonic()
-            followed = one.text in FOLLOWED
-            code, printed = _run(command, home, FOLLOWED_S if followed else COMMAND_S)
-            print(f"{one.where}: {command}: {code} after {time.monotonic() - begun:.1f} s")
-            if code != (None if followed else CODES.get(one.text, 0)):
-                wrong.append(f"{one.where}: {command}\nended with {code}\n{printed[-1500:]}")
-        assert not wrong, "\n\n".join(wrong)
+            for found in re.finditer(r"[A-Za-z]{2,}", line):
+                changed = line[: found.start()] + "Changed" + line[found.end() :]
+                assert one.prints is not None
+                lines = [text for text in one.prints if text.strip() != printed.LEFT_OUT]
+                at = number - sum(text.strip() == printed.LEFT_OUT for text in one.prints[:number])
+                lines[at] = changed
+                told = printed.difference(one.prints, "\n".join(lines))
+                assert told or _by_chance(line, found), f"{one.where}: {line}: {found[0]}"
+
+
+def _by_chance(line: str, word: re.Match[str]) -> bool:
+    """Whether a word lies in what stands for chance."""
+    return any(
+        found.start() <= word.start() and word.end() <= found.end()
+        for pattern, _ in printed.CHANCE
+        for found in re.finditer(pattern, line)
+    )

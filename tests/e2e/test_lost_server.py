@@ -1,6 +1,8 @@
-"""A member whose API server dies with everything behind it, over processes: its figures are unknown, it is given up as
-lost, nothing on the host speaks of it any more, and what it still runs when it comes back goes as it joins again."""
+"""A member whose API server hangs, or whose process has ended, with everything behind it: its figures are unknown, it
+is given up as lost, nothing on the host speaks of it any more, and what it still runs when it comes back goes as it
+joins again."""
 
+import contextlib
 import os
 import signal
 from collections.abc import Iterator
@@ -10,7 +12,7 @@ import pytest
 
 from tests.controlplane import build
 from tests.controlplane.processes import Child
-from tests.e2e import federations, workloads
+from tests.e2e import federations, printed, workloads
 from tests.e2e.federations import FEDERATOR, START_S, Fleet, until
 
 pytestmark = [pytest.mark.e2e, pytest.mark.xdist_group("lost server")]
@@ -41,7 +43,8 @@ def far(tmp_path: Path) -> Iterator[tuple[Fleet, Child]]:
         try:
             yield fleet, servers["far"]
         finally:
-            os.killpg(servers["far"].process.pid, signal.SIGCONT)
+            with contextlib.suppress(ProcessLookupError):  # it was killed
+                os.killpg(servers["far"].process.pid, signal.SIGCONT)
 
 
 def told(fleet: Fleet) -> str:
@@ -52,11 +55,9 @@ def told(fleet: Fleet) -> str:
     return "\n".join([*tables, federator("get", "clusters"), *explained, fleet.host("get", "psvc,mc,pd", "-A")])
 
 
-def test_what_is_given_up_as_lost_is_spoken_of_no_more_and_is_cleaned_when_it_joins_again(
-    far: tuple[Fleet, Child],
-) -> None:
-    fleet, server = far
-    host, space = fleet.host, ("-n", "feed")
+def running(fleet: Fleet) -> None:
+    """One service in all clusters, and one in the cluster that will be lost alone."""
+    host = fleet.host
     host("create", "ns", "feed")
     everywhere = {"division": {"strategy": "Weighted"}}
     pinned = {"clusters": {"names": [FAR]}}
@@ -66,7 +67,10 @@ def test_what_is_given_up_as_lost_is_spoken_of_no_more_and_is_cleaned_when_it_jo
     fleet.ready("feed", "psvc/pinned")
     assert FAR in fleet.spread("psvc", "feed", "web")
 
-    os.killpg(server.process.pid, signal.SIGSTOP)
+
+def given_up(fleet: Fleet) -> None:
+    """The cluster is called lost and removed; then nothing on the host speaks of it, or of copies that are unknown."""
+    host, space = fleet.host, ("-n", "feed")
     host("wait", "--for=condition=Ready=Unknown", f"mc/{FAR}", "--timeout=90s")
     until(lambda: "unknown" in fleet.federator("get", "psvc", "-A"), lambda: told(fleet))
     done = fleet.federator.run("cluster", "remove", FAR, "--lost")
@@ -81,6 +85,28 @@ def test_what_is_given_up_as_lost_is_spoken_of_no_more_and_is_cleaned_when_it_jo
     )
     assert placed["status"] == "False"
     assert FAR in placed["message"]
+
+
+def test_one_whose_process_has_ended_is_told_of_as_the_documents_show_and_given_up(far: tuple[Fleet, Child]) -> None:
+    """Its address refuses connections, which is another answer than none."""
+    fleet, server = far
+    running(fleet)
+    os.killpg(server.process.pid, signal.SIGKILL)
+    fleet.host("wait", "--for=condition=Ready=Unknown", f"mc/{FAR}", "--timeout=90s")
+    ran = fleet.federator.run("pods", "psvc/web", "-n", "feed")
+    shown = printed.under("docs/using/pods-and-logs.md", "federator pods psvc/web -n feed")
+    assert (ran.code, printed.difference(shown, ran.out + ran.err)) == (1, "")
+    given_up(fleet)
+
+
+def test_what_is_given_up_as_lost_is_spoken_of_no_more_and_is_cleaned_when_it_joins_again(
+    far: tuple[Fleet, Child],
+) -> None:
+    fleet, server = far
+    running(fleet)
+    host = fleet.host
+    os.killpg(server.process.pid, signal.SIGSTOP)
+    given_up(fleet)
 
     os.killpg(server.process.pid, signal.SIGCONT)
     near = {name: shell for name, shell in fleet.members.items() if name != FAR}

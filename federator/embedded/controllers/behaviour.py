@@ -15,6 +15,9 @@
 | `log-every-seconds` | `5`, `0.5` | its log has a numbered line at this pace after the first (`podlogs`) |
 | `log-text` | any text | what those lines say |
 
+Images of a registry whose name ends with `.invalid` (no such host exists, RFC 2606) cannot be pulled either, and only
+the containers that name them wait.
+
 Pure: the generator for ranges is an argument. A value that cannot be read counts as absent.
 """
 
@@ -64,7 +67,8 @@ class Behaviour:
     run: float | None
     exit_code: int
     never_ready: bool
-    image_pull_error: bool
+    unpulled: tuple[str, ...] = ()
+    """Containers whose image cannot be pulled, by name; of init containers when they are what fails first."""
 
 
 def of(
@@ -90,8 +94,20 @@ def of(
         run=None if run is None else run.draw(rng),
         exit_code=_exit_code(pod, annotations, text("exit-code"), text("fail-indexes"), text("fail-attempts")),
         never_ready=text("never-ready") == "true",
-        image_pull_error=text("image-pull-error") == "true",
+        unpulled=_unpulled(pod["spec"], everything=text("image-pull-error") == "true"),
     )
+
+
+def _unpulled(spec: Mapping[str, Any], *, everything: bool) -> tuple[str, ...]:
+    for group in (spec.get("initContainers") or (), spec.get("containers") or ()):
+        if found := tuple(one["name"] for one in group if everything or _nowhere(one.get("image") or "")):
+            return found
+    return ()
+
+
+def _nowhere(image: str) -> bool:
+    registry, slash, _ = image.partition("/")
+    return bool(slash) and registry.partition(":")[0].endswith(".invalid")
 
 
 def span(text: str | None) -> Span | None:

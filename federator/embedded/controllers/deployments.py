@@ -4,6 +4,7 @@ Follows the Kubernetes deployment controller 1.36: revisions and history limit, 
 progress deadline. It writes ReplicaSets and Deployment status, never pods.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -41,7 +42,8 @@ class Deployments:
         self._dirty: Dirty[Key] = Dirty()
         self._owned: dict[str, set[Key]] = {}
         self._orphans: dict[str, set[Key]] = {}
-        self._checks: set[Key] = set()
+        self._checks: dict[Key, float] = {}
+        """When a lack of progress is looked for next, by key. An edit may bring that forward."""
         pods.listeners.append(self._on_pod)
 
     def notice(self, event: Event) -> None:
@@ -316,12 +318,12 @@ class Deployments:
         if done or deployment["spec"].get("paused"):
             self._clean_up(deployment, old)
         check = rollouts.check_in_s(deployment, status, world.clock.now()) if rollout else None
-        if check is not None and key not in self._checks:
-            self._checks.add(key)
+        if check is not None and (due := world.clock.now() + check) < self._checks.get(key, math.inf):
+            self._checks[key] = due
             world.agenda.after(check, self._check, key)
 
     def _check(self, key: Key) -> None:
-        self._checks.discard(key)
+        self._checks.pop(key, None)
         self._dirty.add(key)
 
 

@@ -131,10 +131,9 @@ class Kubelet:
         plan, now = self._plan(pod), self._world.now()
         if self._lacks_a_volume(pod):
             return
-        if plan.image_pull_error:
-            self._write(pod, podstatus.pull_failed(pod.obj, "ErrImagePull", now))
-            image = pod.obj["spec"]["containers"][0].get("image", "")
-            text = f'Failed to pull image "{image}": not found'
+        if plan.unpulled:
+            self._write(pod, podstatus.pull_failed(pod.obj, plan.unpulled, "ErrImagePull"))
+            text = f'Failed to pull image "{podstatus.image_of(pod.obj, plan.unpulled[0])}": not found'
             self._world.events.emit(pod.obj, "Failed", text, "kubelet", warning=True)
             self._later(_BACKOFF_FIRST_S, "backoff", pod)
             return
@@ -171,7 +170,7 @@ class Kubelet:
 
     def _back_off(self, pod: Pod) -> None:
         if pod.phase == "Pending" and not pod.deleting:
-            self._write(pod, podstatus.pull_failed(pod.obj, "ImagePullBackOff", self._world.now()))
+            self._write(pod, podstatus.pull_failed(pod.obj, self._plan(pod).unpulled, "ImagePullBackOff"))
 
     def _ready(self, pod: Pod) -> None:
         waits = any("waiting" in one["state"] for one in pod.status.get("containerStatuses") or ())

@@ -4,6 +4,7 @@ Called by `kubelet` and, for the first report, by `scheduler`. Statuses are new 
 pods of a template in the same second are shared.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from federator.embedded.controllers.world import condition
@@ -108,21 +109,32 @@ def bound(pod: JsonObject, host: str, now: str) -> Status:
     return status
 
 
-def pull_failed(pod: JsonObject, reason: str, now: str) -> Status:
-    """ErrImagePull or ImagePullBackOff on every container (on the init containers when there are any)."""
-    spec, status = pod["spec"], dict(pod.get("status") or {})
-    field = "initContainerStatuses" if spec.get("initContainers") else "containerStatuses"
-    found = []
-    for one in spec.get("initContainers") or spec.get("containers") or ():
-        image = one.get("image", "")
-        text = (
-            f'Back-off pulling image "{image}"'
-            if reason == "ImagePullBackOff"
-            else (f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": not found')
-        )
-        found.append(_waiting(one, reason, text))
-    status[field] = found
+def pull_failed(pod: JsonObject, unpulled: Sequence[str], reason: str) -> Status:
+    """ErrImagePull or ImagePullBackOff on the containers named; the others wait for them."""
+    status = dict(pod.get("status") or {})
+    for field, group in (("initContainerStatuses", "initContainers"), ("containerStatuses", "containers")):
+        if field in status:
+            known = {one["name"]: one for one in status[field]}
+            status[field] = [
+                _waiting(one, reason, _unpulled_text(one.get("image", ""), reason))
+                if one["name"] in unpulled
+                else known[one["name"]]
+                for one in pod["spec"].get(group) or ()
+            ]
     return status
+
+
+def _unpulled_text(image: str, reason: str) -> str:
+    if reason == "ImagePullBackOff":
+        return f'Back-off pulling image "{image}"'
+    return f'failed to pull and unpack image "{image}": failed to resolve reference "{image}": not found'
+
+
+def image_of(pod: JsonObject, container: str) -> str:
+    """The image of a container or init container; "" for none of that name."""
+    spec = pod["spec"]
+    every = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
+    return next((str(one.get("image", "")) for one in every if one["name"] == container), "")
 
 
 def config_failed(pod: JsonObject, container: str, text: str) -> Status:

@@ -113,6 +113,14 @@ def test_a_reasoned_shortfall_is_settled_and_says_why() -> None:
     assert fold.summary == f"placed 54 of 60: {message}"
 
 
+def test_a_shortfall_s_figures_are_said_once() -> None:
+    message = "54 of 60 copies are placed, 6 are missing: maxPerCluster 9 is reached"
+    placing = Placing(shares(54), shortfall=6, reason=Reason.AT_MAXIMUM, message=message)
+    fold = folding.fold(wanted(60), placing, [seen("c0", 54)])
+    assert fold.summary == message
+    assert condition(fold, "Placed").message == message
+
+
 def test_a_shortfall_that_waiting_cannot_lift_is_stalled() -> None:
     placing = Placing((), shortfall=60, reason=Reason.PRIORITY_EXCEEDS_MAX, message="priority 9 exceeds 5 of team.")
     fold = folding.fold(wanted(60), placing, [])

@@ -145,6 +145,18 @@ def test_recreate_waits_until_the_last_old_pod_is_gone() -> None:
     play(story)
 
 
+def test_a_deadline_that_is_brought_forward_while_another_is_waited_for_passes_in_time() -> None:
+    async def story(cluster: Cluster) -> None:
+        stuck = template(annotations={"never-ready": "true"})
+        cluster.create("Deployment", deployment(pod=stuck, progressDeadlineSeconds=600))
+        await cluster.pass_s(20)
+        cluster.edit("Deployment", "web", progressDeadlineSeconds=15)
+        await cluster.pass_s(20)
+        assert cluster.condition("Deployment", "web", "Progressing")["reason"] == "ProgressDeadlineExceeded"
+
+    play(story)
+
+
 def test_a_rollout_that_makes_no_progress_passes_its_deadline_once() -> None:
     async def story(cluster: Cluster) -> None:
         stuck = template(annotations={"never-ready": "true"})

@@ -64,6 +64,23 @@ def test_an_image_that_cannot_be_pulled_stays_in_back_off() -> None:
     play(story)
 
 
+def test_an_image_of_a_registry_that_cannot_exist_keeps_its_own_container_waiting() -> None:
+    async def story(cluster: Cluster) -> None:
+        pod = behaving("one")
+        bad = {"name": "bad", "image": "registry.invalid:5000/app:2"}
+        pod["spec"]["containers"] = [*pod["spec"]["containers"], bad]
+        cluster.create("Pod", pod)
+        await cluster.pass_s(60)
+        status = cluster.status("Pod", "one")
+        waiting = {one["name"]: one["state"]["waiting"] for one in status["containerStatuses"]}
+        assert status["phase"] == "Pending"
+        assert waiting["app"]["reason"] == "ContainerCreating"
+        text = 'Back-off pulling image "registry.invalid:5000/app:2"'
+        assert waiting["bad"] == {"reason": "ImagePullBackOff", "message": text}
+
+    play(story)
+
+
 def test_a_crashing_container_restarts_with_growing_back_off() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create("Pod", behaving("one", run_seconds="2", exit_code="139"))
