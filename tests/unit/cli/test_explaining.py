@@ -311,6 +311,44 @@ def test_a_cluster_that_is_not_heard_says_so_and_not_how_old_its_report_is() -> 
     assert found["remedies"][0]["commands"] == ["federator cluster check a"]
 
 
+def said_ready(status: str, reason: str, message: str) -> list[dict[str, Any]]:
+    """The conditions of a MemberCluster with this word on Ready alone."""
+    since = "2026-09-21T14:13:00Z"
+    return [{"type": "Ready", "status": status, "reason": reason, "message": message, "lastTransitionTime": since}]
+
+
+NO_REPORT = "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
+LOST = said_ready("Unknown", "Unreachable", "It is Lost: no answer.")
+HEARD = said_ready("True", "Ready", "")
+NOTHING_KNOWN = "it has no Ready condition and no report of its capacity"
+
+
+@pytest.mark.parametrize(
+    ("conditions", "capacity", "why"),
+    [
+        pytest.param(HEARD, False, NO_REPORT, id="heard, no report"),
+        pytest.param(LOST, True, "is not ready: it is Lost: no answer", id="lost"),
+        pytest.param(LOST, False, "is not ready: it is Lost: no answer", id="lost, its report too"),
+        pytest.param([], False, f"is not ready: {NOTHING_KNOWN}", id="never heard"),
+    ],
+)
+@pytest.mark.parametrize("copies", [17, 0])
+def test_what_is_said_of_a_cluster_without_a_report_is_true_of_one_that_holds_copies(
+    conditions: list[dict[str, Any]], capacity: bool, why: str, copies: int
+) -> None:
+    """A cluster that holds copies has reported: what is missing is a report that is known here, now."""
+    cluster = member("a")
+    status = cluster["status"] if capacity else {}
+    cluster["status"] = {**status, "conditions": conditions}
+    workload = with_status(psvc(replicas=20), clusterStatuses=[{"cluster": "a", "ready": copies}] if copies else [])
+    everything = [workload, cluster, member("b"), *(recorded({"a": copies}) if copies else [])]
+    found = of(workload, offline.read(everything, as_of=1_790_000_000.0))
+
+    held = f"cluster a keeps 17 copies and takes no new ones: it {why}"
+    assert row(found, "a")["message"] == (held if copies else f"cluster a {why}")
+    assert "has not reported" not in explaining.text(found)
+
+
 def test_what_a_scheduler_could_not_bind_lately_counts_as_in_the_hub() -> None:
     waiting = [{"cluster": "a", "reason": "Unschedulable", "message": "2 pods: no node"}]
     workload = with_status(psvc(), clusterStatuses=waiting)

@@ -62,6 +62,34 @@ def test_a_smaller_count_takes_back_from_the_heaviest() -> None:
 
 
 @pytest.mark.parametrize(
+    ("closed", "why"),
+    [
+        (
+            {"capacity": None},
+            "it has no report of its capacity that is known here (its member process writes ClusterCapacity)",
+        ),
+        ({"stale": True, "capacity_age_s": 400.0}, "it last reported its capacity 400 s ago, too long to rely on"),
+        ({"ready": False, "unready_reason": "it is Lost: no answer"}, "it is not ready: it is Lost: no answer"),
+        (
+            {"ready": False, "unready_reason": "it is Lost: no answer", "stale": True, "capacity_age_s": 400.0},
+            "it is not ready: it is Lost: no answer",
+        ),
+        (
+            {"ready": False, "unready_reason": "it is New: no answer", "capacity": None},
+            "it is not ready: it is New: no answer",
+        ),
+    ],
+)
+def test_what_a_closed_cluster_that_holds_copies_is_said_to_lack_is_true_of_it(
+    closed: dict[str, Any], why: str
+) -> None:
+    """It holds 17 copies, so it was heard once and has reported: never "has not reported"."""
+    decision = decide(service(20), fleet(cluster("a", 20, **closed), cluster("b", 20)), held(a=17))
+    said = next(one.message for one in decision.verdicts if one.cluster == "a")
+    assert said == f"cluster a keeps 17 copies and takes no new ones: {why}"
+
+
+@pytest.mark.parametrize(
     ("closed", "reason"),
     [
         ({"cordoned": True}, Reason.CORDONED),
