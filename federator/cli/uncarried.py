@@ -23,6 +23,8 @@ LISTED: Final = (
     ("networking.k8s.io/v1", "ingresses", "Ingress"),
 )
 """Kinds that people apply beside a Deployment, and that the federation does not carry."""
+CONVERTED: Final = frozenset({"Service", "Job", "Ingress", "ConfigMap"})
+"""Of these kinds, what belongs to a workload can become a part of it."""
 SHOWN: Final = 8
 
 
@@ -38,10 +40,13 @@ async def beside(client: Client, obj: Mapping[str, Any], kind: str) -> list[str]
 def sentence(found: list[str], namespace: str) -> str:
     """One line for people."""
     shown = ", ".join(found[:SHOWN]) + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
-    return (
-        f"on the host in namespace {namespace}, and carried to no member: {shown}; convert them (federator convert) or "
-        "apply them in the members"
-    )
+    converted = [one for one in found if one.partition("/")[0] in CONVERTED]
+    help_ = "apply them in the members"
+    if len(converted) == len(found):
+        help_ = f"convert them (federator convert) or {help_}"
+    elif converted:
+        help_ = f"{help_}; federator convert takes {', '.join(converted[:SHOWN])}"
+    return f"on the host in namespace {namespace}, and carried to no member: {shown}; {help_}"
 
 
 async def _listed(client: Client, api_version: str, plural: str, kind: str, namespace: str) -> list[str]:

@@ -132,7 +132,7 @@ class Kubelet:
         if self._lacks_a_volume(pod):
             return
         if plan.unpulled:
-            self._write(pod, podstatus.pull_failed(pod.obj, plan.unpulled, "ErrImagePull"))
+            self._write(pod, podstatus.pull_failed(pod.obj, plan.unpulled, "ErrImagePull", now))
             text = f'Failed to pull image "{podstatus.image_of(pod.obj, plan.unpulled[0])}": not found'
             self._world.events.emit(pod.obj, "Failed", text, "kubelet", warning=True)
             self._later(_BACKOFF_FIRST_S, "backoff", pod)
@@ -163,14 +163,15 @@ class Kubelet:
         missing = mounts.unset(self._world, pod.obj)
         if missing is None:
             return False
-        self._write(pod, podstatus.config_failed(pod.obj, missing.container, missing.text))
+        self._write(pod, podstatus.config_failed(pod.obj, missing.container, missing.text, self._world.now()))
         self._world.events.emit(pod.obj, "Failed", f"Error: {missing.text}", "kubelet", warning=True)
         self._later(_CONFIG_S, "start", pod)
         return True
 
     def _back_off(self, pod: Pod) -> None:
         if pod.phase == "Pending" and not pod.deleting:
-            self._write(pod, podstatus.pull_failed(pod.obj, self._plan(pod).unpulled, "ImagePullBackOff"))
+            unpulled, now = self._plan(pod).unpulled, self._world.now()
+            self._write(pod, podstatus.pull_failed(pod.obj, unpulled, "ImagePullBackOff", now))
 
     def _ready(self, pod: Pod) -> None:
         waits = any("waiting" in one["state"] for one in pod.status.get("containerStatuses") or ())

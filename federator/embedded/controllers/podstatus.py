@@ -109,9 +109,9 @@ def bound(pod: JsonObject, host: str, now: str) -> Status:
     return status
 
 
-def pull_failed(pod: JsonObject, unpulled: Sequence[str], reason: str) -> Status:
+def pull_failed(pod: JsonObject, unpulled: Sequence[str], reason: str, now: str) -> Status:
     """ErrImagePull or ImagePullBackOff on the containers named; the others wait for them."""
-    status = dict(pod.get("status") or {})
+    status = _begun(pod, unpulled, now)
     for field, group in (("initContainerStatuses", "initContainers"), ("containerStatuses", "containers")):
         if field in status:
             known = {one["name"]: one for one in status[field]}
@@ -121,6 +121,18 @@ def pull_failed(pod: JsonObject, unpulled: Sequence[str], reason: str) -> Status
                 else known[one["name"]]
                 for one in pod["spec"].get(group) or ()
             ]
+    return status
+
+
+def _begun(pod: JsonObject, waiting: Sequence[str], now: str) -> Status:
+    """The status in which containers wait: when none of them is an init container, those have done their work."""
+    status, spec = dict(pod.get("status") or {}), pod["spec"]
+    inits = spec.get("initContainers") or []
+    initialized = condition(status.get("conditions"), "Initialized") or {}
+    if initialized.get("status") != "True" and not any(one["name"] in waiting for one in inits):
+        status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False})
+        status["initContainerStatuses"] = _init_statuses(inits, now)
+        status["containerStatuses"] = [_waiting(one, "ContainerCreating") for one in spec.get("containers") or ()]
     return status
 
 
@@ -137,9 +149,9 @@ def image_of(pod: JsonObject, container: str) -> str:
     return next((str(one.get("image", "")) for one in every if one["name"] == container), "")
 
 
-def config_failed(pod: JsonObject, container: str, text: str) -> Status:
+def config_failed(pod: JsonObject, container: str, text: str, now: str) -> Status:
     """CreateContainerConfigError on one container."""
-    status = dict(pod.get("status") or {})
+    status = _begun(pod, (container,), now)
     for group in ("initContainerStatuses", "containerStatuses"):
         if group in status:
             waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": text}}

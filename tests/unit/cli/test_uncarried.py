@@ -3,6 +3,8 @@
 import random
 from typing import Any
 
+import pytest
+
 from federator.api import kinds
 from federator.cli import explaining, uncarried
 from federator.cli.explain import gathered
@@ -63,3 +65,18 @@ def test_explain_names_what_the_host_holds_and_no_member_gets() -> None:
 
 def test_a_long_list_is_counted() -> None:
     assert "Job/j7 and 3 more" in uncarried.sentence([f"Job/j{number}" for number in range(11)], "feed")
+
+
+@pytest.mark.parametrize(
+    ("found", "help_"),
+    [
+        (["Service/web"], "Service/web; convert them (federator convert) or apply them in the members"),
+        (["Secret/password", "StatefulSet/db"], "StatefulSet/db; apply them in the members"),
+        (
+            ["Secret/password", "Service/web"],
+            "Service/web; apply them in the members; federator convert takes Service/web",
+        ),
+    ],
+)
+def test_only_what_convert_takes_is_said_to_be_converted(found: list[str], help_: str) -> None:
+    assert uncarried.sentence(found, "feed").endswith(help_)

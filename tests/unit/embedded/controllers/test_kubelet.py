@@ -81,6 +81,28 @@ def test_an_image_of_a_registry_that_cannot_exist_keeps_its_own_container_waitin
     play(story)
 
 
+def test_what_keeps_a_container_waiting_does_not_keep_its_init_containers() -> None:
+    async def story(cluster: Cluster) -> None:
+        inits = [{"name": "first", "image": "registry/init:1"}]
+        secret = {"secretKeyRef": {"name": "tok", "key": "t"}}
+        for name, one in (
+            ("unpulled", {"image": "registry.invalid/app:2"}),
+            ("unset", {"image": "registry/app:1", "env": [{"name": "T", "valueFrom": secret}]}),
+        ):
+            pod = behaving(name)
+            pod["spec"] |= {"initContainers": inits, "containers": [{"name": "app", **one}]}
+            cluster.create("Pod", pod)
+        await cluster.pass_s(60)
+        for name, reason in (("unpulled", "ImagePullBackOff"), ("unset", "CreateContainerConfigError")):
+            status = cluster.status("Pod", name)
+            assert status["phase"] == "Pending"
+            assert cluster.condition("Pod", name, "Initialized")["status"] == "True"
+            assert status["initContainerStatuses"][0]["state"]["terminated"]["reason"] == "Completed"
+            assert status["containerStatuses"][0]["state"]["waiting"]["reason"] == reason
+
+    play(story)
+
+
 def test_a_crashing_container_restarts_with_growing_back_off() -> None:
     async def story(cluster: Cluster) -> None:
         cluster.create("Pod", behaving("one", run_seconds="2", exit_code="139"))
