@@ -216,4 +216,8 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
 
 def _charged(charge: Obj, project: str, tier: Tier, shape: PodShape) -> Admitted:
     priority, count = (raw.integer(charge, name) if name in charge else None for name in ("priority", "count"))
-    return Admitted(raw.integer(charge, "generation"), shape, project, tier, priority, count)
+    try:
+        content = sharing.listed(bytes.fromhex(raw.text(charge, "content")))
+    except ValueError:
+        content = b""
+    return Admitted(raw.integer(charge, "generation"), shape, project, tier, priority, count, content)

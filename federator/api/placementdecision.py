@@ -118,6 +118,9 @@ class Charge(Model):
     """Priority that was admitted."""
     count: Amount | None = None
     """Copies, for job sets slots, that were asked for."""
+    content: Annotated[str, Field(max_length=64)] = ""
+    """Digest of what that generation makes of slices: no member can say that something else was admitted. Left out by
+    versions that did not record it."""
 
 
 class InForce(Model):
@@ -258,11 +261,12 @@ def to_spec(
     rebalanced: str = "",
     given: Sequence[Share] = (),
     revision: str = "",
+    content: bytes = b"",
 ) -> dict[str, Any]:
     """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged
     with and the roll-out's bound; `leaving` are clusters without a share that may still hold something;
     `rebalanced` is the last request for a rebalance that is done with; `given` is what clusters had before; `revision`
-    keeps the spec in force where an edit is held back."""
+    keeps the spec in force where an edit is held back; `content` is the digest of what is charged."""
     ask = decision.under or ask
     unit = ask.unit if ask else Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
     spec: dict[str, Any] = {
@@ -301,13 +305,18 @@ def to_spec(
     if ask and ask.policy.max_clusters_at_once:
         spec["maxClustersAtOnce"] = ask.policy.max_clusters_at_once
     if ask:
-        shape = capacityfields.from_shape(ask.shape)
-        spec["charge"] = {"project": ask.project, "tier": str(ask.tier), "shape": shape}
-        spec["charge"] |= {"generation": ask.generation, "priority": ask.priority, "count": max(ask.slots, 0)}
+        spec["charge"] = _charge_fields(ask, content)
     if ask and decision.held_back:
         kept = {"revision": revision} if revision else {}
         spec["inForce"] = {"generation": ask.generation, "heldBack": decision.held_back} | kept
     return spec
+
+
+def _charge_fields(ask: Ask, content: bytes) -> dict[str, Any]:
+    shape = capacityfields.from_shape(ask.shape)
+    fields: dict[str, Any] = {"project": ask.project, "tier": str(ask.tier), "shape": shape}
+    fields |= {"generation": ask.generation, "priority": ask.priority, "count": max(ask.slots, 0)}
+    return fields | ({"content": content.hex()} if content else {})
 
 
 def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:

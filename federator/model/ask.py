@@ -257,3 +257,5 @@ class Admitted:
     """None where the decision does not say: whatever it is, it was admitted."""
     count: int | None = None
     """Copies, for shards slots, that were asked for; None where the decision does not say."""
+    content: bytes = b""
+    """Digest of what that generation makes of slices; empty where the decision does not say."""

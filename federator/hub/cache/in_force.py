@@ -167,9 +167,9 @@ class InForce:
         return found
 
     async def _present(self, workload: Workload, record: Record) -> Spec | None:
-        """What members hold, where all agree. The host's object as it was before is the same
-        without what a member's server fills in; it is taken where the slice proves that, or where the decision was
-        made for that very generation. Raises ApiErrors."""
+        """What a member holds and the decision's seal proves; by one without a digest, what members hold where all
+        agree. The host's object as it was before is the same without what a member's server fills in; it is taken where
+        the slice proves that, or where the decision was made for that very generation. Raises ApiErrors."""
         fleet, charged = self._state.options.fleet, record.terms.charged
         seen = [
             one
@@ -188,7 +188,8 @@ class InForce:
         if charged is not None and charged.generation:
             # A member may claim any generation: what is newer than what was admitted does not count.
             seen = [one for one in seen if _origin(one) <= charged.generation]
-        if len({one.live for one in seen}) > 1:
+        sealed = charged is not None and bool(charged.content)
+        if not sealed and len({one.live for one in seen}) > 1:
             log.warning("%s: members hold different specs, and nobody can tell which is in force", workload.key)
             return None
         for one in sorted(seen, key=lambda one: one.cluster):
@@ -197,7 +198,11 @@ class InForce:
                 continue
             key = workload.key
             live = await member.client.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
-            return _origin(one), _kept(raw.mapping(live, "spec"))
+            found = _origin(one), _kept(raw.mapping(live, "spec"))
+            if sealed and not _is_admitted(workload, record, live, found):
+                log.warning("%s: what %s holds is not what was admitted", key, one.cluster)
+                continue
+            return found
         return None
 
     def _body(self, workload: Workload, record: Record, spec: Spec) -> tuple[str, dict[str, Any]]:
@@ -213,6 +218,15 @@ class InForce:
         }
         head = {"apiVersion": revisions.API_VERSION, "kind": revisions.KIND, "metadata": metadata}
         return name, {**head, "revision": max(generation, 1), "data": {"generation": generation, "spec": dict(kept)}}
+
+
+def _is_admitted(workload: Workload, record: Record, live: Mapping[str, Any], found: Spec) -> bool:
+    """Whether the slice `live` is what was admitted: by the digest that the decision charges, or by the name of the
+    revision, both of which are sealed. A member may hold anything, and may be edited by its administrator."""
+    charged, revision = record.terms.charged, record.terms.revision
+    if revision and revision.endswith(f"-{_digest(*found)}"):
+        return True
+    return charged is not None and workloads.content_digest(workload.verbs, live) == charged.content
 
 
 def _digest(generation: int, kept: Mapping[str, Any]) -> str:

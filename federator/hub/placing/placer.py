@@ -96,8 +96,8 @@ class Placing:
         self._pledges = Pledges()
         self._unheard: dict[WorkloadKey, str] = {}
         """Key -> uid of workloads that are charged for a first decision of which nobody knows whether it was taken."""
-        self._vetted: dict[WorkloadKey, tuple[str, int]] = {}
-        """(uid, generation) up to which edits ask for nothing that the decision in force does not charge."""
+        self._vetted: dict[WorkloadKey, tuple[str, int, bytes]] = {}
+        """(uid, generation, content) up to which edits ask for nothing that the decision in force does not charge."""
         state.signals.to_place.append(self.queue.add)
 
     async def run(self) -> None:
@@ -269,17 +269,26 @@ class Placing:
         """The decision in force was made for what the workload asks for now, whatever its generation."""
         charged = record.terms.charged
         if charged is not None and not record.terms.held_back and charged.generation != workload.generation:
-            self._vetted[workload.key] = (workload.uid, workload.generation)
+            self._vetted[workload.key] = (workload.uid, workload.generation, workload.content)
 
     def _admitted(self, workload: Workload, record: Record | None) -> Admitted | None:
         """What the decision in force charges; None for one that does not say, and without one."""
         if record is None:
             return None
         charged = self.in_force.admitted(workload, record)
-        uid, vetted = self._vetted.get(workload.key, ("", 0))
-        if charged is None or record.terms.held_back or uid != workload.uid:
+        uid, vetted, content = self._vetted.get(workload.key, ("", 0, b""))
+        if charged is None or record.terms.held_back or uid != workload.uid or vetted <= charged.generation:
             return charged
-        return dataclasses.replace(charged, generation=max(charged.generation, vetted))
+        return dataclasses.replace(charged, generation=vetted, content=content)
+
+    def _content(self, item: Due, generation: int) -> bytes:
+        """Digest of what is charged, by the generation of the workload that asked for it."""
+        if generation == item.workload.generation:
+            return item.workload.content
+        admitted = self._admitted(item.workload, item.record)
+        charged = item.record.terms.charged if item.record is not None else None
+        known = (one for one in (admitted, charged) if one is not None and one.generation == generation)
+        return next((one.content for one in known), b"")
 
     def overtaken(self, key: WorkloadKey) -> bool:
         """Whether members hold slices of later decisions than the host knows: it was restored from a backup."""
@@ -393,7 +402,14 @@ class Placing:
         given = self._given(record, decision)
         causes = self._causes(item)
         spec = placementdecision.to_spec(
-            decision, causes, item.ask, leaving, rebalanced=rebalanced, given=given, revision=revision
+            decision,
+            causes,
+            item.ask,
+            leaving,
+            rebalanced=rebalanced,
+            given=given,
+            revision=revision,
+            content=self._content(item, (decision.under or item.ask).generation),
         )
         key, uid, seals = item.workload.key, item.workload.uid, self.state.seals
         if seal := seals.of(key.namespace, decisions.name_of(key, uid), spec):

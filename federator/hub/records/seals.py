@@ -79,9 +79,11 @@ class Seals:
         return bool(due) and hmac.compare_digest(found.encode("utf-8", "replace"), due.encode())
 
     def kept(self, answer: Mapping[str, Any]) -> None:
-        """Looks at the answer to our own write: an older CRD prunes the seal, and then none can be asked for."""
-        if self.known and not raw.text(answer, "spec", "seal"):
-            self.off = "the CRD of PlacementDecisions is older than this hub and keeps no spec.seal"
+        """Looks at the answer to our own write: an older CRD prunes the seal, or something that it covers, and then
+        none can be asked for."""
+        if self.known and not self.is_ours(answer):
+            what = "not all that it seals" if raw.text(answer, "spec", "seal") else "no spec.seal"
+            self.off = f"the CRD of PlacementDecisions is older than this hub and keeps {what}"
             log.error("decisions of others cannot be told from ours: %s; run `federator crd install`", self.off)
 
     async def load(self, host: clients.Client, namespace: str, *, make: bool) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from federator.api import kinds
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, jobset, play, service
 
@@ -364,6 +365,97 @@ def test_a_slice_that_was_edited_in_its_member_does_not_hide_what_is_in_force() 
         slice_ = await world.get(KIND, "feed", "web", at=first)
         assert slice_ is not None
         assert "by" not in slice_["spec"]["template"].get("metadata", {}).get("labels", {})
+
+    play(scenario)
+
+
+async def images(world: World) -> dict[str, str]:
+    """cluster -> image, by the slices there."""
+    found = {}
+    for cluster in world.federation.members:
+        slice_ = await world.get(KIND, "feed", "web", at=cluster)
+        if slice_ is not None:
+            found[cluster] = slice_["spec"]["template"]["spec"]["containers"][0]["image"]
+    return found
+
+
+EVIL = {**service(1, "500m")["template"]["spec"]["containers"][0], "image": "evil:1"}
+
+
+@pytest.mark.parametrize("lie", ["content", "content and generation"])
+def test_no_member_can_say_that_something_else_was_admitted(lie: str) -> None:
+    """The only holder of a slice, edited there while no hub runs: what it holds is not what the decision's seal covers,
+    and reaches no other cluster."""
+
+    async def scenario(world: World) -> None:
+        only = {"placement": {"clusters": {"exclude": ["b", "c"]}}}
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
+        await world.create(KIND, "feed", "web", service(4, "500m", project="feed", **only))
+        await world.settle()
+        assert await images(world) == {"a": "app:1"}
+        await world.federation.kill("hub")
+        await world.patch(KIND, "feed", "web", template("20"))
+        lied: dict[str, Any] = {"template": {"spec": {"containers": [EVIL]}}}
+        if lie != "content":
+            lied["slice"] = {"originGeneration": 0}
+        await world.patch(KIND, "feed", "web", {"spec": lied}, at="a")
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        (decision,) = await world.decisions()
+        assert decision["spec"]["inForce"]["heldBack"] == 2
+        assert "revision" not in decision["spec"]["inForce"]
+        await world.patch(KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": ["c"]}}}})
+        await asyncio.sleep(120)
+        assert (await images(world)).get("b") in (None, "app:1")
+        await world.patch(KIND, "feed", "web", template("500m"))
+        await asyncio.sleep(60)
+        await world.settle()
+        assert set((await images(world)).values()) == {"app:1"}
+
+    play(scenario)
+
+
+def test_one_honest_member_is_believed_whatever_others_hold() -> None:
+    async def scenario(world: World) -> None:
+        await asked(world)
+        liar, *honest = sorted(await cpu_in_members(world))
+        assert honest
+        await world.federation.kill("hub")
+        await world.patch(KIND, "feed", "web", template("20"))
+        await world.patch(KIND, "feed", "web", {"spec": {"template": {"spec": {"containers": [EVIL]}}}}, at=liar)
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        await world.settle()
+        (decision,) = await world.decisions()
+        assert decision["spec"]["inForce"]["revision"]
+        assert set((await images(world)).values()) == {"app:1"}
+        assert {cpu for _, cpu in (await cpu_in_members(world)).values()} == {"500m"}
+
+    play(scenario)
+
+
+def test_a_decision_without_a_digest_is_read_as_before() -> None:
+    """As an earlier version wrote it; and no digest is asked of it."""
+
+    async def scenario(world: World) -> None:
+        await asked(world)
+        (decision,) = await world.decisions()
+        assert len(decision["spec"]["charge"]["content"]) == 24
+        await world.federation.kill("hub")
+        bare = {**decision["spec"], "charge": {**decision["spec"]["charge"]}}
+        del bare["charge"]["content"], bare["seal"]
+        bare["seal"] = world.federation.hub.state.seals.of("feed", decision["metadata"]["name"], bare)
+        ref = kinds.KINDS["PlacementDecision"].ref("feed", decision["metadata"]["name"])
+        patch = {"spec": {"seal": bare["seal"], "charge": {"content": None}}}
+        await world.host.patch(ref, patch)
+        await world.patch(KIND, "feed", "web", template("20"))
+        world.federation.start_hub()
+        await asyncio.sleep(60)
+        await world.settle()
+        (after,) = await world.decisions()
+        assert after["metadata"]["uid"] == decision["metadata"]["uid"]
+        assert after["spec"]["inForce"]["revision"]
+        assert {cpu for _, cpu in (await cpu_in_members(world)).values()} == {"500m"}
 
     play(scenario)
 

@@ -182,6 +182,26 @@ def test_a_host_whose_crd_keeps_no_seal_is_served_as_before() -> None:
     play(scenario)
 
 
+def test_a_host_whose_crd_prunes_what_a_seal_covers_is_served_as_before() -> None:
+    """Else the hub would take each of its own decisions for a forgery, and write it anew for ever."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(3))
+        await world.settle()
+        hub = world.federation.hub
+        answer = copy.deepcopy(await the_decision(world))
+        hub.state.seals.kept(answer)
+        assert not hub.state.seals.off
+        del answer["spec"]["charge"]["content"]
+        hub.state.seals.kept(answer)
+        assert "keeps not all that it seals" in hub.state.seals.off
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 4}})
+        await world.settle()
+        assert sum((await running(world)).values()) == 4
+
+    play(scenario)
+
+
 def test_a_seal_covers_what_is_obeyed_and_is_worth_nothing_elsewhere() -> None:
     one = Seals()
     one._take({"metadata": {}, "data": {"key": base64.b64encode(b"k" * 32).decode()}})
