@@ -199,19 +199,19 @@ def _raised(
     world: World, ask: Ask, account: QuotaAccount, copies: int
 ) -> Iterator[tuple[tuple[str, ...], str, Any, str]]:
     """(path, from, to, field) of each limit of an account that is too low for so many copies."""
-    books = world.situation.books
+    commitments = world.situation.commitments
     if account.max_priority is not None and ask.priority > account.max_priority:
         yield ("spec", "maxPriority"), str(account.max_priority), ask.priority, "maxPriority"
-    own = books.commitment(ask.uid)
+    own = commitments.commitment(ask.uid)
     mine = own is not None and own.project in account.projects
-    running = sum(books.placed(project) for project in account.projects)
+    running = sum(commitments.placed(project) for project in account.projects)
     running -= bool(mine and own is not None and own.copies)
     if account.max_concurrent is not None and running >= account.max_concurrent:
         field = "maxConcurrentWorkloads"
         yield ("spec", field), str(account.max_concurrent), running + 1, field
     tier = account.tiers.get(ask.tier)
     for name, field, limit in quota.limits(tier) if tier is not None else ():
-        used = sum(books.usage(project, ask.tier)[name] for project in account.projects)
+        used = sum(commitments.usage(project, ask.tier)[name] for project in account.projects)
         if mine and own is not None and own.tier is ask.tier:
             used -= own.usage[name]
         needed = used + copies * ask.shape.requests[name]

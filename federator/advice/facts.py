@@ -59,7 +59,7 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop
     if decision.reason in REFUSALS:
         return found | _unplaced(found, decision.reason, decision.message)
     missing = trials.missing(ask, decision, standing.done)
-    why = split.explain(ask, standing.held, situation.snapshot, situation.books, decision, capped=standing.capped)
+    why = split.explain(ask, standing.held, situation.snapshot, situation.commitments, decision, capped=standing.capped)
     advice = search.advise(situation, workload.key, decision, missing, stop)
     shares = {share.cluster: share for share in (record.shares if record is not None else ())}
     return found | {

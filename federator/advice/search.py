@@ -99,7 +99,7 @@ def openings(situation: Situation, key: WorkloadKey, cluster: str) -> tuple[str,
         view = change.world.snapshot.clusters[cluster]
         if then is None or filters.refusal(then, view) is not None:
             continue
-        if situation.books.open(change.world.snapshot).room(cluster, then.shape) > 0:
+        if situation.commitments.open(change.world.snapshot).room(cluster, then.shape) > 0:
             commands = [patch.command for patch in change.world.patches]
             return change.text, change.advice or " && ".join(commands)
     return None

@@ -22,7 +22,7 @@ from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Level
 from federator.placement import permitted, policies, verdicts
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.policies import Policies
 from federator.scheduling import cycle
 from federator.scheduling.cycle import Cycle
@@ -49,7 +49,7 @@ class Situation:
     rules: Policies
     workloads: dict[WorkloadKey, Workload]
     records: dict[WorkloadKey, Record]
-    books: Books = field(default_factory=Books)
+    commitments: Commitments = field(default_factory=Commitments)
     objects: dict[Id, Mapping[str, Any]] = field(default_factory=dict)
     """What it was read from."""
     standings: dict[WorkloadKey, Standing] = field(default_factory=dict)
@@ -93,7 +93,7 @@ class Situation:
     def decide(self, entries: Sequence[Entry], snapshot: FleetSnapshot) -> Cycle:
         """What the hub would decide on them now. Nothing is booked."""
         numbers = itertools.count(max((record.seq for record in self.records.values()), default=0) + 1)
-        made = cycle.run(entries, Queue(), snapshot, self.books, seq=numbers.__next__)
+        made = cycle.run(entries, Queue(), snapshot, self.commitments, seq=numbers.__next__)
         for bug in made.failed.values():
             raise bug
         return made
@@ -103,7 +103,7 @@ class Situation:
         asked = [(workload, ask) for workload in self.workloads.values() if (ask := self.ask_of(workload)) is not None]
         made = self.decide([self.entry(workload, ask, self.snapshot) for workload, ask in asked], self.snapshot)
         for one in made.decided:
-            self.books.record(one.after)
+            self.commitments.record(one.after)
         return sorted(((one.entry.charged, one.decision) for one in made.decided), key=lambda pair: pair[0].key)
 
     def _capped(self, workload: Workload) -> Mapping[str, int]:
@@ -186,7 +186,7 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
 def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
     """Files the decisions under their workloads and books them, also those of workloads that were not given."""
     for one in situation.workloads.values():
-        situation.books.progressed(one.uid, one.progress().done)
+        situation.commitments.progressed(one.uid, one.progress().done)
     for obj in decisions:
         record = records.summarise(obj)
         workload = situation.workloads.get(record.key)
@@ -194,9 +194,9 @@ def _book(situation: Situation, decisions: Iterable[Mapping[str, Any]]) -> None:
         if workload is not None and ours:
             situation.records[record.key] = record
         if (charged := record.commitment()) is not None:
-            situation.books.record(charged)
+            situation.commitments.record(charged)
         elif workload is not None and ours and workload.ask is not None:
-            situation.books.record(Commitment.of(workload.ask, record.shares))
+            situation.commitments.record(Commitment.of(workload.ask, record.shares))
 
 
 def _with_uid(obj: Mapping[str, Any]) -> Mapping[str, Any]:

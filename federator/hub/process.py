@@ -519,7 +519,7 @@ class HubProcess:
         seen = member.slice_of(key)
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
             self.state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
-            self.state.books.arrived(member.name, seen.mark.workload_uid, seen.mark.seq)
+            self.state.commitments.confirm(member.name, seen.mark.workload_uid, seen.mark.seq)
         if seen is None:
             restored.forget(self.state, member, key, self.clock.monotonic())
         if (in_s := self.feedback.note(key, seen, member.name)) is not None:
@@ -539,7 +539,7 @@ class HubProcess:
             self.dispatching.queue_of(member).add(key)  # what it misses may be ours to give
         for record in self.state.records_of(key):
             if seen is None and record.share_of(member.name) is None:
-                self.state.books.vacate(member.name, record.workload_uid)
+                self.state.commitments.release(member.name, record.workload_uid)
                 if member.name in record.terms.leaving:
                     self.placing.queue.add(key)
             if record.deleting or workload is None or record.workload_uid != workload.uid:
@@ -562,7 +562,7 @@ class HubProcess:
                 self._link_changed(member)
             if self._reports.get(member.name) != member.report.told:  # else only what it was asked has changed
                 self._reports[member.name] = member.report.told
-                self.state.books.reported(member.name, member.report.capacity.includes_seq)
+                self.state.commitments.reported(member.name, member.report.capacity.includes_seq)
         self.reporting.changed(member)
         self.reporting.questions.add(member.name)
         self.placing.wake(Change(News.ROOM, member.name))

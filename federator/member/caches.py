@@ -149,7 +149,7 @@ class Caches:
         self.profiles: Store[dict[str, Any]] = Store("RuntimeProfile")
         self.profiles.add_index("hash", lambda obj: (runtimeprofile.content_hash(obj),))
         self.questions: Store[dict[str, Any]] = Store("ClusterCapacity")
-        self.books = PodBooks()
+        self.commitments = PodBooks()
         self.nodes_epoch = 0
         """Rises whenever a node changes in something other than what its pods use."""
         self.went_back = asyncio.Event()
@@ -386,7 +386,7 @@ class Caches:
                 self.signals.survey()
 
     def _on_pod(self, key: Key, old: PodRow | None, new: PodRow | None) -> None:
-        self.books.change(key, old, new)
+        self.commitments.change(key, old, new)
         trouble = (old.trouble if old is not None else None) != (new.trouble if new is not None else None)
         row = new if new is not None else old
         if trouble and row is not None:

@@ -165,7 +165,7 @@ class CapacityReporter:
             nodes = caches.nodes.items()
             self._masks = Masks([nodes[key] for key in sorted(nodes) if nodes[key].usable])
             self._masks_epoch = caches.nodes_epoch
-        room = Room(self._masks, caches.books.used)
+        room = Room(self._masks, caches.commitments.used)
         self._owe_daemons(room)
         self._owe_slices(room)
         self._owe_waiting(room)
@@ -190,7 +190,7 @@ class CapacityReporter:
     def _owe_daemons(self, room: Room) -> None:
         """Every node that a DaemonSet admits and that has no pod of it yet will get one."""
         for _, daemon in sorted(self._caches.daemonsets.items().items()):
-            have = self._caches.books.nodes_of(daemon.uid)
+            have = self._caches.commitments.nodes_of(daemon.uid)
             without = np.array([node.name not in have for node in self._masks.nodes], dtype=np.bool_)
             room.claim_each(daemon.shape, without)
 
@@ -205,7 +205,7 @@ class CapacityReporter:
             if owed is None:
                 continue
             shape, copies = owed
-            bound = sum(caches.books.bound(crew) for crew in caches.crews_of(row))
+            bound = sum(caches.commitments.bound(crew) for crew in caches.crews_of(row))
             if copies <= bound:
                 continue
             if shape.one_per_node:
@@ -222,7 +222,7 @@ class CapacityReporter:
         """Pods of others that wait for room will take it; a nominated one on the node it was promised."""
         caches = self._caches
         plain: Counter[PodShape] = Counter()
-        for _, pod in sorted(caches.books.waiting.items()):
+        for _, pod in sorted(caches.commitments.waiting.items()):
             slice_key = caches.slice_of_pod(pod.controller_uid)
             row = caches.slice(slice_key) if slice_key is not None else None
             if row is not None and self._entitlement(row) is not None:

@@ -199,9 +199,9 @@ class RollUp:
 
     def finding(self, row: SliceRow, *, complete: bool = False) -> Finding:
         """The first useful reason over the slice's pods. `complete`: no copy and no shard of it is missing."""
-        books = self._caches.books
+        commitments = self._caches.commitments
         crews = self._caches.crews_of(row)
-        troubles = [trouble for crew in crews for trouble in books.troubles(crew)]
+        troubles = [trouble for crew in crews for trouble in commitments.troubles(crew)]
         if not complete:
             troubles += self._caches.mount_troubles(row.key.namespace, crews)
         return reasons.first(troubles, complete=complete)

@@ -11,7 +11,7 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding
 from federator.model.resources import PODS, ZERO, Resources
 from federator.placement import candidates
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.ledger import Ledger
 
 
@@ -46,13 +46,13 @@ def explain(
     ask: Ask,
     held: Sequence[Holding],
     snapshot: FleetSnapshot,
-    books: Books,
+    commitments: Commitments,
     decision: Decision,
     *,
     capped: Mapping[str, int] = candidates.NOBODY,
 ) -> Explanation:
-    """What led to a decision that was just made; the books stay as they are. `capped` as in `engine.decide`."""
-    rows = _rows(ask, held, snapshot, books, decision, capped=capped)
+    """What led to a decision that was just made; the commitments stay as they are. `capped` as in `engine.decide`."""
+    rows = _rows(ask, held, snapshot, commitments, decision, capped=capped)
     return Explanation(rows, _arithmetic(ask, rows, decision), decision.reason is not Reason.CHOSEN)
 
 
@@ -60,12 +60,12 @@ def _rows(
     ask: Ask,
     held: Sequence[Holding],
     snapshot: FleetSnapshot,
-    books: Books,
+    commitments: Commitments,
     decision: Decision,
     *,
     capped: Mapping[str, int],
 ) -> tuple[Row, ...]:
-    ledger = books.open(snapshot)
+    ledger = commitments.open(snapshot)
     eligible = candidates.places(ask, snapshot, ledger)
     found = candidates.candidates(
         ask, {one.cluster: one for one in held}, eligible, ledger, capped=capped, by_name=False

@@ -1,4 +1,4 @@
-"""What must hold of every decision and of the books at any time: one function and one row per rule.
+"""What must hold of every decision and of the commitments at any time: one function and one row per rule.
 
 Each returns a sentence for every breach, nothing when the rule holds. Used by property tests, by the simulated fleets
 after every step, and by whoever wants to check a recorded decision.
@@ -14,7 +14,7 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
 from federator.placement import filters, quota
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.division import DIVIDERS
 
 
@@ -193,21 +193,23 @@ def check(case: Case) -> list[str]:
     return [f"{name}: {breach}" for name, rule in INVARIANTS.items() for breach in rule(case)]
 
 
-def check_books(books: Books, snapshot: FleetSnapshot, before: Books | None = None) -> list[str]:
+def check_commitments(
+    commitments: Commitments, snapshot: FleetSnapshot, before: Commitments | None = None
+) -> list[str]:
     """Usage is never negative, equals the sum over commitments, and no account grew beyond its limits: whatever is
     above a limit was there in `before` already (a lowered quota takes nothing back)."""
     breaches: list[str] = []
-    audit = books.audit()
-    for key in sorted({*audit, *((one.project, one.tier) for one in books)}):
-        if books.usage(*key) != audit.get(key, books.usage("", key[1])):
+    audit = commitments.audit()
+    for key in sorted({*audit, *((one.project, one.tier) for one in commitments)}):
+        if commitments.usage(*key) != audit.get(key, commitments.usage("", key[1])):
             held = audit.get(key)
-            breaches.append(f"usage of {key[0]} in {key[1]} is {books.usage(*key)}, its workloads hold {held}")
-        if any(amount < 0 for amount in books.usage(*key).values()):
+            breaches.append(f"usage of {key[0]} in {key[1]} is {commitments.usage(*key)}, its workloads hold {held}")
+        if any(amount < 0 for amount in commitments.usage(*key).values()):
             breaches.append(f"usage of {key[0]} in {key[1]} is negative")
     for account in snapshot.quotas:
         for tier in sorted(account.tiers):
             for name, field, limit in quota.limits(account.tiers[tier]):
-                used = sum(books.usage(project, tier)[name] for project in account.projects)
+                used = sum(commitments.usage(project, tier)[name] for project in account.projects)
                 had = sum(before.usage(project, tier)[name] for project in account.projects) if before else 0
                 if used > max(limit, had):
                     breaches.append(f"{account.name} holds {used} {name} in {tier}, {field} is {limit}")

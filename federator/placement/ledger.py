@@ -1,8 +1,8 @@
-"""The ledger of one batch: room and quota as they stand after what this batch has already given away.
+"""The ledger of one cycle: room and quota as they stand after what this cycle has already given away.
 
-Opened from the books above one snapshot; `decide` reads room and quota here and charges both in one step. Everything it
-gives away can be taken back (`mark`, `rollback`), which is how trials and all-or-nothing placements work. It never
-changes the books.
+Opened above the commitments and one snapshot; `decide` reads room and quota here and charges both in one step.
+Everything it gives away can be taken back (`mark`, `rollback`), which is how trials and all-or-nothing placements
+work. It never changes the commitments.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +30,9 @@ class Base:
 
 
 class Committed(Protocol):
-    """What a ledger reads of the commitments below it (`books`)."""
+    """What a ledger reads of the commitments below it (`commitments`)."""
+
+    version: int
 
     def commitment(self, uid: str) -> Commitment | None: ...
     def usage(self, project: str, tier: Tier) -> Resources: ...
@@ -111,8 +113,9 @@ def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
 class Ledger:
     """Mutable; one batch, one thread."""
 
-    def __init__(self, books: Committed, snapshot: FleetSnapshot) -> None:
-        self.books = books
+    def __init__(self, commitments: Committed, snapshot: FleetSnapshot) -> None:
+        self._below = commitments
+        self._version = commitments.version
         self.snapshot = snapshot
         self.memo: dict[Any, Any] = {}
         """What depends on the snapshot alone and is asked for again and again (who is eligible under a policy)."""
@@ -122,6 +125,14 @@ class Ledger:
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
         self._undo: list[Callable[[], None]] = []
+
+    @property
+    def below(self) -> Committed:
+        """The commitments, as they were when the ledger was opened. Raises RuntimeError once they have changed: what is
+        charged here would count twice, or not at all."""
+        if self._below.version != self._version:
+            raise RuntimeError("the commitments have changed since this ledger was opened")
+        return self._below
 
     def room(self, cluster: str, shape: PodShape) -> int:
         """How many more copies the cluster takes: nothing when it never reported or its report is too old, PENDING when
@@ -167,14 +178,14 @@ class Ledger:
 
     def commitment(self, uid: str) -> Commitment | None:
         """What the workload holds, as far as this batch knows."""
-        return self._commitments[uid] if uid in self._commitments else self.books.commitment(uid)
+        return self._commitments[uid] if uid in self._commitments else self.below.commitment(uid)
 
     def usage(self, project: str, tier: Tier) -> Resources:
-        return self.books.usage(project, tier) + self._usage.get((project, tier), ZERO)
+        return self.below.usage(project, tier) + self._usage.get((project, tier), ZERO)
 
     def placed(self, project: str) -> int:
         """Workloads of the project that hold anything."""
-        return self.books.placed(project) + self._placed.get(project, 0)
+        return self.below.placed(project) + self._placed.get(project, 0)
 
     def admission(self, ask: Ask, wanted: int, held: int) -> quota.Admission:
         """How many copies quota allows this workload, its own present ones not counting as use."""
@@ -229,11 +240,6 @@ class Ledger:
         while len(self._undo) > mark:
             self._undo.pop()()
 
-    def follow(self, uid: str) -> None:
-        """The books now say what this workload holds: what the batch thought of it no longer counts."""
-        self._commitments.pop(uid, None)
-        self._recount(uid)
-
     def _hold(self, uid: str, commitment: Commitment | None) -> None:
         known, before = uid in self._commitments, self._commitments.get(uid)
         self._commitments[uid] = commitment
@@ -249,12 +255,12 @@ class Ledger:
         self._undo.append(undo)
 
     def _recount(self, uid: str) -> None:
-        """Brings the difference from the books, as far as this workload makes one, up to date."""
+        """Brings the difference from the commitments, as far as this workload makes one, up to date."""
         for commitment, sign in self._deltas.pop(uid, ()):
             self._count(commitment, -sign)
         if uid not in self._commitments:
             return
-        delta = [(self.books.commitment(uid), -1), (self._commitments[uid], +1)]
+        delta = [(self.below.commitment(uid), -1), (self._commitments[uid], +1)]
         self._deltas[uid] = [(commitment, sign) for commitment, sign in delta if commitment is not None]
         for commitment, sign in self._deltas[uid]:
             self._count(commitment, sign)
@@ -271,8 +277,8 @@ class Ledger:
             view = self.snapshot.clusters.get(name)
             found = None
             if view is not None and view.capacity is not None and not view.stale:
-                found = _Cluster(view, self.books.base(name, view.capacity))
-                for shape, copies in self.books.uncovered(name, view.capacity.includes_seq):
+                found = _Cluster(view, self.below.base(name, view.capacity))
+                for shape, copies in self.below.uncovered(name, view.capacity.includes_seq):
                     found.charge(shape, copies)
             self._clusters[name] = found
         return self._clusters[name]

@@ -16,7 +16,7 @@ from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.placement import engine, inputs
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
 from federator.scheduling.entry import Entry
@@ -54,7 +54,7 @@ def run(
     heads: Sequence[Entry],
     queue: Queue,
     snapshot: FleetSnapshot,
-    commitments: Books,
+    commitments: Commitments,
     *,
     seq: Callable[[], int],
 ) -> Cycle:

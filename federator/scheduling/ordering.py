@@ -16,14 +16,14 @@ from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.placement import candidates
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.ledger import Ledger
 
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 
-def order(asks: Iterable[Ask], books: Books | None = None, ledger: Ledger | None = None) -> list[Ask]:
-    """The asks, first to be decided first; the same for any order of the input. `books` tells what projects hold,
+def order(asks: Iterable[Ask], commitments: Commitments | None = None, ledger: Ledger | None = None) -> list[Ask]:
+    """The asks, first to be decided first; the same for any order of the input. `commitments` tells what projects hold,
     `ledger` (as it is before the first of them) where there is room; without it all have equally many places."""
     aged = sorted(asks, key=_age)
     places = _places(aged, ledger) if ledger is not None else {}
@@ -31,7 +31,7 @@ def order(asks: Iterable[Ask], books: Books | None = None, ledger: Ledger | None
     for ask in aged:
         band = (*_standing(ask), places.get(ask.uid, 0))
         bands.setdefault(band, {}).setdefault(ask.project, []).append(ask)
-    usage = dict(books.usage_by_project()) if books is not None else {}
+    usage = dict(commitments.usage_by_project()) if commitments is not None else {}
     total = ZERO
     for amounts in usage.values():
         total = total + amounts

@@ -15,7 +15,7 @@ from federator.model.ask import Ask, Division, PodShape, Policy, SpreadRule, Str
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.names import WorkloadKey
 from federator.placement import engine
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from tests.bench.harness import Result
 
 SIZES = {"E1": 10, "E2": 100, "E3": 1000}
@@ -33,12 +33,12 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 def _run(row: str, clusters: int, seconds: float) -> Result:
     snapshot = FleetSnapshot(as_of=0.0, clusters=_fleet(clusters), quotas=())
     asks = [_ask(index) for index in range(ASKS)]
-    books = Books()
-    ledger = books.open(snapshot)
+    commitments = Commitments()
+    ledger = commitments.open(snapshot)
     decided, spent, begun = 0, 0, time.perf_counter()
     while time.perf_counter() - begun < seconds:
         if decided % ASKS == 0:
-            ledger = books.open(snapshot)
+            ledger = commitments.open(snapshot)
         ask = asks[decided % ASKS]
         decision = engine.decide(ask, (), snapshot, ledger, seq=decided + 1)
         spent += len(msgspec.json.encode(placementdecision.to_spec(decision, ("created",), ask, ())))

@@ -29,7 +29,7 @@ from federator.model.ask import Ask, PodShape, Policy
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.resources import CPU, GPU, MEMORY, PODS, Resources
 from federator.placement import engine, filters
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.scheduling import ordering
 from tests.bench.harness import Result
 from tests.controlplane import build
@@ -109,7 +109,7 @@ def measure(wanted: frozenset[str], scale: float) -> Iterator[Result]:
 
 def _without(asks: Sequence[Ask], snapshot: FleetSnapshot) -> list[Ask]:
     """Tier, priority, share, age, key."""
-    return ordering.order(asks, Books())
+    return ordering.order(asks, Commitments())
 
 
 def _ranked(counted: Callable[[Ask, FleetSnapshot], int], *, first: bool) -> Order:
@@ -122,7 +122,7 @@ def _ranked(counted: Callable[[Ask, FleetSnapshot], int], *, first: bool) -> Ord
             dressed = [replace(ask, priority=-count[ask.uid]) for ask in asks]
         else:
             dressed = [replace(ask, created_s=count[ask.uid] * 1e6 + ask.created_s) for ask in asks]
-        return [by_uid[ask.uid] for ask in ordering.order(dressed, Books())]
+        return [by_uid[ask.uid] for ask in ordering.order(dressed, Commitments())]
 
     return order
 
@@ -143,8 +143,8 @@ def _open_kinds(ask: Ask, snapshot: FleetSnapshot) -> Iterator[Kind]:
 
 def _as_the_hub(asks: Sequence[Ask], snapshot: FleetSnapshot) -> list[Ask]:
     """As the hub orders them."""
-    books = Books()
-    return ordering.order(asks, books, books.open(snapshot))
+    commitments = Commitments()
+    return ordering.order(asks, commitments, commitments.open(snapshot))
 
 
 ORDERS: Final[Mapping[str, Order]] = {
@@ -310,7 +310,7 @@ def upper_bound(asks: Sequence[Ask], scene: Scene, weigh: Callable[[PodShape], f
 
 def _placed(ordered: Sequence[Ask], snapshot: FleetSnapshot) -> dict[str, int]:
     """Copies of each ask (by uid) that the engine places."""
-    ledger = Books().open(snapshot)
+    ledger = Commitments().open(snapshot)
     decided = ((ask, engine.decide(ask, (), snapshot, ledger, seq=seq + 1)) for seq, ask in enumerate(ordered))
     return {ask.uid: sum(share.count for share in decision.shares) for ask, decision in decided}
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from federator.model.ask import SpreadRule
 from federator.model.decision import Decision
 from federator.placement import engine
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from tests.bench.harness import Result
 from tests.unit.placement.fleets import cluster, fleet, service
 
@@ -42,7 +42,7 @@ def _run(scale: float) -> Result:
     took: list[float] = []
     decision: Decision | None = None
     for seq in range(ROUNDS):
-        ledger = Books().open(snapshot)
+        ledger = Commitments().open(snapshot)
         ledger.room("c000", ask.shape)
         begun = time.process_time()
         decision = engine.decide(ask, (), snapshot, ledger, seq=seq + 1)

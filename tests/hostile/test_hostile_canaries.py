@@ -139,9 +139,9 @@ async def answers(world: World, metrics: Metrics) -> dict[str, str]:
 def figures(world: World) -> set[str]:
     """What the first tenant's copies ask for and hold, and for each workload of the other what others hold of the
     account, and leave of it, as any sentence might write it."""
-    books = world.federation.hub.state.books
-    total, hers = books.usage("feed", Tier.ON_DEMAND)["cpu"], COPIES * int(CPU.removesuffix("m"))
-    mine = [one.usage["cpu"] for one in books if one.namespace == OTHER]
+    commitments = world.federation.hub.state.commitments
+    total, hers = commitments.usage("feed", Tier.ON_DEMAND)["cpu"], COPIES * int(CPU.removesuffix("m"))
+    mine = [one.usage["cpu"] for one in commitments if one.namespace == OTHER]
     amounts = {hers, total, *(total - own for own in (0, *mine))}
     amounts |= {LIMIT - amount for amount in amounts}
     found = {quantity.render_amount("cpu", amount) for amount in amounts} | {f"{amount}m" for amount in amounts}

@@ -1,8 +1,8 @@
 """6: what a hub charges for is what there is, and who waits for quota gets it when it is free.
 
-A few seconds after every status of a job set, and at rest, the books of every hub that has heard of it are held beside
-a sum of our own: over decisions and statuses on the host, and at rest over the members' slices and what they run. This
-never asks `federator.placement`; fields are read in their plain meaning.
+A few seconds after every status of a job set, and at rest, the commitments of every hub that has heard of it are held
+beside a sum of our own: over decisions and statuses on the host, and at rest over the members' slices and what they
+run. This never asks `federator.placement`; fields are read in their plain meaning.
 """
 
 import collections
@@ -48,7 +48,7 @@ class Due:
 
 
 class Charges:
-    """Books beside objects. `meet` every hub that starts."""
+    """Commitments beside objects. `meet` every hub that starts."""
 
     def __init__(self, world: World) -> None:
         self.found: list[str] = []
@@ -93,7 +93,7 @@ class Charges:
             if not _has_heard(hub, obj, facts) or _deciding(hub, facts.key):
                 continue
             self.judged += 1
-            charged = hub.state.books.commitment(uid)
+            charged = hub.state.commitments.commitment(uid)
             copies = charged.copies if charged is not None else 0
             if copies != held(facts, finished(obj)):
                 yield f"{NAME}: {name} charges {copies} pods for {facts.key}, which holds {held(facts, finished(obj))}"
@@ -138,11 +138,12 @@ class Charges:
                 yield f"{SERVED}: {facts.key} is told {facts.terms.reason}, and its account has room for it"
 
     def at_rest(self) -> Iterator[str]:
-        """All books beside what members hold and run, and what accounts say of their use."""
+        """All commitments beside what members hold and run, and what accounts say of their use."""
         use, placed = self._used_in_members()
         for name, hub in self._hubs():
             charged: dict[tuple[str, str], Mapping[str, int]] = {
-                (project, str(tier)): dict(amounts) for (project, tier), amounts in hub.state.books.audit().items()
+                (project, str(tier)): dict(amounts)
+                for (project, tier), amounts in hub.state.commitments.audit().items()
             }
             for account in sorted(use.keys() | charged.keys()):
                 for resource in MEASURED:
@@ -150,7 +151,7 @@ class Charges:
                     if is_ != has:
                         yield f"{NAME}: {name} charges {'/'.join(account)} for {is_} {resource}, members have {has}"
             for project in sorted({project for project, _ in use} | placed.keys()):
-                counts = hub.state.books.placed(project), placed.get(project, 0)
+                counts = hub.state.commitments.placed(project), placed.get(project, 0)
                 if counts[0] != counts[1]:
                     yield f"{NAME}: {name} counts {counts[0]} workloads of {project}, {counts[1]} hold anything"
         for quota in all_of(self._world.federation.host, "FederatedQuota"):

@@ -42,7 +42,7 @@ from federator.model.names import WorkloadKey
 from federator.model.steps import Delete, Patch, Revisit
 from federator.placement import engine, filters, spread
 from federator.placement import leaving as engine_leaving
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.sandbox.faults.rows import is_hub
 from tests.simulation import departures
 from tests.simulation.running import Plant
@@ -187,14 +187,14 @@ def _believed(original: Method) -> Method:
 
 
 def _all_charged(original: Method) -> Method:
-    def uncovered(self: Books, cluster: str, includes_seq: int) -> Any:
+    def uncovered(self: Commitments, cluster: str, includes_seq: int) -> Any:
         return original(self, cluster, -1)
 
     return uncovered
 
 
 def _quota_twice(original: Method) -> Method:
-    def account(self: Books, commitment: Any, sign: int) -> None:
+    def account(self: Commitments, commitment: Any, sign: int) -> None:
         original(self, commitment, sign * 2)
 
     return account
@@ -446,13 +446,13 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "an incomplete gang takes away what runs": (departures.NAME, instead(engine, "_placed", _only_divides)),
     "capacity is charged twice": (
         "2 room is used",
-        dataclasses.replace(instead(Books, "uncovered", _all_charged), machines=1),
+        dataclasses.replace(instead(Commitments, "uncovered", _all_charged), machines=1),
     ),
     "a forged decision is obeyed": (
         "27 no forgery is obeyed",
         in_worlds_of(instead(HubState, "_is_ours", _taken_for_ours), "decision-forged"),
     ),
-    "quota is charged twice": ("6 quota", instead(Books, "_account", _quota_twice)),
+    "quota is charged twice": ("6 quota", instead(Commitments, "_account", _quota_twice)),
     "a fleet without a fitting cluster divides by zero": (
         "20 total functions",
         instead(spread, "divide", _divided_by_clusters),

@@ -7,14 +7,14 @@ from federator.hub.cache.state import HubState
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model.shards import Ranges
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from tests.simulation import charges, once
 from tests.simulation.mutations import Method, instead
 from tests.simulation.running import Plant
 
 
 def _frees_nothing(original: Method) -> Method:
-    def progressed(self: Books, uid: str, done: Ranges) -> bool:
+    def progressed(self: Commitments, uid: str, done: Ranges) -> bool:
         return False
 
     return progressed
@@ -31,7 +31,7 @@ def _only_changes(original: Method) -> Method:
 
 
 def _tells_nobody(original: Method) -> Method:
-    def progressed(self: Books, uid: str, done: Ranges) -> bool:
+    def progressed(self: Commitments, uid: str, done: Ranges) -> bool:
         original(self, uid, done)
         return False
 
@@ -39,7 +39,7 @@ def _tells_nobody(original: Method) -> Method:
 
 
 def _whoever_has_a_decision(original: Method) -> Method:
-    def placed(self: Books, project: str) -> int:
+    def placed(self: Commitments, project: str) -> int:
         return sum(one.project == project and bool(one.holdings) for one in self)
 
     return placed
@@ -53,10 +53,10 @@ def _only_the_recorded(original: Method) -> Method:
 
 
 UNRELEASED: Mapping[str, tuple[str, Plant]] = {
-    "what job sets have done frees nothing": (charges.NAME, instead(Books, "progressed", _frees_nothing)),
+    "what job sets have done frees nothing": (charges.NAME, instead(Commitments, "progressed", _frees_nothing)),
     "what was done before a hub began frees nothing": (charges.NAME, instead(HubState, "note_workload", _only_changes)),
-    "a finished job set counts as a workload": (charges.NAME, instead(Books, "placed", _whoever_has_a_decision)),
-    "who waits is not told that a job set is done": (charges.SERVED, instead(Books, "progressed", _tells_nobody)),
+    "a finished job set counts as a workload": (charges.NAME, instead(Commitments, "placed", _whoever_has_a_decision)),
+    "who waits is not told that a job set is done": (charges.SERVED, instead(Commitments, "progressed", _tells_nobody)),
     "what a member has done counts only when it is recorded": (
         once.Once.name,
         instead(progress, "done", _only_the_recorded),

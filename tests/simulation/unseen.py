@@ -20,7 +20,7 @@ from federator.model import shards
 from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
 from federator.placement import shards as dividing
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.ledger import Ledger
 from federator.sandbox.faults.rows import is_hub
 from federator.status import given
@@ -179,7 +179,7 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     ),
     "what is on its way to a cluster takes no room": (
         "2 feasibility",
-        dataclasses.replace(instead(Books, "sets_out", _nothing), machines=1),
+        dataclasses.replace(instead(Commitments, "in_flight", _nothing), machines=1),
     ),
 }
 """What is wrong -> (the rule that finds it, the bug)."""

@@ -143,7 +143,7 @@ class Hosting:
 
     async def reread_decisions(self) -> None:
         """Files every decision as it is now and forgets those that are gone: the last words of the leader before us may
-        not have come by watch yet. What decisions hold of room and quota must be on the books before anything is
+        not have come by watch yet. What decisions hold of room and quota must be on the commitments before anything is
         decided, and no member may hear of what the host records no longer. Watches that wait to be opened again are
         opened now."""
         for reflector in self.reflectors:
@@ -310,7 +310,7 @@ class Hosting:
             return
         # Our own decisions are filed and booked when they are written: what is news here was written before our time.
         if (commitment := new.commitment()) is not None:
-            self.state.books.record(commitment)
+            self.state.commitments.record(commitment)
         self.state.signals.bury(namespace, name)
         self.state.signals.dispatch(new.key)
         self.state.signals.fold(new.key)

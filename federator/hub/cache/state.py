@@ -33,7 +33,7 @@ from federator.model.fleet import FleetSnapshot, QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.model.podsecurity import Enforced, Level
 from federator.placement import permitted
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.permitted import Refused
 from federator.placement.policies import Bindings, Policies
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
@@ -162,7 +162,7 @@ class HubState:
 
     options: HubOptions
     metrics: Metrics | None = None
-    books: Books = field(default_factory=Books)
+    commitments: Commitments = field(default_factory=Commitments)
     signals: Signals = field(default_factory=Signals)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
     records: dict[tuple[str, str], Record] = field(default_factory=dict)
@@ -314,7 +314,7 @@ class HubState:
         self._namespaces.setdefault(new.key.namespace, set()).add(new.key)
         if known is not None and known.uid != new.uid:
             self._forget_progress(known.uid, new.key)
-        if new.verbs.unit is Unit.SHARDS and self.books.progressed(new.uid, new.progress().done):
+        if new.verbs.unit is Unit.SHARDS and self.commitments.progressed(new.uid, new.progress().done):
             self.signals.freed()
 
     def drop_workload(self, key: WorkloadKey) -> None:
@@ -333,7 +333,7 @@ class HubState:
         workload = self.workloads.get(key)
         gone = workload is None or workload.uid != uid
         if gone and all(record.workload_uid != uid for record in self.records_of(key)):
-            self.books.progressed(uid, ())
+            self.commitments.progressed(uid, ())
 
     def note_space(self, name: str, new: Enforced | None) -> None:
         """Files a namespace of the host, or forgets one that is gone."""
@@ -544,7 +544,7 @@ class HubState:
             self.by_workload[old.key] = names
         else:
             self.by_workload.pop(old.key, None)
-        self.books.forget(old.workload_uid)
+        self.commitments.forget(old.workload_uid)
         self._forget_progress(old.workload_uid, old.key)
         return old
 

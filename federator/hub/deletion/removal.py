@@ -257,7 +257,7 @@ class Removing:
             new = self.state.read_record(written)
             self.state.note_record(record.key.namespace, new)
             if (commitment := new.commitment()) is not None:
-                self.state.books.record(commitment)
+                self.state.commitments.record(commitment)
         self.state.signals.fold(record.key)
 
     async def _orphan(self, member: Member) -> Revisit | None:

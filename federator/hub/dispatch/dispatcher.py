@@ -300,7 +300,9 @@ class Dispatching:
         key = workload.key
         share, before = record.share_of(member.name), member.slice_of(key)
         if share is not None and (before is None or before.mark is None or before.mark.seq < share.seq):
-            self.state.books.sets_out(member.name, workload.uid, share.seq)  # decided by an earlier leader, perhaps
+            self.state.commitments.in_flight(
+                member.name, workload.uid, share.seq
+            )  # decided by an earlier leader, perhaps
         want, now = self.writer.wish(workload, record, action), self.clock.monotonic()
         if action.do is not Do.DELETE and (until_s := member.futile.paused_until_s(key, want, now)):
             self._refused(member, key, ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True))

@@ -1,6 +1,6 @@
 """The state of our line to one member: one table next to one enum, driven by probes, read by filters and folds.
 
-Silence is not absence: a member that does not answer is SUSPECT, then LOST, but what it holds stays on the books
+Silence is not absence: a member that does not answer is SUSPECT, then LOST, but what it holds stays on the commitments
 until it is heard again. Time is an argument (seconds of the monotonic clock).
 """
 

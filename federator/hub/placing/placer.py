@@ -128,7 +128,7 @@ class Placing:
             [self._entry(item) for item in due.values()],
             self.inadmissible,
             snapshot,
-            self.state.books,
+            self.state.commitments,
             seq=self.state.next_seq,
         )
         self._assume(made, due)
@@ -180,7 +180,7 @@ class Placing:
                 if (in_s := restored.believe_again(self.state, one.key, now_s)) > 0:
                     self.queue.add_after(one.key, in_s)
             restored.numbered(self.state, one.decision)
-            self.state.books.decide(one.after)
+            self.state.commitments.assume(one.after)
             self.moves.note(one.entry.ask, one.decision)
         self.inadmissible.settle((one.key for one in made.decided), made.inadmissible)
         for key, in_s in made.requeues.items():
@@ -378,11 +378,11 @@ class Placing:
         """A decision that could not be written charges nothing; the one in force does again."""
         record = self.state.record_of(item.workload)
         if record is None:
-            self.state.books.forget(item.workload.uid)
+            self.state.commitments.forget(item.workload.uid)
         elif record is item.record and one.before is not None:
-            self.state.books.record(one.before)
+            self.state.commitments.record(one.before)
         elif (heard := record.commitment()) is not None:
-            self.state.books.record(heard)
+            self.state.commitments.record(heard)
 
     def _forget_unheard(self, key: WorkloadKey, workload: Workload | None) -> None:
         """A workload that is gone is charged for nothing any more; if its decision turns up after all, that is booked
@@ -390,7 +390,7 @@ class Placing:
         uid = self._unheard.pop(key, "")
         gone = uid and (workload is None or workload.uid != uid)
         if gone and all(record.workload_uid != uid for record in self.state.records_of(key)):
-            self.state.books.forget(uid)
+            self.state.commitments.forget(uid)
             self.state.signals.freed()
 
     async def _write(self, item: Due, decision: Decision, revision: str) -> Mapping[str, Any]:

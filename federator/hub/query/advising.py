@@ -193,6 +193,6 @@ def _taken(inputs: Inputs, workload: Workload) -> Situation:
         rules=Policies(rules, in_force_max=state.rules.in_force_max),
         workloads={key: workload},
         records={key: record} if record is not None else {},
-        books=state.books.as_now(workload.uid, counted),
+        commitments=state.commitments.as_now(workload.uid, counted),
         standings={key: inputs.standing(workload)},
     )

@@ -38,7 +38,7 @@ from federator.status.conditions import Condition
 log = logging.getLogger(__name__)
 
 ACCOUNT_S = 3.0
-"""What accounts use is written at most this often: it serves people, decisions read the books."""
+"""What accounts use is written at most this often: it serves people, decisions read the commitments."""
 LOOK_S = 60.0
 """How often slices of nobody are looked for; two looks in a row make a finding."""
 LOOK_BATCH = 2000
@@ -100,8 +100,11 @@ class Reporting:
             return
         status = federatedquota.to_status(
             account,
-            {tier: sum_of(self.state.books.usage(project, tier) for project in account.projects) for tier in Tier},
-            sum(self.state.books.placed(project) for project in account.projects),
+            {
+                tier: sum_of(self.state.commitments.usage(project, tier) for project in account.projects)
+                for tier in Tier
+            },
+            sum(self.state.commitments.placed(project) for project in account.projects),
         )
         live = obj.get("status") or {}
         status["conditions"] = conditions.merge(

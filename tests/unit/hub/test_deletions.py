@@ -400,6 +400,6 @@ def test_a_decision_deleted_by_hand_ends_with_its_workload_all_the_same() -> Non
         await asyncio.sleep(60)
         assert await _slices(world) == {}
         assert await world.decisions() == []
-        assert len(world.federation.hub.state.books) == 0
+        assert len(world.federation.hub.state.commitments) == 0
 
     play(scenario)

@@ -96,7 +96,7 @@ def test_a_job_set_that_was_done_before_the_hub_began_holds_nothing() -> None:
         await world.settle()
         await restart(world)
         await world.settle()
-        assert not any(one.copies for one in world.federation.hub.state.books)
+        assert not any(one.copies for one in world.federation.hub.state.commitments)
 
         await world.create("PinterestService", "feed", "web", service(12, "1", project="feed"))
         await world.settle()
@@ -122,8 +122,10 @@ def test_a_standby_knows_what_is_done_and_gives_it_to_the_next() -> None:
         await pair.settle()
         old, new = pair.leader(), pair.standby()
         for name in (old, new):
-            books = pair.federation.processes[name].state.books
-            assert sum((one.usage for one in books if one.key.kind == PJS), start=Resources()) == Resources(), name
+            commitments = pair.federation.processes[name].state.commitments
+            assert sum((one.usage for one in commitments if one.key.kind == PJS), start=Resources()) == Resources(), (
+                name
+            )
 
         await pair.crash(old)
         await pair.until(new)

@@ -193,8 +193,8 @@ def test_a_standby_holds_warm_caches_and_no_reins() -> None:
         for key in leader.state.workloads:
             assert list(standby.state.slices_of(key)) == list(leader.state.slices_of(key))
         for record in leader.state.records.values():
-            commitment = standby.state.books.commitment(record.workload_uid)
-            assert commitment == leader.state.books.commitment(record.workload_uid)
+            commitment = standby.state.commitments.commitment(record.workload_uid)
+            assert commitment == leader.state.commitments.commitment(record.workload_uid)
         with pytest.raises(errors.NotLeading):
             await standby.host.patch(kinds.KINDS["PinterestService"].ref("feed", "web-0"), {})
         for member in standby.state.members.values():

@@ -122,9 +122,9 @@ def test_what_a_refused_edit_asks_for_frees_no_quota() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(4))
         await world.settle()
-        books = world.federation.hub.state.books
+        commitments = world.federation.hub.state.commitments
         workload = next(iter(world.federation.hub.state.workloads.values()))
-        held = books.commitment(workload.uid)
+        held = commitments.commitment(workload.uid)
         small = service(1)["template"]
         small["spec"] |= HOSTILE
         small["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1m"}}
@@ -132,7 +132,7 @@ def test_what_a_refused_edit_asks_for_frees_no_quota() -> None:
         await asyncio.sleep(5)
         await world.settle()
         assert held is not None
-        assert books.commitment(workload.uid) == held
+        assert commitments.commitment(workload.uid) == held
 
     play(scenario)
 

@@ -16,28 +16,28 @@ def pod(controller: str, node: str = "", *, ended: bool = False, trouble: Troubl
 
 
 def test_a_bound_pod_uses_its_node_until_it_has_ended() -> None:
-    books = PodBooks()
+    commitments = PodBooks()
     waiting, bound, ended = pod("rs"), pod("rs", "n1"), pod("rs", "n1", ended=True)
-    books.change(("ns", "p"), None, waiting)
-    assert set(books.waiting) == {("ns", "p")}
-    books.change(("ns", "p"), waiting, bound)
-    assert (books.bound("rs"), books.used, books.waiting) == (1, {"n1": {"cpu": 500, "pods": 1}}, {})
-    books.change(("ns", "p"), bound, ended)
-    assert (books.bound("rs"), books.used) == (0, {})
+    commitments.change(("ns", "p"), None, waiting)
+    assert set(commitments.waiting) == {("ns", "p")}
+    commitments.change(("ns", "p"), waiting, bound)
+    assert (commitments.bound("rs"), commitments.used, commitments.waiting) == (1, {"n1": {"cpu": 500, "pods": 1}}, {})
+    commitments.change(("ns", "p"), bound, ended)
+    assert (commitments.bound("rs"), commitments.used) == (0, {})
 
 
 def test_troubles_are_kept_per_controller() -> None:
-    books = PodBooks()
+    commitments = PodBooks()
     ill = pod("rs", "n1", trouble=Trouble(1, "ImagePullFailed", "x"))
-    books.change(("ns", "p"), None, ill)
-    assert [trouble.reason for trouble in books.troubles("rs")] == ["ImagePullFailed"]
-    books.change(("ns", "p"), ill, pod("rs", "n1"))
-    assert list(books.troubles("rs")) == []
+    commitments.change(("ns", "p"), None, ill)
+    assert [trouble.reason for trouble in commitments.troubles("rs")] == ["ImagePullFailed"]
+    commitments.change(("ns", "p"), ill, pod("rs", "n1"))
+    assert list(commitments.troubles("rs")) == []
 
 
 def test_after_any_history_only_what_is_there_is_on_the_books() -> None:
     rng = random.Random(7)
-    books = PodBooks()
+    commitments = PodBooks()
     world: dict[tuple[str, str], PodRow] = {}
     for _ in range(3000):
         key = ("ns", f"p{rng.randrange(40)}")
@@ -47,7 +47,7 @@ def test_after_any_history_only_what_is_there_is_on_the_books() -> None:
             trouble = Trouble(1, "X", "") if rng.random() < 0.3 else None
             where = rng.choice(["", "n1", "n2"])
             new = pod(rng.choice(["a", "b"]), where, ended=rng.random() < 0.2, trouble=trouble)
-        books.change(key, old, new)
+        commitments.change(key, old, new)
         if new is None:
             world.pop(key, None)
         else:
@@ -55,4 +55,4 @@ def test_after_any_history_only_what_is_there_is_on_the_books() -> None:
     fresh = PodBooks()
     for key, row in world.items():
         fresh.change(key, None, row)
-    assert books == fresh
+    assert commitments == fresh

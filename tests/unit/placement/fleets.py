@@ -9,7 +9,7 @@ from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapsh
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement import engine
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.ledger import Ledger
 
 POD = PodShape(Resources({"cpu": 1000, "pods": 1}))
@@ -50,17 +50,19 @@ def commitment(ask: Ask, held_: Iterable[Holding], tier: Tier | None = None) -> 
     return Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, tier or ask.tier, ask.shape, tuple(held_))
 
 
-def books_with(*commitments: Commitment) -> Books:
-    books = Books()
-    for one in commitments:
-        books.record(one)
-    return books
+def commitments_with(*held_: Commitment) -> Commitments:
+    commitments = Commitments()
+    for one in held_:
+        commitments.record(one)
+    return commitments
 
 
 def decide(ask: Ask, snapshot: FleetSnapshot, held_: Iterable[Holding] = (), **more: Any) -> Decision:
-    """Decides on fresh books in which the asking workload's own holdings stand."""
+    """Decides on fresh commitments in which the asking workload's own holdings stand."""
     mine = tuple(held_)
-    ledger: Ledger = more.pop("ledger", None) or books_with(*([commitment(ask, mine)] if mine else [])).open(snapshot)
+    ledger: Ledger = more.pop("ledger", None) or commitments_with(*([commitment(ask, mine)] if mine else [])).open(
+        snapshot
+    )
     more.setdefault("seq", 100)
     return engine.decide(ask, mine, snapshot, ledger, by_name=True, **more)
 

@@ -15,7 +15,7 @@ from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement import binding, engine
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.nodes import Nodes
 from tests import casetables
 
@@ -152,7 +152,7 @@ def burst(sizes: list[Amounts], shapes: list[Amounts], percent: int, seed: int) 
         for name, machines in members.items()
     }
     snapshot = FleetSnapshot(as_of=0.0, clusters=views)
-    ledger = Books().open(snapshot)
+    ledger = Commitments().open(snapshot)
     decided: list[tuple[Amounts, dict[str, int]]] = []
     for index in range(BURST):
         pod, copies = rng.choice(shapes), rng.randint(2, COPIES_MAX)

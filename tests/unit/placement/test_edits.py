@@ -11,13 +11,13 @@ from federator.model.ask import DEFAULT_POLICY, Admitted, Ask, Division, Strateg
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.scheduling import editing
 from tests.unit.placement.fleets import (
     POD,
-    books_with,
     cluster,
     commitment,
+    commitments_with,
     counts,
     fleet,
     held,
@@ -44,9 +44,9 @@ def sized(ask: Ask, cpu: int, **more: Any) -> Ask:
 
 
 def edited(now: Ask, before: Ask, snapshot: FleetSnapshot, mine: tuple[Holding, ...], **more: Any) -> Decision:
-    books = more.pop("books", None) or books_with(commitment(before, mine))
+    commitments = more.pop("commitments", None) or commitments_with(commitment(before, mine))
     charged = more.pop("charged", None) or admitted(before)
-    return editing.decide(now, mine, snapshot, books.open(snapshot), seq=9, admitted=charged, **more)
+    return editing.decide(now, mine, snapshot, commitments.open(snapshot), seq=9, admitted=charged, **more)
 
 
 WEB = service(5)
@@ -96,10 +96,10 @@ def test_the_refusal_has_the_numbers() -> None:
 
 def test_what_others_hold_counts_and_ones_own_does_not() -> None:
     other = commitment(service(4, name="other"), held(a=4))
-    books = books_with(other, commitment(WEB, RUNS))
+    commitments = commitments_with(other, commitment(WEB, RUNS))
     snapshot = fleet(cluster("a", 50), quotas=[account(cpu=10)])
-    assert edited(sized(WEB, 1200), WEB, snapshot, RUNS, books=books).held_back == 0
-    refused = edited(sized(WEB, 1201), WEB, snapshot, RUNS, books=books)
+    assert edited(sized(WEB, 1200), WEB, snapshot, RUNS, commitments=commitments).held_back == 0
+    refused = edited(sized(WEB, 1201), WEB, snapshot, RUNS, commitments=commitments)
     assert refused.held_back == 2
     assert refused.message.count("allows 10 (spec.tiers.OnDemand.max.cpu), of which too little is left") == 1
 
@@ -173,7 +173,7 @@ class Town:
 
     snapshot: FleetSnapshot
     tenants: dict[str, Tenant] = field(default_factory=dict)
-    books: Books = field(default_factory=Books)
+    commitments: Commitments = field(default_factory=Commitments)
     seq: int = 0
 
     def used(self) -> dict[tuple[str, Tier], int]:
@@ -186,10 +186,10 @@ class Town:
 
     def decide(self, name: str) -> Decision:
         one, self.seq = self.tenants[name], self.seq + 1
-        ledger = self.books.open(self.snapshot)
+        ledger = self.commitments.open(self.snapshot)
         decision = editing.decide(one.ask, one.holds, self.snapshot, ledger, seq=self.seq, admitted=one.charged)
         under = decision.under or one.ask
-        self.books.record(Commitment.of(under, decision.shares))
+        self.commitments.record(Commitment.of(under, decision.shares))
         one.holds, one.charged = holdings(decision.shares), admitted(under)
         return decision
 

@@ -12,8 +12,19 @@ from federator.model.resources import Resources
 from federator.model.selectors import LabelSelector
 from federator.model.taints import Effect, Taint, Toleration
 from federator.placement import engine
-from federator.placement.books import Books
-from tests.unit.placement.fleets import POD, books_with, cluster, commitment, counts, decide, fleet, held, jobs, service
+from federator.placement.commitments import Commitments
+from tests.unit.placement.fleets import (
+    POD,
+    cluster,
+    commitment,
+    commitments_with,
+    counts,
+    decide,
+    fleet,
+    held,
+    jobs,
+    service,
+)
 
 
 def policy(strategy: Strategy = Strategy.CAPACITY, **division: object) -> Policy:
@@ -377,8 +388,8 @@ def test_exact_answers_are_lowered_by_what_was_placed_since() -> None:
     same = commitment(service(2, name="other", shape=shape), [Holding("a", 2, 2, 6)])
     big = commitment(service(1, name="big"), [Holding("a", 1, 1, 7)])
     included = commitment(service(5, name="old", shape=shape), [Holding("a", 5, 5, 4)])
-    assert books_with(same, included).open(snapshot).room("a", shape) == 8
-    assert books_with(same, big).open(snapshot).room("a", shape) == 7
+    assert commitments_with(same, included).open(snapshot).room("a", shape) == 8
+    assert commitments_with(same, big).open(snapshot).room("a", shape) == 7
 
 
 def test_usable_bounds_the_whole_cluster() -> None:
@@ -397,7 +408,7 @@ def test_ties_are_broken_by_workload_in_production_and_by_name_on_request() -> N
     snapshot = fleet(*(cluster(f"c{i}", 10) for i in range(8)))
     assert counts(decide(service(1), snapshot)) == {"c0": 1}
     decisions = [
-        engine.decide(service(1, name=f"w{i}"), (), snapshot, Books().open(snapshot), seq=1) for i in range(40)
+        engine.decide(service(1, name=f"w{i}"), (), snapshot, Commitments().open(snapshot), seq=1) for i in range(40)
     ]
     firsts = {decision.shares[0].cluster for decision in decisions}
     assert len(firsts) > 4

@@ -2,21 +2,21 @@
 
 from federator.model.resources import Resources
 from federator.placement import explain
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from tests.unit.placement.fleets import cluster, decide, fleet, service
 
 
 def test_the_arithmetic_shows_weight_room_and_what_each_cluster_gets() -> None:
-    snapshot, books = fleet(cluster("a", 10), cluster("b", 20)), Books()
-    found = explain.explain(service(6), (), snapshot, books, decide(service(6), snapshot))
+    snapshot, commitments = fleet(cluster("a", 10), cluster("b", 20)), Commitments()
+    found = explain.explain(service(6), (), snapshot, commitments, decide(service(6), snapshot))
     assert [(row.cluster, row.weight, row.room, row.got) for row in found.rows] == [("a", 10, 10, 2), ("b", 20, 20, 4)]
     assert found.arithmetic[0].startswith("strategy Capacity: 6 wanted over 2 clusters")
-    assert len(books) == 0
+    assert len(commitments) == 0
 
 
 def test_a_full_cluster_says_what_its_nodes_lack() -> None:
     snapshot = fleet(cluster("a", 0), cluster("b", 2, usable_permille=0), cluster("c", 2))
-    found = explain.explain(service(6), (), snapshot, Books(), decide(service(6), snapshot))
+    found = explain.explain(service(6), (), snapshot, Commitments(), decide(service(6), snapshot))
     lacks = {row.cluster: row.lacks for row in found.rows}
     assert lacks["a"].startswith("no node has enough cpu (most on one node 0, a copy asks for 1)")
     assert lacks["b"] == "spec.usable 0% leaves too little cpu, pods"

@@ -10,7 +10,17 @@ from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.placement import invariants
 from federator.placement.invariants import INVARIANTS, Case
-from tests.unit.placement.fleets import books_with, cluster, commitment, decide, fleet, held, holdings, jobs, service
+from tests.unit.placement.fleets import (
+    cluster,
+    commitment,
+    commitments_with,
+    decide,
+    fleet,
+    held,
+    holdings,
+    jobs,
+    service,
+)
 
 FLEET = fleet(cluster("a", 10), cluster("b", 10, cordoned=True))
 ROOM = {"a": 10, "b": 10}
@@ -100,6 +110,6 @@ def test_every_invariant_has_a_negative_control() -> None:
 def test_books_beyond_a_quota_are_noticed_unless_they_were_so_before_it_was_lowered() -> None:
     tiers = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 3000}))}
     snapshot = fleet(cluster("a", 9), quotas=[QuotaAccount("q", projects=frozenset({"feed"}), tiers=tiers)])
-    books = books_with(commitment(service(5), held(a=5)))
-    assert "q holds 5000 cpu" in invariants.check_books(books, snapshot)[0]
-    assert invariants.check_books(books, snapshot, before=books) == []
+    commitments = commitments_with(commitment(service(5), held(a=5)))
+    assert "q holds 5000 cpu" in invariants.check_commitments(commitments, snapshot)[0]
+    assert invariants.check_commitments(commitments, snapshot, before=commitments) == []

@@ -14,7 +14,7 @@ from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
 from federator.model.resources import Resources
 from federator.model.taints import Taint, Toleration
 from federator.placement import candidates, inputs
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.policies import Policies, Rule, Subject
 from federator.scheduling import ordering, queueing_hints
 from federator.scheduling.queueing_hints import Change, News
@@ -45,10 +45,10 @@ def test_a_project_with_many_asks_does_not_go_before_one_with_few() -> None:
 
 
 def test_a_project_that_holds_much_waits_behind_one_that_holds_nothing() -> None:
-    books = Books()
-    books.record(commitment(service(1, name="big", project="rich"), held(a=50)))
+    commitments = Commitments()
+    commitments.record(commitment(service(1, name="big", project="rich"), held(a=50)))
     asks = [service(1, name="r", project="rich", created_s=1.0), service(1, name="p", project="poor", created_s=2.0)]
-    assert names(ordering.order(asks, books)) == ["p", "r"]
+    assert names(ordering.order(asks, commitments)) == ["p", "r"]
 
 
 @given(st.lists(worlds.asks(), max_size=8), st.randoms(use_true_random=False))
@@ -63,28 +63,28 @@ NARROW = Policy(names=("a",))
 
 def test_fewest_places_goes_before_share_and_age_and_after_priority() -> None:
     fleet_ = fleet(cluster("a", 5, nodes=2), cluster("b", 5, nodes=3))
-    books = Books()
-    books.record(commitment(service(1, name="big", project="rich"), held(a=2)))
+    commitments = Commitments()
+    commitments.record(commitment(service(1, name="big", project="rich"), held(a=2)))
     asks = [
         service(1, name="wide", project="poor", created_s=1.0, policy=WIDE),
         service(1, name="narrow", project="rich", created_s=9.0, policy=NARROW),
         service(1, name="urgent", created_s=9.0, policy=WIDE, priority=1),
         service(1, name="kept", created_s=9.0, policy=WIDE, tier=Tier.RESERVED),
     ]
-    assert names(ordering.order(asks, books, books.open(fleet_))) == ["kept", "urgent", "narrow", "wide"]
-    assert names(ordering.order(asks, books)) == ["kept", "urgent", "wide", "narrow"]
+    assert names(ordering.order(asks, commitments, commitments.open(fleet_))) == ["kept", "urgent", "narrow", "wide"]
+    assert names(ordering.order(asks, commitments)) == ["kept", "urgent", "wide", "narrow"]
 
 
 def test_places_are_nodes_on_which_one_copy_fits_now() -> None:
     large = PodShape(Resources({"cpu": 6000, "pods": 1}))
     fleet_ = fleet(cluster("a", 5, nodes=4), cluster("b", 8, nodes=2), cluster("c", 9, cordoned=True))
-    books = Books()
-    ledger = books.open(fleet_)
+    commitments = Commitments()
+    ledger = commitments.open(fleet_)
     small = service(1, name="small", created_s=1.0)
     assert candidates.nodes_with_room(small, ledger) == 6
     asks = [small, service(1, name="large", created_s=2.0, shape=large)]
     assert candidates.nodes_with_room(asks[1], ledger) == 2
-    assert names(ordering.order(asks, books, ledger)) == ["large", "small"]
+    assert names(ordering.order(asks, commitments, ledger)) == ["large", "small"]
     ledger.charge("b", large, 1)
     assert candidates.nodes_with_room(asks[1], ledger) == 1
     assert candidates.nodes_with_room(service(1, policy=Policy(names=("c",))), ledger) == 0
@@ -95,16 +95,18 @@ def test_places_of_a_shape_that_only_the_member_can_judge_are_at_most_the_copies
     room = Resources({"cpu": 5000, "pods": 100})
     told = Capacity(rows=(NodeRow(7, room, room),), copies={chosen_nodes.id: 3})
     ask = service(1, shape=chosen_nodes)
-    assert candidates.nodes_with_room(ask, Books().open(fleet(cluster("a", 0, capacity=told)))) == 3
-    assert candidates.nodes_with_room(ask, Books().open(fleet(cluster("a", 5, nodes=7)))) == 7
+    assert candidates.nodes_with_room(ask, Commitments().open(fleet(cluster("a", 0, capacity=told)))) == 3
+    assert candidates.nodes_with_room(ask, Commitments().open(fleet(cluster("a", 5, nodes=7)))) == 7
 
 
 def test_the_ask_with_few_places_is_placed_though_one_with_many_is_older() -> None:
     fleet_ = fleet(cluster("a", 4), cluster("b", 4))
     asks = [service(6, name="wide", created_s=1.0), service(3, name="narrow", created_s=2.0, policy=NARROW)]
-    books = Books()
-    ledger = books.open(fleet_)
-    got = {ask.key.name: decide(ask, fleet_, ledger=ledger).shortfall for ask in ordering.order(asks, books, ledger)}
+    commitments = Commitments()
+    ledger = commitments.open(fleet_)
+    got = {
+        ask.key.name: decide(ask, fleet_, ledger=ledger).shortfall for ask in ordering.order(asks, commitments, ledger)
+    }
     assert got == {"narrow": 0, "wide": 1}
 
 
@@ -114,9 +116,9 @@ def test_the_order_by_places_does_not_depend_on_how_the_batch_was_collected(
 ) -> None:
     apart = [dataclasses.replace(ask, uid=f"uid-{i}") for i, ask in enumerate(asks)]
     mixed_up = random.sample(apart, len(apart))
-    books = Books()
-    first = ordering.order(apart, books, books.open(snapshot))
-    assert first == ordering.order(mixed_up, books, books.open(snapshot))
+    commitments = Commitments()
+    first = ordering.order(apart, commitments, commitments.open(snapshot))
+    assert first == ordering.order(mixed_up, commitments, commitments.open(snapshot))
     assert sorted(ask.uid for ask in first) == sorted(ask.uid for ask in apart)
     standing = [(list(Tier).index(ask.tier), -ask.priority) for ask in first]
     assert standing == sorted(standing)

@@ -8,23 +8,23 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from federator.model import shards
-from federator.model.ask import Ask, Unit
+from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.shards import Ranges
 from federator.placement import division, engine, invariants
-from federator.placement.books import Books
 from federator.placement.candidates import NOBODY
+from federator.placement.commitments import Commitments
 from federator.placement.division import Party
 from federator.placement.invariants import Case
 from tests.unit.placement import worlds
 
 
-def booked(ask: Ask, held: tuple[Holding, ...]) -> Books:
-    books = Books()
+def booked(ask: Ask, held: tuple[Holding, ...]) -> Commitments:
+    commitments = Commitments()
     if held:
-        books.record(Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, held))
-    return books
+        commitments.record(Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, held))
+    return commitments
 
 
 def decided(
@@ -36,14 +36,14 @@ def decided(
     *,
     per_cluster: int = 0,
 ) -> Case:
-    books = booked(ask, held)
-    before = books.open(snapshot)
+    commitments = booked(ask, held)
+    before = commitments.open(snapshot)
     room = {name: before.room(name, ask.shape) for name in snapshot.clusters}
     decision = engine.decide(
         ask,
         held,
         snapshot,
-        books.open(snapshot),
+        commitments.open(snapshot),
         seq=50,
         capped=capped,
         finished=finished,
@@ -159,22 +159,25 @@ def test_more_room_never_places_fewer(
 def test_a_batch_never_exceeds_quota_or_room_and_the_books_always_add_up(
     batch: list[tuple[Ask, bool]], snapshot: FleetSnapshot
 ) -> None:
-    books = Books()
-    ledger = books.open(snapshot)
+    commitments = Commitments()
+    ledger = commitments.open(snapshot)
+    made: list[tuple[Commitment, bool]] = []
     for index, (plan, deleted) in enumerate(batch):
         ask = dataclasses.replace(plan, uid=f"uid-{index}")
         room = {name: ledger.room(name, ask.shape) for name in snapshot.clusters}
         decision = engine.decide(ask, (), snapshot, ledger, seq=10 + index)
         assert invariants.check(Case(ask, (), snapshot, decision, room)) == []
-        held = tuple(Holding(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in decision.shares)
-        books.record(Commitment(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, held))
-        for project in ("feed", "ads", "free"):
-            assert ledger.usage(project, ask.tier) == books.usage(project, ask.tier)
-        assert invariants.check_books(books, snapshot) == []
+        made.append((Commitment.of(ask, decision.shares), deleted))
+    usage = {(project, tier): ledger.usage(project, tier) for project in ("feed", "ads", "free") for tier in Tier}
+    for one, _ in made:
+        commitments.assume(one)
+        assert invariants.check_commitments(commitments, snapshot) == []
+    assert usage == {account: commitments.usage(*account) for account in usage}
+    for one, deleted in made:
         if deleted:
-            books.forget(ask.uid)
-            books.forget(ask.uid)
-            assert invariants.check_books(books, snapshot) == []
+            commitments.forget(one.uid)
+            commitments.forget(one.uid)
+            assert invariants.check_commitments(commitments, snapshot) == []
 
 
 @given(cases(), cases())
@@ -184,9 +187,9 @@ def test_what_is_rolled_back_was_never_given(
 ) -> None:
     ask, held, snapshot, done = first
     other = dataclasses.replace(second[0], uid="uid-other")
-    books = booked(ask, held)
-    untouched = engine.decide(other, (), snapshot, books.open(snapshot), seq=60)
-    ledger = books.open(snapshot)
+    commitments = booked(ask, held)
+    untouched = engine.decide(other, (), snapshot, commitments.open(snapshot), seq=60)
+    ledger = commitments.open(snapshot)
     mark = ledger.mark()
     engine.decide(ask, held, snapshot, ledger, seq=50, finished=done)
     ledger.rollback(mark)

@@ -12,7 +12,17 @@ from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.placement import quota
 from tests import casetables
-from tests.unit.placement.fleets import books_with, cluster, commitment, counts, decide, fleet, held, jobs, service
+from tests.unit.placement.fleets import (
+    cluster,
+    commitment,
+    commitments_with,
+    counts,
+    decide,
+    fleet,
+    held,
+    jobs,
+    service,
+)
 
 
 def account(cpu: int = 10, **more: object) -> QuotaAccount:
@@ -39,7 +49,7 @@ def test_what_others_hold_is_taken_off_and_own_use_is_not() -> None:
     other = commitment(service(4, name="other"), held(b=4))
     mine = commitment(service(5), held(a=5))
     snapshot = fleet(cluster("a", 50), cluster("b", 50), quotas=[account()])
-    ledger = books_with(other, mine).open(snapshot)
+    ledger = commitments_with(other, mine).open(snapshot)
     decision = decide(service(9), snapshot, held(a=5), ledger=ledger)
     assert sum(counts(decision).values()) == 6
     assert decision.reason is Reason.QUOTA_EXCEEDED
@@ -59,23 +69,25 @@ def test_a_lowered_quota_takes_nothing_back_and_admits_nothing_new() -> None:
 
 def test_two_workloads_of_one_batch_do_not_get_the_same_unit_twice() -> None:
     snapshot = fleet(cluster("a", 50), quotas=[account(cpu=1)])
-    ledger = books_with().open(snapshot)
+    ledger = commitments_with().open(snapshot)
     first = decide(service(1, name="first"), snapshot, ledger=ledger)
     second = decide(service(1, name="second"), snapshot, ledger=ledger)
     assert (first.shortfall, second.shortfall) == (0, 1)
     assert second.reason is Reason.QUOTA_EXCEEDED
 
 
-def test_recording_a_decision_while_the_batch_runs_counts_it_once() -> None:
+def test_a_decision_counts_once_in_its_cycle_and_once_when_it_is_assumed() -> None:
     snapshot = fleet(cluster("a", 50), quotas=[account(cpu=10)])
-    books = books_with()
-    ledger = books.open(snapshot)
-    for i in range(5):
-        ask = service(2, name=f"w{i}")
-        decision = decide(ask, snapshot, ledger=ledger)
-        books.record(commitment(ask, held(a=decision.shares[0].count)))
+    commitments = commitments_with()
+    ledger = commitments.open(snapshot)
+    asks = [service(2, name=f"w{i}") for i in range(5)]
+    made = [commitment(ask, held(a=decide(ask, snapshot, ledger=ledger).shares[0].count)) for ask in asks]
     assert ledger.usage("feed", Tier.ON_DEMAND)["cpu"] == 10_000
     assert decide(service(1, name="late"), snapshot, ledger=ledger).shortfall == 1
+    for one in made:
+        commitments.assume(one)
+    assert decide(service(1, name="late"), snapshot, ledger=commitments.open(snapshot)).shortfall == 1
+    assert commitments.usage("feed", Tier.ON_DEMAND)["cpu"] == 10_000
 
 
 def test_priority_beyond_the_maximum_is_refused_with_both_numbers() -> None:
@@ -88,10 +100,10 @@ def test_priority_beyond_the_maximum_is_refused_with_both_numbers() -> None:
 def test_no_more_workloads_at_a_time_than_allowed_but_those_that_run_go_on() -> None:
     snapshot = fleet(cluster("a", 50), quotas=[account(max_concurrent=1, tiers={})])
     running = commitment(service(2, name="running"), held(a=2))
-    refused = decide(service(2), snapshot, ledger=books_with(running).open(snapshot))
+    refused = decide(service(2), snapshot, ledger=commitments_with(running).open(snapshot))
     assert refused.reason is Reason.QUOTA_EXCEEDED
     assert "spec.maxConcurrentWorkloads" in refused.message
-    grown = decide(service(5, name="running"), snapshot, held(a=2), ledger=books_with(running).open(snapshot))
+    grown = decide(service(5, name="running"), snapshot, held(a=2), ledger=commitments_with(running).open(snapshot))
     assert counts(grown) == {"a": 5}
 
 
@@ -128,7 +140,7 @@ def test_what_others_hold_shows_in_a_refusal_by_what_is_admitted_only(others: tu
     for held_by_others in others:
         other = commitment(service(held_by_others, name="other"), held(b=held_by_others))
         mine = service(1, name="mine")
-        ledger = books_with(other, commitment(mine, held(a=1))).open(snapshot)
+        ledger = commitments_with(other, commitment(mine, held(a=1))).open(snapshot)
         if how == "edit":
             wide = replace(mine, shape=PodShape(Resources({"cpu": 9500})))
             refused = ledger.edit(quota.Edit(wide, mine, 1, 1))
@@ -277,7 +289,7 @@ def test_moved_copies_need_no_second_admission() -> None:
 
 def test_advice_on_quota_room_agrees_with_admission() -> None:
     other = commitment(service(4, name="other"), held(a=4))
-    ledger = books_with(other).open(fleet(cluster("a", 50), quotas=[account()]))
+    ledger = commitments_with(other).open(fleet(cluster("a", 50), quotas=[account()]))
     room, speaking = ledger.quota_room("feed", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))
     assert (room, [one.name for one in speaking]) == (6, ["feed-quota"])
     assert ledger.quota_room("other", "feed", Tier.ON_DEMAND, Resources({"cpu": 1000}))[0] is None
@@ -301,6 +313,6 @@ def test_recorded_cases_without_a_tree_agree_on_what_is_available() -> None:
                 snapshot = fleet(quotas=[account(tiers=tiers)])
                 tiny = PodShape(Resources({"cpu": 1}))
                 holder = service(1, shape=tiny, tier=FLAVORS[flavor])
-                ledger = books_with(commitment(holder, held(a=used[f"{flavor}/cpu"]))).open(snapshot)
+                ledger = commitments_with(commitment(holder, held(a=used[f"{flavor}/cpu"]))).open(snapshot)
                 room, _ = ledger.quota_room("feed", "feed", FLAVORS[flavor], tiny.requests)
                 assert room == case["expected"]["availableMilli"][queue["name"]][f"{flavor}/cpu"]

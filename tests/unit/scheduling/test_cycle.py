@@ -13,7 +13,7 @@ from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.placement import engine
-from federator.placement.books import Books
+from federator.placement.commitments import Commitments
 from federator.placement.permitted import Refused
 from federator.scheduling import cycle, ordering
 from federator.scheduling.cycle import Cycle
@@ -21,16 +21,18 @@ from federator.scheduling.entry import Entry, Recorded, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Change, News
 from federator.scheduling.write_order import Effect
-from tests.unit.placement.fleets import POD, books_with, cluster, commitment, fleet, held, jobs, service
+from tests.unit.placement.fleets import POD, cluster, commitment, commitments_with, fleet, held, jobs, service
 
 ACCOUNT = QuotaAccount(
     "feed", projects=frozenset({"feed"}), tiers={Tier.ON_DEMAND: TierQuota(Resources({"cpu": 4000}))}, generation=1
 )
 
 
-def run(*entries: Entry, snapshot: FleetSnapshot, books: Books | None = None, queue: Queue | None = None) -> Cycle:
+def run(
+    *entries: Entry, snapshot: FleetSnapshot, commitments: Commitments | None = None, queue: Queue | None = None
+) -> Cycle:
     numbers = itertools.count(100)
-    return cycle.run(entries, queue or Queue(), snapshot, books or Books(), seq=numbers.__next__)
+    return cycle.run(entries, queue or Queue(), snapshot, commitments or Commitments(), seq=numbers.__next__)
 
 
 def counts(made: Cycle) -> Mapping[str, Mapping[str, int]]:
@@ -38,25 +40,25 @@ def counts(made: Cycle) -> Mapping[str, Mapping[str, int]]:
 
 
 def test_each_decision_counts_on_those_before_it_and_nothing_outlives_the_cycle() -> None:
-    books, snapshot = Books(), fleet(cluster("a", 4), cluster("b", 4))
+    commitments, snapshot = Commitments(), fleet(cluster("a", 4), cluster("b", 4))
     entries = [Entry(ask=service(3, name=name)) for name in ("web", "api", "ads")]
 
-    made = run(*entries, snapshot=snapshot, books=books)
+    made = run(*entries, snapshot=snapshot, commitments=commitments)
 
     assert sum(sum(found.values()) for found in counts(made).values()) == 8
-    assert len(books) == 0
+    assert len(commitments) == 0
     assert [one.decision.seq for one in made.decided] == [100, 101, 102]
-    assert counts(run(*entries, snapshot=snapshot, books=books)) == counts(made), "the same again"
+    assert counts(run(*entries, snapshot=snapshot, commitments=commitments)) == counts(made), "the same again"
 
 
 def test_quota_that_one_gives_up_another_gets_and_is_written_after_it() -> None:
     """It is still on the account of the first until the host has taken it from there."""
     snapshot = fleet(cluster("a", 20), quotas=[ACCOUNT])
     shrinks, grows = service(1, name="shrinks", priority=5), service(3, name="grows")
-    books = books_with(commitment(shrinks, held(a=4)))
+    commitments = commitments_with(commitment(shrinks, held(a=4)))
     standing = Standing(held=held(a=4), recorded=Recorded(seq=1, inputs_hash="", shares=(Share("a", 4, 4, 1),)))
 
-    made = run(Entry(ask=grows), Entry(ask=shrinks, standing=standing), snapshot=snapshot, books=books)
+    made = run(Entry(ask=grows), Entry(ask=shrinks, standing=standing), snapshot=snapshot, commitments=commitments)
 
     assert counts(made) == {"shrinks": {"a": 1}, "grows": {"a": 3}}
     assert [(effect, [one.key.name for one in wave]) for effect, wave in made.write_order] == [

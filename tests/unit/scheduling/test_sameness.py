@@ -59,7 +59,7 @@ def by_hub(world: World, key: WorkloadKey) -> Decision:
     standing = placing.standing(workload, state.record_of(workload))
     entry = Entry(ask=ask, standing=standing, refused=state.refusal(workload))
     numbers = itertools.count(1)
-    made = cycle.run([entry], Queue(), state.snapshot(placing.clock), state.books, seq=numbers.__next__)
+    made = cycle.run([entry], Queue(), state.snapshot(placing.clock), state.commitments, seq=numbers.__next__)
     return made.decided[0].decision
 
 

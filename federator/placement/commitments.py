@@ -1,12 +1,15 @@
-"""The long-lived books: what every workload holds by its last recorded decision.
+"""The commitments: what every workload holds by its last decision.
 
-The hub keeps one `Books` for its whole life, fills it from PlacementDecisions at start and records every decision it
-has written. Usage of quota is the sum over these records; charges of capacity are those that a member's summary does
-not include yet. Each batch opens a `Ledger` above it, which never changes the books.
+The hub keeps one `Commitments` for its whole life and fills it from PlacementDecisions at start. What it has decided it
+assumes, before that is written; what is not written after all is recorded as it was. Usage of quota is the sum over all
+of them; charges of capacity are those that a member's summary does not include yet. Until a slice is confirmed in its
+member it is in flight, and once it is confirmed gone it is released.
+
+Each cycle opens a `Ledger` above the commitments as they are then. A ledger never changes them, and is of no use once
+they have changed.
 """
 
 import bisect
-import weakref
 from collections.abc import Iterator, Mapping
 
 from federator.model.ask import PodShape, Tier
@@ -25,7 +28,7 @@ _LAST = "\U0010ffff"
 """Sorts after every uid."""
 
 
-class Books:
+class Commitments:
     """All commitments, indexed for the questions a batch asks."""
 
     def __init__(self) -> None:
@@ -44,7 +47,8 @@ class Books:
         self._missed: dict[str, dict[str, int]] = {}
         """The same as of the last summary: what it cannot include, however high its seq is."""
         self._bases: dict[str, Base] = {}
-        self._ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
+        self.version = 0
+        """Rises with every change."""
 
     def __iter__(self) -> Iterator[Commitment]:
         return iter(self._commitments.values())
@@ -66,7 +70,7 @@ class Books:
             self._account(before, -1)
         self._commitments[commitment.uid] = commitment
         self._account(commitment, +1)
-        self._tell(commitment.uid)
+        self.version += 1
         made: tuple[_Place, _Trail] | None = None
         for holding in commitment.holdings:
             step = (holding.seq, commitment.shape, copies_of(holding))
@@ -98,14 +102,14 @@ class Books:
         self.record(before)
         return self._commitments[uid].copies < before.copies
 
-    def decide(self, commitment: Commitment) -> Commitment:
+    def assume(self, commitment: Commitment) -> Commitment:
         """Records what has just been decided: nothing that is new in it has set out yet. Returns it as it counts."""
         before = self._commitments.get(commitment.uid)
         known = {one.cluster: one.seq for one in before.holdings} if before is not None else {}
         self.record(commitment)
         for holding in commitment.holdings:
             if known.get(holding.cluster) != holding.seq:
-                self.sets_out(holding.cluster, commitment.uid, holding.seq)
+                self.in_flight(holding.cluster, commitment.uid, holding.seq)
         return self._commitments[commitment.uid]
 
     def counted(self, commitment: Commitment) -> Commitment:
@@ -117,33 +121,40 @@ class Books:
         commitment = self._commitments.pop(uid, None)
         if commitment is not None:
             self._account(commitment, -1)
-            self._tell(uid)
+            self.version += 1
         for cluster in sorted(self._trails):
-            self.vacate(cluster, uid)
+            self.release(cluster, uid)
 
-    def vacate(self, cluster: str, uid: str) -> None:
+    def release(self, cluster: str, uid: str) -> None:
         """The workload's slice is confirmed gone from this cluster: nothing of it is charged there any more."""
+        self.version += 1
+        self._release(cluster, uid)
+
+    def _release(self, cluster: str, uid: str) -> None:
         self._leaving.get(cluster, set()).discard(uid)
         self._heard_of(cluster, uid)
         trail = self._trails.get(cluster, {}).pop(uid, None)
         if trail is not None:
             self._unlist(cluster, uid, trail)
 
-    def sets_out(self, cluster: str, uid: str, seq: int) -> None:
+    def in_flight(self, cluster: str, uid: str, seq: int) -> None:
         """The workload's slice of this decision is not in the cluster yet: no summary so far includes it."""
         trail = self._trails.get(cluster, {}).get(uid)
         if trail and trail[-1][0] == seq:
+            self.version += 1
             self._sent.setdefault(cluster, {})[uid] = seq
             self._missed.setdefault(cluster, {})[uid] = seq
 
-    def arrived(self, cluster: str, uid: str, seq: int) -> None:
+    def confirm(self, cluster: str, uid: str, seq: int) -> None:
         """The workload's slice has been seen in this cluster with this seq: summaries made from now on include it."""
         if self._sent.get(cluster, {}).get(uid, seq + 1) <= seq:
             del self._sent[cluster][uid]
+            self.version += 1
 
     def reported(self, cluster: str, includes_seq: int) -> None:
         """A summary was heard. Slices are written side by side, and some overtake others: it does not include those
         that have not arrived, however high the seq of one that has. They stay charged until the next summary."""
+        self.version += 1
         self._missed[cluster] = {uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq}
 
     def usage(self, project: str, tier: Tier) -> Resources:
@@ -162,14 +173,8 @@ class Books:
         return self._placed.get(project, 0)
 
     def open(self, snapshot: FleetSnapshot) -> Ledger:
-        """A ledger for one batch."""
-        ledger = Ledger(self, snapshot)
-        self._ledgers.add(ledger)
-        return ledger
-
-    def _tell(self, uid: str) -> None:
-        for ledger in self._ledgers:
-            ledger.follow(uid)
+        """A ledger for one cycle: above the commitments as they are now."""
+        return Ledger(self, snapshot)
 
     def base(self, cluster: str, capacity: Capacity) -> Base:
         """The room of a cluster by this summary, computed once per summary."""
@@ -197,11 +202,11 @@ class Books:
                 charges[shape] = charges.get(shape, 0) + copies
         return list(charges.items())
 
-    def as_now(self, uid: str, counted: Mapping[str, int]) -> "Books":
-        """Books of their own, for whoever asks what would be decided about this workload, in another thread perhaps:
-        what it holds, what projects hold in all, and of each cluster what a summary up to this seq (`counted`) does not
-        include. What is decided from now on is not in them."""
-        made = Books()
+    def as_now(self, uid: str, counted: Mapping[str, int]) -> "Commitments":
+        """A copy for whoever asks what would be decided about this workload, in another thread perhaps: what it holds,
+        what projects hold in all, and of each cluster what a summary up to this seq (`counted`) does not include. What
+        is decided from now on is not in it."""
+        made = Commitments()
         made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
         made._usage, made._placed, made._bases = dict(self._usage), dict(self._placed), dict(self._bases)
@@ -263,7 +268,7 @@ class Books:
         trails = self._trails.get(cluster, {})
         for uid in sorted(self._leaving.get(cluster, ())):
             if trails[uid][-1][0] <= includes_seq:
-                self.vacate(cluster, uid)
+                self._release(cluster, uid)
         recent = self._recent_of(cluster)
         start = bisect.bisect_right(recent, (includes_seq, _LAST))
         missed = self._missed.get(cluster, {})
