@@ -197,6 +197,9 @@ def grant(names: tuple[str, ...], everyone: bool, kubeconfig: str, context: str)
         for secret in sorted({granting.secret_of(obj) for obj in found} - {""}):
             await granting.grant(host, secret)
             common.say(f"secret/{secret} may be read and renewed by the hub")
+        for obj in found:
+            if granting.secret_of(obj):
+                await granting.own(host, obj)
         if await granting.broad(host):
             where = f"-n {granting.CREDENTIALS_NAMESPACE}"
             common.say(f"the hub may read every Secret there still: {BROAD} {where}", err=True)
@@ -277,11 +280,11 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
             common.say(f"membercluster.federation.pinterest.com/{name} is being removed")
             if secret:
                 what = f"secret/{secret} rolebinding/{granting.PREFIX}{secret} role/{granting.PREFIX}{secret}"
-                common.say(f"when it is gone: kubectl delete {what} -n {granting.CREDENTIALS_NAMESPACE}", err=True)
+                where = f"-n {granting.CREDENTIALS_NAMESPACE}"
+                common.say(f"if the host collects no garbage, when it is gone: kubectl delete {what} {where}", err=True)
             return
         last = await removal.watch(host, obj, lambda text: common.say(text, err=True))
-        if not await removal.drop_credentials(host, obj):
-            common.say(f"the Secret {secret} was gone already", err=True)
+        await removal.drop_credentials(host, obj)
         if last:
             common.say(last, err=True)
         common.say(f"membercluster.federation.pinterest.com/{name} removed")

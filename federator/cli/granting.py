@@ -1,5 +1,6 @@
 """What a host lets the hub do with one member's Secret: read and replace it, by name. One Role and one RoleBinding for
-each member, made when it joins and deleted when it leaves.
+each member, made when it joins and deleted when it leaves. The MemberCluster owns them: where somebody else deletes it,
+they go with it.
 
 Nobody can give rights that he has not got (Kubernetes refuses it): whoever joins a cluster needs `get` and `patch` on
 that Secret himself.
@@ -9,7 +10,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federator.api import raw
+from federator.api import kinds, raw
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.errors import FieldError
@@ -50,6 +51,25 @@ async def grant(host: Client, secret: str) -> None:
             f"you may not let the hub use the Secret {CREDENTIALS_NAMESPACE}/{secret}: that takes create and patch on"
             f" roles and rolebindings in {CREDENTIALS_NAMESPACE}, and get and patch on the Secret itself ({refused})",
         ) from refused
+
+
+async def own(host: Client, member: Mapping[str, Any]) -> None:
+    """Has the Secret of a member, and the hub's right to it, go when the last MemberCluster that uses it is gone.
+    Raises ApiErrors; a caller who may not leaves them to be deleted by hand."""
+    secret, kind = secret_of(member), kinds.KINDS["MemberCluster"]
+    ours = {"apiVersion": kind.api_version, "kind": kind.kind}
+    ours |= {"name": member["metadata"]["name"], "uid": member["metadata"]["uid"]}
+    where = ObjectRef("v1", "secrets", CREDENTIALS_NAMESPACE, secret, "Secret")
+    for ref in (where, *(_ref(body) for body in objects(secret))):
+        with contextlib.suppress(errors.Denied, errors.NotFound):
+            meta = (await host.get(ref))["metadata"]
+            others = [
+                one
+                for one in raw.objects(meta, "ownerReferences")
+                if (one.get("kind"), one.get("name")) != (ours["kind"], ours["name"])
+            ]
+            owners = {"resourceVersion": meta["resourceVersion"], "ownerReferences": [*others, ours]}
+            await host.patch(ref, {"metadata": owners})
 
 
 async def revoke(host: Client, secret: str) -> None:

@@ -232,7 +232,7 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
     }
     await granting.grant(host, name)
     await host.patch(_ref("secrets", secret), secret, kind="apply", force=True)
-    await host.create(kind.ref("", name), member)
+    await granting.own(host, await host.create(kind.ref("", name), member))
 
 
 async def renew(host: Client, member: Mapping[str, Any], token: str, access: MemberAccess) -> None:
@@ -253,6 +253,7 @@ async def renew(host: Client, member: Mapping[str, Any], token: str, access: Mem
     text = kubeconfigs.written(replace(access, token=token, cert_pem=b"", key_pem=b""))
     await granting.grant(host, secret)
     await host.patch(_ref("secrets", body), body | {"stringData": {"kubeconfig": text}}, kind="apply", force=True)
+    await granting.own(host, member)
 
 
 async def refuse_known(host: Client, name: str, uid: str) -> None:

@@ -5,6 +5,7 @@ The hub does the work (its `removing`); what is asked stands on the MemberCluste
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -98,22 +99,18 @@ async def _last_word(host: Client, uid: str) -> str:
     return ""
 
 
-async def drop_credentials(host: Client, obj: Mapping[str, Any]) -> bool:
-    """Deletes the Secret of a member that has left, and the hub's right to it, unless another one uses it; tells
-    whether it was there."""
+async def drop_credentials(host: Client, obj: Mapping[str, Any]) -> None:
+    """Deletes the Secret of a member that has left, and the hub's right to it, unless another one uses it; the host's
+    garbage collector may be faster."""
     secret = granting.secret_of(obj)
     if not secret:
-        return True
+        return
     others = (await host.list(KIND.api_version, KIND.plural)).items
     if any(granting.secret_of(other) == secret for other in others):
-        return True
-    try:
+        return
+    with contextlib.suppress(errors.NotFound):
         await host.delete(_secret_ref(secret), uid=(await host.get(_secret_ref(secret)))["metadata"]["uid"])
-        there = True
-    except errors.NotFound:
-        there = False
     await granting.revoke(host, secret)
-    return there
 
 
 def _secret_ref(name: str) -> ObjectRef:

@@ -5,6 +5,7 @@ again within a budget. It never repeats a write: after `errors.Unreachable` a wr
 being level-triggered, read and compute anew.
 """
 
+import asyncio
 import contextlib
 import random
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -36,6 +37,11 @@ PAGE_SIZE = 500
 OBJECTS_MAX = 500_000
 """More objects of one kind are not read from one cluster: each page is bounded, and without this the list of a member
 that never comes to an end would take all memory. Kubernetes itself is meant for 150,000 pods a cluster."""
+LIST_S = 900.0
+"""A list of many pages ends within so long, in seconds, however it trickles."""
+PAGES_FREE = 64
+"""So many pages may come as they like; of more, each has a sixteenth of what was asked for on average. A server that
+sends nothing but the way to the next page would keep a process busy without end."""
 BOOKMARK_S = 60.0
 """How often a real API server sends a bookmark on a watch, about, in seconds."""
 SILENCE_S = 3 * BOOKMARK_S
@@ -191,11 +197,13 @@ class Client:
         field_selector: str = "",
         limit: int = PAGE_SIZE,
     ) -> AsyncGenerator[decode.Page, None]:
-        """The pages of one consistent list. Raises `errors.Expired` when the list must be begun anew, and
-        `errors.Malformed` when it has no end."""
+        """The pages of one consistent list, by the newest version there is: without a resourceVersion no server answers
+        from its cache alone. Raises `errors.Expired` when the list must be begun anew, and `errors.Malformed` when it
+        has no end."""
         path = paths.collection(api_version, plural, namespace)
         chosen = paths.selection(label_selector, field_selector)
-        token, count = "", 0
+        token, count, number = "", 0, 0
+        begun_s = asyncio.get_running_loop().time()
         while True:
             query = chosen + ((("limit", str(limit)),) if limit else ())
             if token:
@@ -210,7 +218,11 @@ class Client:
                 return
             if page.metadata.continue_ == token:
                 raise errors.Malformed(f"{self._exchange.what(call)}: the page that follows is the same page again.")
-            token = page.metadata.continue_
+            token, number = page.metadata.continue_, number + 1
+            if limit and (number - PAGES_FREE) * limit > 16 * count:
+                raise errors.Malformed(f"{self._exchange.what(call)}: {number} pages have {count} objects.")
+            if asyncio.get_running_loop().time() - begun_s > LIST_S:
+                raise errors.Malformed(f"{self._exchange.what(call)}: it has not ended within {LIST_S:g} s.")
 
     async def version(self) -> dict[str, Any]:
         """What `/version` says: `gitVersion`, `major`, `minor`, ..."""

@@ -93,10 +93,28 @@ def test_a_member_leaves_and_joins_again(fleet: Fleet) -> None:
     assert f"has joined already, as {last}" in again.err
     fleet.host("wait", "--for=condition=Ready", f"mc/{last}", "--timeout=30s")
     _the_hub_is_given_rights_and_tokens(fleet, last)
+    _credentials_go_with_the_object(fleet, last)
     fleet.host("scale", "psvc/stays", "-n", "leaving", "--replicas=90")
     until(lambda: last in fleet.spread("psvc", "leaving", "stays"), lambda: "nothing goes to the new member")
     fleet.ready("leaving", "psvc/stays")
     fleet.host("delete", "psvc/stays", "-n", "leaving")
+
+
+def _credentials_go_with_the_object(fleet: Fleet, name: str) -> None:
+    """Also by kubectl alone: its Secret and the hub's right to it are the MemberCluster's."""
+    given = (f"secret/{name}", f"role/federator-hub-{name}", f"rolebinding/federator-hub-{name}")
+    uid = fleet.host.json("get", "mc", name)["metadata"]["uid"]
+    for one in given:
+        (owner,) = fleet.host.json("get", one, "-n", "federator-clusters")["metadata"]["ownerReferences"]
+        assert (owner["kind"], owner["name"], owner["uid"]) == ("MemberCluster", name, uid)
+    fleet.host("delete", "mc", name, "--timeout=60s")
+    for one in given:
+        until(
+            lambda one=one: fleet.host.run("get", one, "-n", "federator-clusters").code == 1,  # type: ignore[misc]
+            lambda one=one: f"{one} stays",  # type: ignore[misc]
+        )
+    fleet.federator("cluster", "add", name, "--label", "region=x", KUBECONFIG=_both(fleet, name))
+    fleet.host("wait", "--for=condition=Ready", f"mc/{name}", "--timeout=30s")
 
 
 def _the_hub_is_given_rights_and_tokens(fleet: Fleet, name: str) -> None:

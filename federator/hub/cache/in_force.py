@@ -67,6 +67,12 @@ class InForce:
             if spec is None:
                 return
             name, body = self._body(workload, record, spec)
+            if name != record.terms.revision:
+                # What members tell is not what was kept: nobody would read it under this name, nor remove it.
+                log.warning(
+                    "%s: %s cannot be kept again, what is known is %s", workload.key, record.terms.revision, name
+                )
+                return
             ref = _ref(workload.key, name)
             live = await self._live(ref)
             if live is not None:
@@ -188,7 +194,7 @@ class InForce:
         if charged is not None and charged.generation:
             # A member may claim any generation: what is newer than what was admitted does not count.
             seen = [one for one in seen if _origin(one) <= charged.generation]
-        sealed = charged is not None and bool(charged.content)
+        sealed = bool(record.terms.revision) or (charged is not None and bool(charged.content))
         if not sealed and len({one.live for one in seen}) > 1:
             log.warning("%s: members hold different specs, and nobody can tell which is in force", workload.key)
             return None
@@ -199,10 +205,10 @@ class InForce:
             key = workload.key
             live = await member.client.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
             found = _origin(one), _kept(raw.mapping(live, "spec"))
-            if sealed and not _is_admitted(workload, record, live, found):
-                log.warning("%s: what %s holds is not what was admitted", key, one.cluster)
-                continue
-            return found
+            told = _proven(workload, record, live, found) if sealed else found
+            if told is not None:
+                return told
+            log.warning("%s: what %s holds is not what was admitted", key, one.cluster)
         return None
 
     def _body(self, workload: Workload, record: Record, spec: Spec) -> tuple[str, dict[str, Any]]:
@@ -220,13 +226,17 @@ class InForce:
         return name, {**head, "revision": max(generation, 1), "data": {"generation": generation, "spec": dict(kept)}}
 
 
-def _is_admitted(workload: Workload, record: Record, live: Mapping[str, Any], found: Spec) -> bool:
-    """Whether the slice `live` is what was admitted: by the digest that the decision charges, or by the name of the
-    revision, both of which are sealed. A member may hold anything, and may be edited by its administrator."""
+def _proven(workload: Workload, record: Record, live: Mapping[str, Any], found: Spec) -> Spec | None:
+    """What the slice `live` tells, where it is what was admitted: by the name of the revision, or by the digest that
+    the decision charges, both of which are sealed. A member may hold anything, and may be edited by its administrator;
+    the digest says nothing of the generation, so that of the decision counts."""
     charged, revision = record.terms.charged, record.terms.revision
     if revision and revision.endswith(f"-{_digest(*found)}"):
-        return True
-    return charged is not None and workloads.content_digest(workload.verbs, live) == charged.content
+        return found
+    if charged is None or not charged.content:
+        return None
+    same = workloads.content_digest(workload.verbs, live) == charged.content
+    return (charged.generation, found[1]) if same else None
 
 
 def _digest(generation: int, kept: Mapping[str, Any]) -> str:

@@ -74,6 +74,9 @@ class Foreign:
             rest = [text for text in live["metadata"].get("finalizers") or () if text != DECISION_FINALIZER]
             version = live["metadata"]["resourceVersion"]
             body = {"metadata": {"finalizers": rest, "uid": refused.uid, "resourceVersion": version}}
+            # Before the deletion: one that is being deleted and held by our finalizer would be a tombstone, by which
+            # members are emptied. If this hub ends in between, the object stands there as before, without finalizer,
+            # and is refused and removed by the next.
             await self.host.patch(ref, body)
             await self.host.delete(ref, uid=refused.uid)
         except errors.NotServed:

@@ -434,6 +434,36 @@ def test_one_honest_member_is_believed_whatever_others_hold() -> None:
     play(scenario)
 
 
+def test_a_revision_that_is_kept_again_is_the_one_that_the_decision_names() -> None:
+    """Also where it was deleted, and the only member claims that it is of another generation."""
+
+    async def scenario(world: World) -> None:
+        only = {"placement": {"clusters": {"exclude": ["b", "c"]}}}
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
+        await world.create(KIND, "feed", "web", service(4, "500m", project="feed", **only))
+        await world.settle()
+        await world.patch(KIND, "feed", "web", template("20"))
+        await asyncio.sleep(10)
+        await world.federation.kill("hub")
+        (before,) = await world.decisions()
+        name = before["spec"]["inForce"]["revision"]
+        ref = ObjectRef("apps/v1", "controllerrevisions", "feed", name, "ControllerRevision")
+        await world.host.delete(ref, uid=(await world.host.get(ref))["metadata"]["uid"])
+        await world.patch(KIND, "feed", "web", {"spec": {"slice": {"originGeneration": 0}}}, at="a")
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        await world.delete("PlacementDecision", "feed", before["metadata"]["name"])
+        await asyncio.sleep(30)
+        (after,) = await world.decisions()
+        assert after["metadata"]["uid"] != before["metadata"]["uid"]
+        listing = await world.host.list("apps/v1", "controllerrevisions", "feed")
+        owned = [one for one in listing.items if one["metadata"]["ownerReferences"][0]["kind"] == "PlacementDecision"]
+        assert {one["metadata"]["name"] for one in owned} == {after["spec"]["inForce"]["revision"]}
+        assert {cpu for _, cpu in (await cpu_in_members(world)).values()} == {"500m"}
+
+    play(scenario)
+
+
 def test_a_decision_without_a_digest_is_read_as_before() -> None:
     """As an earlier version wrote it; and no digest is asked of it."""
 

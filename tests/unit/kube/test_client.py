@@ -267,6 +267,42 @@ async def test_a_list_without_end_is_refused_before_it_takes_all_memory(monkeypa
 
 
 @on_virtual_time
+async def test_a_list_of_pages_with_next_to_nothing_is_refused() -> None:
+    """Each with another token: no number of objects ends it, and nothing is worth the questions."""
+    for objects in ((), (thing("a", 1),)):
+        script = Script(*(listing(9, *objects, token=f"t{number}") for number in range(200)))
+        with pytest.raises(errors.Malformed, match="pages have"):
+            await client(script).list("v1", "things")
+        assert len(script.requests) <= 70
+    script = Script(*(listing(9, token=f"t{number}") for number in range(60)), listing(9, thing("a", 1)))
+    assert len((await client(script).list("v1", "things")).items) == 1
+
+
+@on_virtual_time
+async def test_a_list_that_trickles_ends_at_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("federator.kube.client.LIST_S", 20.0)
+    script = Script(*(listing(9, *(thing(f"a{one}", 1) for one in range(50)), token=f"t{n}") for n in range(99)))
+
+    async def slowly() -> None:
+        async for _ in client(script).pages("v1", "things"):
+            await asyncio.sleep(6)
+
+    with pytest.raises(errors.Malformed, match="not ended within 20 s"):
+        await slowly()
+    assert len(script.requests) == 4
+
+
+@on_virtual_time
+async def test_a_list_asks_for_the_newest_version_there_is() -> None:
+    """With a resourceVersion a server may answer from a cache that lags behind: a new leader must not be told so of the
+    decisions of the one before it."""
+    script = Script(listing(9, thing("a", 1), token="next"), listing(9, thing("b", 1)))
+    await client(script).list("v1", "things")
+    asked = script.query(0).keys() | script.query(1).keys()
+    assert asked == {"limit", "continue"}
+
+
+@on_virtual_time
 async def test_of_a_list_as_much_is_read_as_is_wanted() -> None:
     pages = [listing(9, thing(f"a{number}", 1), thing(f"b{number}", 1), token=f"t{number}") for number in range(9)]
     script = Script(*pages)
