@@ -17,6 +17,7 @@ from typing import Any
 from federator.advice import facts
 from federator.hub import hardening
 from federator.hub.cache.state import HubState
+from federator.hub.history.journal import Journal
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.hub.query import announcing
@@ -92,15 +93,10 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             elector=election,
             new_key=lambda: secrets.token_bytes(KEY_BYTES),
             inspect=lambda state: inspected(reviews, state, metrics),
+            journal=Journal(settings.history, clock, metrics),
         )
         if settings.query.enabled and election is not None:
-            # Reviews have a connection of their own, too, and no gate of the leader's: they change nothing.
-            compute = Threads(settings.query.computed_at_once, settings.query.compute_timeout_s)
-            standing = process.placing.as_now
-            sources = Sources(process.state, process.host, clock, settings.query, facts.facts, compute, standing)
-            server = QueryServer(
-                reviews, lambda: sources, election.leader, options=settings.query, clock=clock, metrics=metrics
-            )
+            server = query_server(process, reviews, election, settings, metrics)
             work = answering(process, server, election.identity)
         else:
             if settings.query.enabled:
@@ -108,6 +104,26 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             work = process.run()
         # A standby is ready too: it is what takes over.
         await _serve(settings, metrics, work, lambda: readiness(process))
+
+
+def query_server(
+    process: HubProcess, reviews: Client, election: Elector, settings: Settings, metrics: Metrics
+) -> QueryServer:
+    """The leader's query port. `reviews` is a client of the host on a connection of its own, and no gate of the
+    leader's: reviews change nothing."""
+    options = settings.query
+    sources = Sources(
+        state=process.state,
+        host=process.host,
+        clock=process.clock,
+        options=options,
+        explain=facts.facts,
+        compute=Threads(options.computed_at_once, options.compute_timeout_s),
+        standing=process.placing.as_now,
+        journal=process.journal,
+    )
+    leader, clock = election.leader, process.clock
+    return QueryServer(reviews, lambda: sources, leader, options=options, clock=clock, metrics=metrics)
 
 
 def readiness(process: HubProcess) -> Mapping[str, str]:

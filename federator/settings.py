@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, TypeAdapter, ValidationError
 
 from federator.api import decoding
+from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.query.options import QueryOptions
 from federator.member.options import MemberOptions
@@ -82,6 +83,7 @@ class Settings:
     log: LogOptions = field(default_factory=LogOptions)
     serve: ServeOptions = field(default_factory=ServeOptions)
     query: QueryOptions = field(default_factory=QueryOptions)
+    history: HistoryOptions = field(default_factory=HistoryOptions)
 
 
 def load(

@@ -13,26 +13,38 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.api.kinds import Kind
-    from federator.cli.asking import Leader
+    from federator.cli.leader.asking import Leader
     from federator.kube.client import Client
 
 READ = ("MemberCluster", "ClusterPlacementPolicy", "PlacementPolicy", "FederatedQuota", "RuntimeProfile")
 """What a decision depends on besides the workload and the decisions."""
+PAST_MAX = 1000
+"""Entries of the history that are looked through for how it was."""
 
 
 @click.command()
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
 @click.option("--cluster", default="", help="This cluster only.")
+@click.option("--at", default="", help="How it was so long ago (15m, 2h), as the leader's history has it.")
 @click.option("-o", "--output", default="text", type=click.Choice(["text", "json", "yaml"]), help="Format.")
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
 @click.option("--leader-address", default="", help="HOST:PORT of the leader's query port (default: as the Lease says).")
 @common.connection_options
-def explain(workload: str, name: str, cluster: str, output: str, namespace: str, **given: str) -> None:
+def explain(workload: str, name: str, cluster: str, at: str, output: str, namespace: str, **given: str) -> None:
     """Why a workload (psvc/NAME, pjs/NAME, deploy/NAME) is where it is: every cluster with its verdict, the split, what
     is short and what would help."""
-    from federator.cli import asking, explaining, views
+    from federator.cli import explaining, views
+    from federator.cli.leader import asking
+    from federator.cli.leader import history as histories
 
+    if at:
+        ago_s = histories.seconds(at, "--at")
+        past = histories.asked(workload, name, namespace, {"before_seconds": ago_s, "limit": PAST_MAX}, given)
+        common.show(
+            common.dump(past, output) if output != "text" else histories.then(past["entries"], ago_s, past["begins"])
+        )
+        return
     named, slash, after = workload.partition("/")
     kind = views.kind_named(named)
     chosen = after if slash else name

@@ -66,7 +66,7 @@ def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **
 async def _asked(objs: Sequence[Mapping[str, Any]], given: Mapping[str, str]) -> list[dict[str, Any]]:
     """The leader's answer for each workload: alone, as if the others were not there."""
     from federator.api import kinds
-    from federator.cli import asking
+    from federator.cli.leader import asking
 
     other = next((obj for obj in objs if obj.get("kind") not in kinds.WORKLOADS), None)
     if other is not None:

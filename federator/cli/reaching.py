@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from federator.cli import asking, common
+from federator.cli import common
+from federator.cli.leader import asking
 
 if TYPE_CHECKING:
     from federator.kube.client import Client

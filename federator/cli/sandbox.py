@@ -111,6 +111,7 @@ async def serving(
 ) -> None:
     """Starts everything, serves it, writes the files, does `work`, and takes everything down whatever happens."""
     from federator.embedded import http
+    from federator.hub.history.options import HistoryOptions
     from federator.hub.options import HubOptions
     from federator.kube.clock import RealClock
     from federator.member.options import MemberOptions
@@ -131,6 +132,7 @@ async def serving(
         election=True,
         member_options=MemberOptions(capacity_write_s=FIGURES_S, capacity_small_write_s=FIGURES_S),
     )
+    federation.history = HistoryOptions(directory=str(directory / "history"))
     for cluster in (federation.host, *federation.members.values()):
         cluster.renew_token(os.urandom(16).hex())
     port: QueryServer | None = None
@@ -183,7 +185,9 @@ async def query_port(federation: Any) -> "QueryServer":
 
     def sources() -> Sources:
         hub = federation.hub
-        return Sources(hub.state, hub.host, federation.clock, options, facts.facts, compute, hub.placing.as_now, gates)
+        return Sources(
+            hub.state, hub.host, federation.clock, options, facts.facts, compute, hub.placing.as_now, hub.journal, gates
+        )
 
     server = QueryServer(
         federation.client("host", "query"),
@@ -200,7 +204,7 @@ async def query_port(federation: Any) -> "QueryServer":
 async def let_everybody_find_the_leader(host: Any) -> None:
     """The right to read who leads, and whether the federation is paused, as deploy/host/access grants it: a user who is
     given rights in a namespace of the sandbox then sees what they would see anywhere."""
-    from federator.cli import asking
+    from federator.cli.leader import asking
     from federator.hub.cache import pauses
     from federator.sandbox.federation import ensure
 

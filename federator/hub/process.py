@@ -28,6 +28,8 @@ from federator.hub.deletion.tidying import Tidying
 from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
+from federator.hub.history.journal import Journal
+from federator.hub.history.options import HistoryOptions
 from federator.hub.members import duplicates
 from federator.hub.members.connection import Connect, Gates, Line
 from federator.hub.members.link import LinkState
@@ -90,8 +92,9 @@ class HubProcess:
         elector: Elector | None = None,
         new_key: Callable[[], bytes] | None = None,
         inspect: Callable[[HubState], Coroutine[Any, Any, None]] | None = None,
+        journal: Journal | None = None,
     ) -> None:
-        self.elector, self._inspect = elector, inspect
+        self.elector, self._inspect, self.journal = elector, inspect, journal or Journal(HistoryOptions(), clock)
         self.announced: Mapping[str, str] = {}
         """Annotations by which callers find what this hub serves while it leads."""
         self._warmed = asyncio.Event()
@@ -107,7 +110,7 @@ class HubProcess:
         self.documents = Documents(client, options.document_cache)
         lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
         applier = Applier(client, lane, clock=clock, component="hub")
-        self.events = Events(applier, clock)
+        self.events = Events(applier, clock, self.journal)
         self.feedback = Feedback(self.state, clock=clock)
         in_force = InForce(self.state, client, applier, self.documents)
         self.placing = Placing(self.state, applier, self.events, self.feedback, in_force, clock=clock, rng=rng)
@@ -266,6 +269,7 @@ class HubProcess:
     async def _act(self, transitions: int) -> None:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.events.run(), name="events")
+            group.create_task(self.journal.run(), name="history")
             group.create_task(self.reporting.reports.run(self.reporting.report, workers=8), name="reporting")
             group.create_task(self.reporting.accounts.run(self.reporting.account, workers=2), name="accounts")
             group.create_task(self.reporting.questions.run(self.reporting.ask, workers=8), name="asking")
@@ -280,6 +284,7 @@ class HubProcess:
             if self.elector is not None and term > transitions:
                 self.elector.raise_term(term)
                 await self._carried_by_lease(self.elector)
+            await self.journal.lead(term, self.elector.identity if self.elector is not None else "")
             self.state.ready = self.state.signals.heeded = True
             self._writers = group
             self._apis = {name: member.apis for name, member in self.state.members.items()}

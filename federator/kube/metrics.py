@@ -59,6 +59,7 @@ TABLE: tuple[Row, ...] = (
         "How far a member's clock is ahead of the hub's, by the Date header of its answers.",
         ("cluster",),
     ),
+    Row("federator_history_lost_total", Counter, "Entries of the history that could not be written."),
     Row(
         "federator_query_requests_total",
         Counter,

@@ -15,6 +15,8 @@ from typing import Any
 from federator.api import crds, kinds
 from federator.embedded.controllers.behaviour import Defaults
 from federator.embedded.server import EmbeddedCluster
+from federator.hub.history.journal import Journal
+from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
 from federator.kube import client as clients
@@ -64,6 +66,8 @@ class Federation:
     """A single hub stands for the lease, too, so that callers find it there."""
     announced: dict[str, Callable[[str], Mapping[str, str]]] = field(init=False, default_factory=dict)
     """By hub: what the Lease says of it while it leads, given its name there. Of hubs that are started from now on."""
+    history: HistoryOptions = field(default_factory=HistoryOptions)
+    """Where hubs that are started from now on keep their history."""
     metrics: Metrics | None = None
     """Of hubs that are started from now on."""
     processes: dict[str, HubProcess] = field(init=False, default_factory=dict)
@@ -191,6 +195,7 @@ class Federation:
             rng=rng,
             metrics=self.metrics,
             elector=elector,
+            journal=Journal(self.history, self._clock(name), self.metrics),
         )
         if elector is not None and name in self.announced:
             process.announced = self.announced[name](elector.identity)

@@ -12,6 +12,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "hub": (
         ("options",),
         ("records",),
+        ("history",),
         ("members",),
         ("cache",),
         ("placing", "dispatch", "deletion", "renewing", "resync", "offline", "hardening"),
@@ -45,7 +46,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 MODULES_MAX = 15
 CROWDED = {
     "federator/api": 26,
-    "federator/cli": 34,
+    "federator/cli": 31,
     "federator/embedded/controllers": 34,
     "federator/embedded/rest": 19,
     "federator/embedded/validation": 18,

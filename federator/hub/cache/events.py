@@ -1,5 +1,5 @@
-"""Events on the user's object, on transitions only. Best effort: an Event that cannot be written is dropped and
-counted.
+"""Events on the user's object, on transitions only, and the same in the history. Best effort: an Event that cannot be
+written is dropped and counted.
 
 Queued and written by one task, so that no decision or write ever waits for an Event. Counted apart from the write
 budget.
@@ -8,9 +8,11 @@ budget.
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from federator.api import kinds
+from federator.hub.history.journal import Journal
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
@@ -19,6 +21,7 @@ from federator.kube.control.applier import Applier
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef, Tell
+from federator.status.conditions import Condition
 
 log = logging.getLogger(__name__)
 
@@ -29,10 +32,11 @@ WAITING_MAX = 1000
 
 
 class Events:
-    """The hub's voice on users' objects."""
+    """The hub's voice on users' objects. What it tells is noted in the journal, too."""
 
-    def __init__(self, host: Applier, clock: Clock) -> None:
+    def __init__(self, host: Applier, clock: Clock, journal: Journal) -> None:
         self._host = host
+        self._journal = journal
         self._clock = clock
         self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
         """(uid, reason) -> when that trouble was last told, in monotonic seconds."""
@@ -43,6 +47,7 @@ class Events:
         """Tells what a written decision changed, if a person would care."""
         now = {share.cluster: share.count for share in decision.shares}
         was = {share.cluster: share.count for share in before.shares} if before is not None else {}
+        self._journal.decided(workload.key, before, decision, _named(was, now, before, decision))
         if now != was:
             where = ", ".join(f"{cluster} {count}" for cluster, count in sorted(now.items())) or "nowhere"
             note = f"{sum(now.values())} of {decision.wanted} placed: {where}{_cause(before, decision)}"
@@ -63,6 +68,13 @@ class Events:
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(Tell(regarding, uid, reason, note, warning=lost, action="Probe"))
+        self._journal.cluster(member.name, reason, note, lost=lost)
+
+    def changed(
+        self, key: WorkloadKey, was: Sequence[Mapping[str, Any]], now: Sequence[Condition], record: Record | None
+    ) -> None:
+        """A status of a workload was written: what changed of its conditions goes into the history."""
+        self._journal.turned(key, was, now, record.seq if record is not None else 0)
 
     def repeats(self, uid: str, reason: str) -> bool:
         """Whether this trouble of this workload was told a short while ago: pods that crash come and go."""

@@ -9,8 +9,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+import msgspec
+
 from federator.api import kinds
 from federator.hub.cache.state import HubState
+from federator.hub.history.entry import ABOUT_ALL, Entry
+from federator.hub.history.journal import Journal
+from federator.hub.history.segments import Wanted as WantedEntries
 from federator.hub.members.member import Member
 from federator.hub.query import advising, collecting, router, selection
 from federator.hub.query.access import Refused
@@ -22,6 +27,7 @@ from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
+from federator.kube.threads import Overloaded
 from federator.model import selectors
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
@@ -29,6 +35,8 @@ from federator.scheduling.entry import Standing
 
 TAIL_MAX: Final = 10_000
 SINCE_MAX_S: Final = 10 * 365 * 86400
+HISTORY_LIMIT: Final = 100
+HISTORY_LIMIT_MAX: Final = 1000
 
 
 @dataclass(slots=True)
@@ -42,6 +50,7 @@ class Sources:
     explain: Explain
     compute: Compute
     standing: Callable[[Workload], Standing]
+    journal: Journal
     gates: dict[str, asyncio.Semaphore] = field(default_factory=dict)
     """By member: bounds what all callers together ask of it at once."""
 
@@ -70,6 +79,35 @@ async def explain(sources: Sources, question: Question) -> Mapping[str, Any]:
 async def place(sources: Sources, question: Question) -> Mapping[str, Any]:
     """Where a workload would go, if this manifest were applied."""
     return await advising.tried(_inputs(sources), question.given["kind"], question.namespace, question.body)
+
+
+async def history(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """What was decided about a workload and became of it, as far as this hub wrote it down."""
+    if not sources.journal.kept:
+        raise Refused(404, "NotFound", "this hub keeps no history: its setting history.directory is empty")
+    key = WorkloadKey(question.given["kind"], question.namespace, question.given["name"])
+    now = sources.clock.now()
+    wanted = WantedEntries(
+        key=str(key),
+        since=now - question.parameters.get("since_seconds", SINCE_MAX_S),
+        until=now - question.parameters.get("before_seconds", 0),
+        limit=question.parameters.get("limit", HISTORY_LIMIT),
+    )
+    try:
+        found = await sources.journal.read(wanted, sources.compute)
+    except Overloaded:
+        raise Refused(429, "TooManyRequests", "too much is computed already", retry_after_s=2) from None
+    except TimeoutError:
+        raise Refused(504, "Timeout", "the history could not be read in time; ask for a shorter time") from None
+    except OSError:
+        raise Refused(503, "ServiceUnavailable", "the files of the history cannot be read") from None
+    return {"entries": [_shown(entry) for entry in found.entries], "more": found.more, "begins": found.begins}
+
+
+def _shown(entry: Entry) -> Any:
+    """Who leads is told to nobody by name: only that another did."""
+    found = msgspec.to_builtins(entry)
+    return {name: value for name, value in found.items() if entry.kind not in ABOUT_ALL or name != "evidence"}
 
 
 def _inputs(sources: Sources) -> Inputs:
@@ -189,6 +227,17 @@ ROUTES: Final[tuple[Route, ...]] = (
         parameters={},
         summary="Where a workload would go. Nothing is written.",
         body_max=advising.BODY_MAX_BYTES,
+    ),
+    Route(
+        f"{_ONE}/history",
+        history,
+        rights=(_WORKLOAD,),
+        parameters={
+            "since_seconds": router.count(SINCE_MAX_S),
+            "before_seconds": router.count(SINCE_MAX_S),
+            "limit": router.count(HISTORY_LIMIT_MAX),
+        },
+        summary="What was decided about a workload, and what became of it.",
     ),
     Route(
         f"{_ONE}/logs",

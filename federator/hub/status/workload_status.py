@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds
+from federator.api import kinds, raw
 from federator.hub.cache import cutting
 from federator.hub.cache.events import Events
 from federator.hub.cache.state import HubState
@@ -336,6 +336,8 @@ class Gathering:
         self._tell_transitions(workload, live, result)
 
     def _tell_transitions(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> None:
+        was = raw.objects(live, "conditions")
+        self.events.changed(workload.key, was, result.conditions, self.state.record_of(workload))
         for told in transitions.of(live, result):
             if not (told.reason in transitions.TROUBLES and self.events.repeats(workload.uid, told.reason)):
                 self.events.tell(workload.key, workload.uid, told.reason, told.note, warning=told.warning)

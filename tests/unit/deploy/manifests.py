@@ -19,6 +19,8 @@ DATA = ("kustomization.yaml", "federator.yaml")
 FORBIDDEN_VERBS = frozenset({"*", "escalate", "bind", "impersonate", "deletecollection"})
 FORBIDDEN_RESOURCES = ("roles", "clusterroles", "rolebindings", "clusterrolebindings", "pods/exec", "pods/attach")
 HOST_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
+ON_DISK = frozenset({"history"})
+"""What may lie on the disk of a node: it holds no secrets, and is to outlive the container."""
 VOLUMES = frozenset({"configMap", "downwardAPI", "emptyDir", "projected", "secret"})
 METADATA_ADDRESSES = "169.254.0.0/16"
 
@@ -94,11 +96,11 @@ def pod_faults(found: Iterable[Manifest]) -> Iterator[str]:
         for volume in spec.get("volumes") or ():
             if not set(volume) - {"name"} <= VOLUMES:
                 yield f"{name} mounts the volume {volume['name']} of a kind that is not allowed"
-            if "emptyDir" in volume and (volume["emptyDir"].get("medium"), "sizeLimit" in volume["emptyDir"]) != (
-                "Memory",
-                True,
-            ):
-                yield f"{name} has a scratch volume that is not a bounded tmpfs"
+            scratch = volume.get("emptyDir")
+            if scratch is not None and "sizeLimit" not in scratch:
+                yield f"{name} has a scratch volume without a bound"
+            elif scratch is not None and scratch.get("medium") != "Memory" and volume["name"] not in ON_DISK:
+                yield f"{name} has a scratch volume that is no tmpfs"
         for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
             yield from (f"{name}/{container['name']} {fault}" for fault in _container_faults(container, spec))
 

@@ -9,7 +9,8 @@ import yaml
 
 from federator import settings
 from federator.api.deployment import MEMBER_STATUS_ANNOTATION
-from federator.cli import asking, granting, joining
+from federator.cli import granting, joining
+from federator.cli.leader import asking
 from federator.expand import priorities
 from federator.hub import hardening
 from federator.hub.cache import pauses

@@ -23,6 +23,7 @@ OF_THE_HUB = {
     "federator_member_clock_skew_seconds",
     "federator_member_token_ends_timestamp_seconds",
     "federator_token_renewals_total",
+    "federator_history_lost_total",
     "federator_query_requests_total",
 }
 """Reported by a floor above: see the hub's tests."""

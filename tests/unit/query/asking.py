@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from federator.advice import facts, trials
 from federator.advice.trials import Stop
 from federator.embedded.storage.messages import Caller
+from federator.hub.history.journal import Journal
 from federator.hub.query.access import Access
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.port import QueryPort
@@ -38,12 +39,15 @@ def port_of(
     hub: str = "hub",
     compute: Any = at_once,
     metrics: Metrics | None = None,
+    journal: Journal | None = None,
 ) -> QueryPort:
     """The query port of one hub of the world."""
     process = world.federation.processes[hub]
     clock = world.federation.clock
     options, standing = options or QueryOptions(), process.placing.as_now
-    sources = Sources(process.state, process.host, clock, options, facts.facts, compute, standing)
+    sources = Sources(
+        process.state, process.host, clock, options, facts.facts, compute, standing, journal or process.journal
+    )
     access = Access(world.federation.client("host", "query"), clock=clock)
     return QueryPort(access, lambda: sources, lambda: leader, metrics=metrics or Metrics())
 

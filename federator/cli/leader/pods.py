@@ -4,7 +4,8 @@ from typing import Any
 
 import click
 
-from federator.cli import asking, common
+from federator.cli import common
+from federator.cli.leader import asking
 
 COLUMNS = ("cluster", "name", "ready", "status", "restarts", "age")
 WIDE = ("ip", "node")

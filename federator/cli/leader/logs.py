@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from federator.cli import asking, common
+from federator.cli import common
+from federator.cli.leader import asking
 from federator.model import plaintext
 
 TAIL_OF_MANY = 10

@@ -1,0 +1,1 @@
+"""Commands that ask the hub that leads, and how it is found."""
