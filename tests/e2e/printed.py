@@ -41,6 +41,7 @@ MOMENTARY: Final[Sequence[tuple[str, str]]] = (
     (r"\bgets \d+ copies, \d+ of them held before", "gets N copies, N of them held before"),
     (r"\bmaxPerCluster (\d+) -> \d+ \(\+\d+, \d+ still missing\)", r"maxPerCluster \1 -> N (+N, N still missing)"),
     (r"\{\"maxPerCluster\":\d+\}", '{"maxPerCluster":N}'),
+    (r"^(TIME +Decision +)-( +)(?:[a-z0-9-]+ \d+(?:, )?)+", r"\1-\2SHARES"),
     (r"(?: \(\d+ clusters? more\))? made no progress", " made no progress"),
     (r"-\d+-\d+-(\d+)-POD\b", r"-RANGE-\1-POD"),
     (r"\bstarted on (\S+?)-\d+-\d+ at\b", r"started on \1-NODE at"),

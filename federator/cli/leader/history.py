@@ -86,10 +86,10 @@ def shares(given: object) -> str:
 
 
 def moment(at: object) -> str:
-    """Epoch seconds as people of this machine's time zone read them."""
+    """Epoch seconds as API servers write times."""
     if not isinstance(at, int | float) or isinstance(at, bool):
         return NOTHING
-    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
 
 
 def seconds(text: str, option: str) -> int:
