@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from federator.kube.client import Client
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
+STATUSES_MAX = 10
+"""Statuses written while one reads and writes, at most: the hub writes one a second."""
 
 
 @click.group()
@@ -191,27 +193,45 @@ def undo(workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig
     where = namespace or common.default_namespace(kubeconfig, context)
 
     async def work(client: "Client") -> str:
-        from federator.api import podparts
-        from federator.kube import errors
-        from federator.model import diffs
-
         obj = await _read(client, target, where)
         now = _parts(target, obj)
         chosen = _chosen(target, await _revisions(client, target, obj), now, to_revision)
         if dict(chosen.parts) == now:
             return f"{target.text} skipped rollback (it already is as in revision {chosen.number})"
         await _warn_of_profile(client, chosen)
-        fields = ("template",) if target.kind.model is None else podparts.FIELDS
-        live = {name: obj["spec"][name] for name in fields if name in obj["spec"]}
-        patch: dict[str, Any] = {"spec": diffs.replacement_patch(live, dict(chosen.parts))}
-        patch["metadata"] = _cause(obj, chosen.cause) | {"resourceVersion": obj["metadata"]["resourceVersion"]}
-        try:
-            await client.patch(target.kind.ref(where, target.name), patch, strict=True)
-        except errors.Conflict:
-            common.fail(f"{target.text} was changed meanwhile, and is left as it is; look at it and try again")
+        await _write_back(client, target, obj, chosen)
         return f"{target.text} rolled back to revision {chosen.number}"
 
     common.say(common.run(common.with_federation(kubeconfig, context, work)))
+
+
+async def _write_back(client: "Client", target: waiting.Target, obj: Mapping[str, Any], chosen: "Revision") -> None:
+    """Writes the parts of a revision into the workload as it was read. Ends the command when somebody has changed what
+    it asks for; a status that was written meanwhile is no such change."""
+    from federator.api import podparts
+    from federator.kube import errors
+    from federator.model import diffs
+
+    fields = ("template",) if target.kind.model is None else podparts.FIELDS
+    live = {name: obj["spec"][name] for name in fields if name in obj["spec"]}
+    patch: dict[str, Any] = {"spec": diffs.replacement_patch(live, dict(chosen.parts))}
+    found, namespace = obj, obj["metadata"]["namespace"]
+    for _ in range(STATUSES_MAX):
+        patch["metadata"] = _cause(obj, chosen.cause) | {"resourceVersion": found["metadata"]["resourceVersion"]}
+        try:
+            await client.patch(target.kind.ref(namespace, target.name), patch, strict=True)
+            return
+        except errors.Conflict:
+            found = await _read(client, target, namespace)
+        if _asked(found) != _asked(obj):
+            break
+    common.fail(f"{target.text} was changed meanwhile, and is left as it is; look at it and try again")
+
+
+def _asked(obj: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Which object it is and what people wrote into it."""
+    meta = obj["metadata"]
+    return meta.get("uid"), obj.get("spec"), meta.get("labels"), meta.get("annotations")
 
 
 def _cause(obj: Mapping[str, Any], cause: str) -> dict[str, Any]:
