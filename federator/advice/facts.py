@@ -68,6 +68,7 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop
         "message": decision.message,
         "policy": _policy(ask.policy),
         **_request(workload, ask),
+        "inForce": quantity.render(decision.under.shape.requests) if decision.held_back and decision.under else {},
         "clusters": [_cluster(one, ask, obj, why=why, shares=shares, situation=situation) for one in decision.verdicts],
         "arithmetic": list(why.arithmetic),
         "remedies": [

@@ -34,9 +34,21 @@ from federator.model.errors import FieldError
 from federator.model.selectors import LabelSelector
 from federator.model.taints import Toleration
 
+VALUES = "values are needed for In and NotIn, and refused for Exists and DoesNotExist"
+
 
 class Expression(Model):
     """One requirement on labels."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            (
+                "has(self.values) && size(self.values) > 0 ? self.operator in ['In', 'NotIn']"
+                " : self.operator in ['Exists', 'DoesNotExist']",
+                VALUES,
+            )
+        )
+    )
 
     key: LabelKey
     """The label's key."""
@@ -48,7 +60,7 @@ class Expression(Model):
     @model_validator(mode="after")
     def _values_fit(self) -> "Expression":
         if bool(self.values) != (self.operator in ("In", "NotIn")):
-            raise PydanticCustomError("values", "values are needed for In and NotIn, and refused for the others")
+            raise PydanticCustomError("values", VALUES)
         return self
 
 

@@ -18,6 +18,9 @@ def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
         lines.append(f"  {found['message']}")
         if "fix" in found:
             lines.append(f"  fix: {found['fix']}")
+    placed = found["verdict"]["Placed"]
+    if placed["status"] == "True" and placed["reason"] != "Placed":
+        lines.append(f"  {placed['message']}")
     lines += [f"  {line}" for line in found["state"]]
     if found.get("uncarried"):
         lines.append(f"  {uncarried.sentence(found['uncarried'], found['workload']['namespace'])}")
@@ -33,12 +36,15 @@ def text(found: Mapping[str, Any], *, cluster: str = "") -> str:
     )
     lines += [f"  and {one['title']}, which holds whatever the workload says" for one in policy["required"]]
     lines.append(f"  one copy asks for {request}")
+    if found["inForce"]:
+        former = ", ".join(f"{name} {amount}" for name, amount in found["inForce"].items())
+        lines.append(f"  that edit is held back; the figures below are for what is in force, {former}")
     if found.get("charged"):
         assumed = ", ".join(f"{name} {amount}" for name, amount in found["charged"].items())
         lines.append(f"  charged {assumed}: no request (defaultRequests of the project's FederatedQuota)")
     rows = [row for row in found["clusters"] if not cluster or row["cluster"] == cluster]
     lines += ["", _table(rows)]
-    lines += _remarks(rows)
+    lines += _remarks(rows, moving=placed["reason"] == "MovesPending")
     split = [line for line in found["arithmetic"] if not cluster or line.startswith(f"{cluster}:")]
     lines += ["", "split", *(f"  {line}" for line in split)]
     lines += [f"  not kept: {violation}" for violation in found["violations"]]
@@ -74,7 +80,7 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> str:
     return common.table(["CLUSTER", "FIT", "PLACED", "READY", "GOT", score, "VERDICT"], cells)
 
 
-def _remarks(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _remarks(rows: Sequence[Mapping[str, Any]], *, moving: bool) -> list[str]:
     lines: list[str] = []
     for row in rows:
         message = row["message"].removeprefix(f"cluster {row['cluster']}").removeprefix(":").strip()
@@ -87,9 +93,8 @@ def _remarks(rows: Sequence[Mapping[str, Any]]) -> list[str]:
             trouble = row["trouble"]
             lines.append(f"    there: {trouble['reason']}: {trouble['message']} (status.clusterStatuses)")
         if row["placed"] != row["got"] and "ranges" not in row:
-            lines.append(
-                f"    holds {row['placed']} by the recorded decision; asked again now it would get {row['got']}"
-            )
+            then = f"{row['got']} when all that is to move has moved" if moving else f"it would get {row['got']} now"
+            lines.append(f"    holds {row['placed']} by the recorded decision; {then}")
     return ["", *lines] if lines else []
 
 

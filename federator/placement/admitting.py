@@ -48,6 +48,8 @@ def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
 
 def _unmatched(selector: LabelSelector, clusters: Sequence[ClusterView]) -> str:
     """The first condition that no cluster meets; the whole selector when each is met by some."""
+    if selector == selectors.NOTHING:
+        return "labels in a way that cannot be read (no label has such a key or value, or In and NotIn without values)"
     for key, value in selector.match_labels:
         if not any(one.labels.get(key) == value for one in clusters):
             return f"{key}={value}, {_label(key, [value], clusters)}"

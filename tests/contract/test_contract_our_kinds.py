@@ -85,6 +85,30 @@ async def test_a_long_name_is_refused_because_natives_are_named_after_it(ours: S
     assert (answer.status, answer.json["reason"]) == (422, "Invalid")
 
 
+@pytest.mark.parametrize(
+    ("expression", "status"),
+    [
+        ({"operator": "In", "values": ["a"]}, 201),
+        ({"operator": "Exists"}, 201),
+        ({"operator": "Exists", "values": []}, 201),
+        ({"operator": "In"}, 422),
+        ({"operator": "NotIn", "values": []}, 422),
+        ({"operator": "DoesNotExist", "values": ["a"]}, 422),
+    ],
+)
+async def test_a_selector_that_no_cluster_could_meet_by_mistake_is_refused(
+    ours: Speaker, expression: Object, status: int
+) -> None:
+    selector = {"matchExpressions": [{"key": "region", **expression}]}
+    answer = await ours.post(
+        url(ours, kinds.KINDS["PinterestService"]), service(placement={"clusters": {"selector": selector}})
+    )
+
+    assert answer.status == status
+    if status == 422:
+        assert "values are needed for In and NotIn" in answer.json["message"]
+
+
 async def test_an_unknown_field_is_refused_strictly_with_its_path(ours: Speaker) -> None:
     answer = await ours.post(url(ours, kinds.KINDS["PinterestService"]), service(replcias=3), fieldValidation="Strict")
 

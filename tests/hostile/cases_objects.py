@@ -232,7 +232,6 @@ POLICIES: tuple[ObjectCase, ...] = (
         placed(clusters={"selector": {"matchExpressions": [{"key": "a", "operator": "In", "values": []}]}}),
         "spec.placement.clusters.selector.matchExpressions[0]",
         "values are needed",
-        taken="selects none of the 2 clusters",
     ),
     ObjectCase(
         "selector with an operator nobody knows",

@@ -199,7 +199,7 @@ def test_what_the_engine_would_change_now_is_told() -> None:
     )
 
     text = explaining.text(of(psvc(), situation))
-    assert "holds 4 by the recorded decision; asked again now it would get 0" in text
+    assert "holds 4 by the recorded decision; it would get 0 now" in text
 
 
 def test_every_number_of_the_table_names_its_source() -> None:
@@ -309,6 +309,42 @@ def test_a_cluster_that_is_not_heard_says_so_and_not_how_old_its_report_is() -> 
     assert row(found, "a")["verdict"] == "ClusterUnhealthy"
     assert row(found, "a")["message"] == "cluster a is not ready: it is Lost: no answer"
     assert found["remedies"][0]["commands"] == ["federator cluster check a"]
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "then"),
+    [
+        ("Placed", "All 4 replicas have a place, in 1 cluster.", "it would get 0 now"),
+        (
+            "MovesPending",
+            "all 4 copies are placed; 4 copies are still to move when somebody asks for it",
+            "0 when all that is to move has moved",
+        ),
+    ],
+)
+def test_of_copies_that_wait_to_be_moved_it_is_not_said_that_they_would_go_now(
+    reason: str, message: str, then: str
+) -> None:
+    placed = {"type": "Placed", "status": "True", "reason": reason, "message": message}
+    workload = with_status(psvc(placement={"clusters": {"names": ["b"]}}), conditions=[placed])
+    found = of(workload, offline.read([workload, member("a"), member("b"), *recorded({"a": 4})], as_of=1_790_000_000.0))
+    text = explaining.text(found)
+    assert f"    holds 4 by the recorded decision; {then}" in text.splitlines()
+    assert (f"  {message}" in text.splitlines()) == (reason != "Placed")
+
+
+def test_an_edit_that_is_held_back_does_not_pass_for_what_is_counted() -> None:
+    limit = quota(OnDemand={"max": {"cpu": "4"}})
+    before, after = psvc(), psvc(cpu="2")
+    for generation, one in enumerate((before, after), 1):
+        one["metadata"] |= {"generation": generation, "uid": "u-web"}
+    (pair,) = offline.read([before, member("a"), limit], as_of=0.0).decide_all()
+    recorded_first = offline.as_object(*pair, "placed")
+    found = of(after, offline.read([after, member("a"), limit, recorded_first], as_of=1_790_000_000.0))
+    lines = explaining.text(found).splitlines()
+    assert found["reason"] == "QuotaExceeded"
+    assert "  one copy asks for cpu 2, pods 1" in lines
+    assert "  that edit is held back; the figures below are for what is in force, cpu 1, memory 200Mi, pods 1" in lines
 
 
 def said_ready(status: str, reason: str, message: str) -> list[dict[str, Any]]:

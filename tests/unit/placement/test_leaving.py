@@ -12,7 +12,7 @@ from federator.model.ask import Ask, Division, Group, Policy, SpreadRule, Strate
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
-from federator.model.selectors import LabelSelector, Operator, Requirement
+from federator.model.selectors import NOTHING, LabelSelector, Operator, Requirement
 from federator.model.shards import Ranges
 from federator.model.taints import Taint, Toleration
 from federator.placement import engine, invariants, leaving
@@ -84,6 +84,7 @@ def test_what_is_admitted_elsewhere_with_room_moves_at_once() -> None:
     [
         (Policy(name="p", names=("us-eats-1a",)), "spec.clusters.names of policy p names us-eats-1a"),
         (Policy(name="p", names=("us-eats-1a",)), "did you mean us-east-1a?"),
+        (Policy(name="p", selector=NOTHING), "asks for labels in a way that cannot be read (no label has such a key"),
         (
             Policy(name="p", selector=LabelSelector(match_labels=(("regoin", "us-east-1"),))),
             "regoin=us-east-1, the clusters have no label regoin, only region (did you mean region?)",
