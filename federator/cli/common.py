@@ -51,9 +51,10 @@ def data(text: str) -> None:
     click.echo(plaintext.visible(text, keep="\n\t") if sys.stdout.isatty() else text, nl=False)
 
 
-def fail(message: str, code: int = 1) -> NoReturn:
-    """Ends the command with a sentence on stderr."""
-    say(f"error: {message}", err=True)
+def fail(*messages: str, code: int = 1) -> NoReturn:
+    """Ends the command with sentences on stderr, a line each."""
+    for message in messages:
+        say(f"error: {message}", err=True)
     sys.exit(code)
 
 

@@ -32,7 +32,7 @@ def convert(files: tuple[str, ...], output: str, recursive: bool) -> None:
     try:
         done = conversions.convert(given)
     except BadInput as bad:
-        common.fail(str(bad))
+        common.fail(*bad.sentences())
     if done.objects:
         common.show(rendered(done.objects, output))
     for line in told(done, several=len({origin for origin, _ in given}) > 1):

@@ -144,6 +144,6 @@ def _objects(text: str, origin: str, command: str) -> Iterator[Manifest]:
                 f"{origin}: is a template, not a manifest (line {line}: {sample[0][:60]}); render it with its tool, "
                 f"such as helm template CHART | {command} ({bad})"
             )
-        common.fail(f"{origin}: {bad}")
+        common.fail(*(f"{origin}: {problem}" for problem in bad.errors))
     for index, obj in enumerate(objs, 1):
         yield Manifest(obj, origin, index)

@@ -152,18 +152,18 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
     seen: dict[tuple[str, str, str], str] = {}
     for given in manifests.read(files, recursive=True, command="federator place -f -"):
         obj, where = given.obj, given.where
-        title = f"{obj.get('kind') or 'an object without kind'}/{raw.text(obj, 'metadata', 'name')}"
+        title = f"{obj['kind']}/{raw.text(obj, 'metadata', 'name')}" if obj.get("kind") else "an object without kind"
         try:
             if _is_namespace(obj):
                 objs.append(obj)
                 continue
             if not _is_read(obj):
-                common.say(f"ignored {title} ({where}): placing does not read this kind", err=True)
+                common.say(f"ignored {title} ({where}): {_unread(obj)}", err=True)
                 continue
             _settle(obj, namespace)
             read.check(obj)
         except read.InvalidObject as bad:
-            common.fail(f"{where}: {bad}")
+            common.fail(*(f"{where}: {problem}" for problem in bad.errors))
         key = (str(obj["kind"]), raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
         if not key[2]:
             common.fail(f"{where}: metadata.name: is required here, where no server makes names")
@@ -172,6 +172,13 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
         seen[key] = where
         objs.append(obj)
     return objs
+
+
+def _unread(obj: Mapping[str, Any]) -> str:
+    """Why placing does not read an object, with what to give it instead."""
+    if not obj.get("kind") and isinstance(obj.get("members"), list):
+        return "it looks like a fleet file of federator sandbox; placing reads MemberClusters (kubectl get mc -o yaml)"
+    return "placing does not read this kind" if obj.get("kind") else "it has no kind"
 
 
 def _settle(obj: dict[str, Any], namespace: str) -> None:

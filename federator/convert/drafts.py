@@ -26,9 +26,13 @@ class BadInput(ValueError):
     """An object that nothing can be made of; `title` is its kind and name, `errors` have the fields."""
 
     def __init__(self, origin: str, title: str, problems: Sequence[FieldError]) -> None:
-        where = ": ".join(part for part in (origin, title) if part)
-        super().__init__("\n".join(f"{where}: {error}" for error in problems))
         self.origin, self.title, self.errors = origin, title, tuple(problems)
+        super().__init__("\n".join(self.sentences()))
+
+    def sentences(self) -> list[str]:
+        """One per problem, with the file and the object."""
+        where = ": ".join(part for part in (self.origin, self.title) if part)
+        return [f"{where}: {error}" for error in self.errors]
 
 
 class Fate(StrEnum):

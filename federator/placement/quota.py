@@ -158,10 +158,11 @@ def _by_concurrency(account: QuotaAccount, wanted: int, held: int, placed: Place
         return None
     if sum(placed(project) for project in account.projects) < account.max_concurrent:
         return None
+    most = "1 workload" if account.max_concurrent == 1 else f"{account.max_concurrent} workloads"
     return Admission(
         0,
         Reason.QUOTA_EXCEEDED,
-        f"FederatedQuota {account.name} allows {account.max_concurrent} workloads at a time "
+        f"FederatedQuota {account.name} allows {most} at a time "
         f"(spec.maxConcurrentWorkloads), and that many are placed",
     )
 

@@ -43,6 +43,12 @@ def test_pods_are_the_same_through_the_leader_and_with_one_s_own_contexts(fleet:
     assert fleet.federator(*logs) == fleet.federator(*logs, "--own-contexts", KUBECONFIG=both(fleet))
 
 
+def test_the_log_of_a_pod_that_is_not_there_is_a_failure(fleet: Fleet) -> None:
+    ran = fleet.federator.run("logs", "psvc/web", *SPACE, "--pod", "nobody")
+    assert (ran.code, ran.out) == (1, "")
+    assert ran.err == "No pods called nobody of pinterestservice looks/web found.\n"
+
+
 def test_a_cluster_without_a_context_is_a_line_and_exit_1(fleet: Fleet) -> None:
     ran = fleet.federator.run("pods", "psvc/web", *SPACE, "--own-contexts", KUBECONFIG=_without_last(fleet))
     last = max(fleet.members)

@@ -60,10 +60,19 @@ def logs(workload: str, name: str, follow: bool, since: str, **given: Any) -> No
 async def once(asked: asking.Asking, parameters: Mapping[str, str | int | bool], shown: "Shown") -> None:
     """Prints one answer, and ends."""
     found = await asked.answer("logs", parameters)
-    if not found.get("logs"):
-        common.say(f"No pods of {asked.title} found.", err=True)
+    absent = not found.get("logs")
+    if absent:
+        common.say(f"No pods{_called(parameters)} of {asked.title} found.", err=True)
     partial = shown.show(found)
-    asking.end(asking.say_who_is_away(found.get("clusters") or ()) or partial)
+    named = absent and bool(parameters["pod"] or "shard" in parameters)
+    asking.end(asking.say_who_is_away(found.get("clusters") or ()) or partial or named)
+
+
+def _called(parameters: Mapping[str, str | int | bool]) -> str:
+    """What was asked for by name, of which there is none."""
+    wanted = [f"called {parameters['pod']}"] if parameters["pod"] else []
+    wanted += [f"of shard {parameters['shard']}"] if "shard" in parameters else []
+    return "".join(f" {one}" for one in wanted)
 
 
 async def followed(asked: asking.Asking, parameters: dict[str, str | int | bool], shown: "Shown") -> None:

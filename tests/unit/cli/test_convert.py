@@ -116,6 +116,16 @@ def test_bad_input_has_exit_code_1_names_file_and_field_and_prints_nothing(
     assert message in done.stderr
 
 
+def test_every_problem_of_an_object_has_a_line_of_its_own(tmp_path: Path) -> None:
+    path = write(tmp_path, "app.yaml", {"kind": "Widget"})
+    done = run("convert", path)
+    assert done.exit_code == 1
+    assert done.stderr.splitlines() == [
+        f"error: {path}: Widget/: apiVersion: is required",
+        f"error: {path}: Widget/: metadata.name: is required",
+    ]
+
+
 def test_a_missing_file_is_told() -> None:
     done = run("convert", "nowhere.yaml")
 

@@ -150,6 +150,33 @@ def test_kinds_that_placing_does_not_read_are_named(tmp_path: Path) -> None:
     assert "document 3" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("obj", "why"),
+    [
+        ({"metadata": {"name": "x"}}, "it has no kind"),
+        (
+            {"members": [{"name": "a", "nodes": []}]},
+            "it looks like a fleet file of federator sandbox; placing reads MemberClusters (kubectl get mc -o yaml)",
+        ),
+    ],
+)
+def test_an_object_without_kind_is_named_with_what_it_may_be(tmp_path: Path, obj: dict[str, Any], why: str) -> None:
+    path = write(tmp_path, "all.yaml", member("a"), psvc(), obj)
+    done = run("place", "-f", path)
+    assert done.exit_code == 0
+    assert done.stderr == f"ignored an object without kind ({path}, document 3): {why}\n"
+
+
+def test_every_problem_of_an_object_has_a_line_of_its_own(tmp_path: Path) -> None:
+    bad = psvc()
+    bad["spec"] |= {"replicas": -1, "tier": "Gold"}
+    done = run("place", "-f", write(tmp_path, "all.yaml", member("a"), bad))
+    assert done.exit_code == 1
+    lines = done.stderr.splitlines()
+    assert [line.partition(": spec.")[2].split(":")[0] for line in lines] == ["replicas", "tier"]
+    assert all(line.startswith("error: ") and "u000a" not in line for line in lines)
+
+
 def test_what_the_level_of_a_namespace_forbids_is_told_with_its_field(tmp_path: Path) -> None:
     hostile = psvc()
     hostile["spec"]["template"]["spec"]["hostPID"] = True
