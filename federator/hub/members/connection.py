@@ -411,9 +411,11 @@ class Line:
         before = member.link
         member.probes += 1
         now_s = self.clock.monotonic()
-        unasked = self._unwatched(now_s) if sign is Sign.HEARD else ""
-        excused, member.unasked = bool(member.unasked) is not bool(unasked), unasked
         member.link = links.after(before, sign, why, now_s, self.options.unready_after_s)
+        unasked = self._unwatched(now_s) if sign is Sign.HEARD else ""
+        if sign is Sign.SILENT and member.link.trusted:
+            unasked = member.unasked  # one that could be asked again and said nothing is not known any better
+        excused, member.unasked = bool(member.unasked) is not bool(unasked), unasked
         if links.explains(member.link.link, sign):
             member.link_reason = reason or {Sign.REJECTS: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
         news = sign is not Sign.SILENT and member.vitals.note_auth(why if sign is Sign.REJECTS else "")

@@ -61,6 +61,35 @@ def test_a_hub_short_of_descriptors_calls_nobody_unreachable_and_moves_nothing()
     play(scenario)
 
 
+def test_a_probe_that_finds_a_descriptor_and_no_answer_makes_nobody_known_again() -> None:
+    """Simulation, seed 4071: a member that had not been asked for two minutes refused one probe for want of time (429),
+    was told Ready by that, and was given work."""
+
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(9))
+        await world.settle()
+        shares = await world.shares("feed", "web")
+        await lack(world, "b")
+        await asyncio.sleep(120)
+        assert (await readiness(world, "b"))[:2] == ("Unknown", "NotAsked")
+        world.canned["hub", "b", "/readyz"] = (429, b"{}")
+        world.short.clear()
+        while not world.answered["/readyz"]:
+            await asyncio.sleep(0.1)
+        world.short.add(("hub", "b"))
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 15}})
+        for _ in range(20):
+            await asyncio.sleep(1)
+            assert (await readiness(world, "b"))[:2] == ("Unknown", "NotAsked")
+        assert (await world.shares("feed", "web"))["b"] == shares["b"]
+
+        world.short.clear()
+        await asyncio.sleep(120)
+        assert (await readiness(world, "b"))[:2] == ("Unknown", "Unreachable"), "silence that is its own counts"
+
+    play(scenario)
+
+
 def test_what_grows_meanwhile_grows_where_the_hub_can_ask() -> None:
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(9))
