@@ -10,6 +10,7 @@ first when the cluster joins again. It is not counted, and taking it away is not
 """
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 
 from federator.api import kinds, membercluster, raw
@@ -17,6 +18,8 @@ from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.api.membercluster import Removal
 from federator.api.verbs import SliceMark
 from federator.model import names
+from federator.sandbox.faults.lives import Life
+from federator.sandbox.faults.rows import Sending
 from tests.simulation.invariants import Obj, Step, all_of
 
 NAME = "15 availability"
@@ -25,7 +28,7 @@ LATELY_S = 10.0
 HEARD_S = 3.0
 """A copy that has been ready for less may not have been told of yet: by its member at most once a second."""
 ON_ITS_WAY_S = 1.0
-"""So long after a decision a write may still be by the one before."""
+"""So long before a write leaves, its hub may not have heard of the decision that stands by then."""
 
 
 class Availability:
@@ -36,8 +39,10 @@ class Availability:
         """Writes of hubs that took copies away."""
         self._now = now
         self._liars = liars
-        self._before: dict[str, tuple[float, int]] = {}
-        """uid of a workload -> (when it was replaced, how many copies it gave) of the decision before."""
+        self._before: dict[str, list[tuple[float, int]]] = defaultdict(list)
+        """uid of a workload -> (when it was replaced, how many copies it gave) of every decision before."""
+        self._sent_s: dict[tuple[str, str, str], float] = {}
+        """(life, cluster, path) -> when the last write there left."""
         self._lost_s: dict[str, float] = {}
         """uid of a workload -> when a member had fewer ready copies of it than before, through no write of ours."""
         self._risen: dict[tuple[str, str], tuple[float, int]] = {}
@@ -47,13 +52,18 @@ class Availability:
         self._deleted: set[str] = set()
         """uids of decisions that somebody else has deleted: whoever may do that takes the service down."""
 
+    def sending(self, life: Life, sending: Sending) -> None:
+        """A request leaves its process: how long it is on its way, a slow member says (F33)."""
+        if sending.writes:
+            self._sent_s[life.name, sending.cluster, sending.request.path] = self._now()
+
     def breaches(self, step: Step) -> list[str]:
         """What one write breaks."""
         if step.kind == "PlacementDecision" and step.old is not None:
             facts = decision_facts(step.old)
             if not step.writer.startswith("hub") and "deletionTimestamp" in step.obj["metadata"]:
                 self._deleted.add(facts.uid)
-            self._before[facts.workload_uid] = self._now(), facts.placed
+            self._before[facts.workload_uid].append((self._now(), facts.placed))
             for cluster in _lost(step):
                 if step.new is None or decision_facts(step.new).share_of(cluster) is None:
                     self._given_up[cluster, facts.workload_uid] = facts.seq
@@ -97,16 +107,26 @@ class Availability:
         there = {cluster: self._ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
         had = there.get(step.cluster, 0)
         left = sum(there.values()) - max(0, had - after)
-        replaced_s, gave = self._before.get(uid, (-math.inf, 0))
-        given = _given(step, uid)
-        if self._now() - replaced_s < ON_ITS_WAY_S:
-            given = min(given, gave)  # it had left when the decision changed
+        left_s = self._left_s(step) - ON_ITS_WAY_S
+        since = [gave for replaced_s, gave in self._before[uid] if replaced_s > left_s]
+        given = min([_given(step, uid), *since])  # it had left when the decision changed
         needed = given - verbs.max_unavailable(live)
         if left < min(needed, sum(self._told(cluster, uid, ready) for cluster, ready in there.items())):
             told = ", ".join(f"{cluster} {ready}" for cluster, ready in sorted(there.items()))
             what = f"{left} ready copies are left of {told}, {needed} are needed"
             return [f"{NAME}: {step.name}: {step.writer} goes from {before} to {after}: {what}"]
         return []
+
+    def _left_s(self, step: Step) -> float:
+        """When this write left its hub."""
+        meta, plural = step.obj["metadata"], kinds.KINDS[step.kind].plural
+        end = f"/namespaces/{meta['namespace']}/{plural}/{meta['name']}"
+        sent = (
+            at_s
+            for (life, cluster, path), at_s in self._sent_s.items()
+            if (life, cluster) == (step.writer, step.cluster) and path.endswith(end)
+        )
+        return max(sent, default=self._now())
 
     def _told(self, cluster: str, uid: str, ready: int) -> int:
         """Ready copies that a hub has had the time to hear of."""

@@ -43,11 +43,11 @@ def breaches(
             yield f"{cluster} joins with {now[cluster]}, minPerCluster is {division.min_per_cluster}"
     for rule in policy.spread:
         if rule.hard:
-            yield from _skewed(rule, now, grown, members)
+            yield from _skewed(rule, now, had, members)
 
 
 def _skewed(
-    rule: SpreadRule, now: Mapping[str, int], grown: set[str], members: Mapping[str, Obj | None]
+    rule: SpreadRule, now: Mapping[str, int], had: Mapping[str, int], members: Mapping[str, Obj | None]
 ) -> Iterator[str]:
     """Domains that grew too far above another one that holds copies, or at all where the fleet has too few: whether an
     empty one could take some is not known here. A domain that did not grow counts as one copy for that: what it holds
@@ -57,16 +57,21 @@ def _skewed(
         if obj is None:
             return
         domains[cluster] = (obj["metadata"].get("labels") or {}).get(rule.topology_key, "")
-    totals: Counter[str] = Counter()
-    for cluster, copies in now.items():
-        totals[domains.get(cluster, "")] += copies
-    there, growing = len(set(domains.values())), {domains.get(cluster, "") for cluster in grown}
+    totals, before = (_by_domain(counts, domains) for counts in (now, had))
+    there, growing = len(set(domains.values())), {domain for domain in totals if totals[domain] > before[domain]}
     rightly = sum(copies if domain in growing else min(copies, 1) for domain, copies in totals.items())
-    if grown and there < min(rule.min_domains, rightly):
-        who = ", ".join(sorted(grown))
+    if growing and there < min(rule.min_domains, rightly):
+        who = ", ".join(sorted(growing))
         yield f"{who} grow, {rule.topology_key} has {there} domains, minDomains is {rule.min_domains}"
     least = min(totals.values(), default=0)
     for domain in sorted(growing):
         if totals[domain] - least > rule.max_skew > 0:
             where = f"{rule.topology_key} {domain}"
             yield f"{where} is given {totals[domain]} and another one {least}, maxSkew is {rule.max_skew}"
+
+
+def _by_domain(counts: Mapping[str, int], domains: Mapping[str, str]) -> Counter[str]:
+    totals: Counter[str] = Counter()
+    for cluster, copies in counts.items():
+        totals[domains.get(cluster, "")] += copies
+    return totals

@@ -345,7 +345,7 @@ def _named(obj: Obj) -> set[str]:
 def minimal_movement(step: Step) -> Iterator[str]:
     """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted, unless its
     policy divides anew at every change, or allows fewer in one cluster. Copies that were only held, because no cluster
-    that their policy chooses could take them, go as soon as there is a place.
+    that their policy chooses could take them, go as soon as there is a place, and one by one if there is little.
 
     A host that was restored has a decision that is older than the slices: then a cluster can lose no more copies than
     it holds, which is none where a later decision took its slice away.
@@ -375,7 +375,7 @@ def minimal_movement(step: Step) -> Iterator[str]:
         now = staying.get(share.cluster, 0 if new.inputs_hash == old.inputs_hash else share.count)
         least = min(share.count, _held(step, old, share.cluster), most)
         held -= max(least - now, 0)
-        if now < least and held < 0:
+        if now < least and held < 0 and now > new.terms.held:
             yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.terms.wanted} are wanted"
 
 

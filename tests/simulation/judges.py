@@ -86,7 +86,7 @@ class Judges:
         self.availability = Availability(world.federation.clock.monotonic, world.liars)
         self.booked = Booked(world.federation.clock.monotonic, world.liars)
         world.on_hub += [self.feasibility.meet, self.bulkhead.meet, self.once.meet]
-        world.senders += [self.bulkhead.sending, self.charges.sending]
+        world.senders += [self.bulkhead.sending, self.charges.sending, self.availability.sending]
         self.errors = Errors(world.say)
         self.broken: list[str] = []
         self.steps = 0

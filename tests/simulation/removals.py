@@ -2,6 +2,7 @@
 one that has gone, and what a lost one held is never taken for a running copy when it is back.
 """
 
+import math
 from collections.abc import Iterator
 
 from federator.api import clustercapacity, kinds, membercluster, raw
@@ -26,6 +27,8 @@ class Removals:
         self._since_s: dict[str, float] = {}
         self._lost_s: dict[str, float] = {}
         """By uid of the cluster."""
+        self._left_s: dict[str, float] = {}
+        """The same of those that an operator had left as they are."""
 
     def breaches(self, step: Step, now_s: float) -> Iterator[str]:
         """What the end of a MemberCluster leaves behind, and what is given to one that is back."""
@@ -37,9 +40,11 @@ class Removals:
             yield from self._adopted(step)
 
     def given_up(self, step: Step) -> bool:
-        """Whether this write is to a slice that stood in its cluster when that was given up as lost."""
-        lost_s = self._lost_s.get(step.clusters[step.cluster].uid)
-        return lost_s is not None and self._since_s.get(step.obj["metadata"]["uid"], lost_s) < lost_s
+        """Whether this write is to a slice that stood in its cluster when an operator gave that up as lost, or had it
+        left as it was: what it was given had been given to others."""
+        uid = step.clusters[step.cluster].uid
+        gone_s = max(self._lost_s.get(uid, -math.inf), self._left_s.get(uid, -math.inf))
+        return self._since_s.get(step.obj["metadata"]["uid"], gone_s) < gone_s
 
     def _left(self, step: Step, now_s: float) -> Iterator[str]:
         """A hub has dropped the finalizer."""
@@ -52,6 +57,8 @@ class Removals:
         uid, how = membercluster.recorded_uid(obj), membercluster.removal(obj)
         if how is Removal.LOST and uid:
             self._lost_s[uid] = now_s
+        if how is Removal.ORPHAN and uid:
+            self._left_s[uid] = now_s
         if how is not Removal.EMPTY or not self._is_its_own(step, cluster, uid):
             return
         for kind in kinds.WORKLOADS:

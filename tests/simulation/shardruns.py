@@ -26,7 +26,7 @@ AGAIN = "1 nothing runs again"
 
 class ShardRuns:
     """Rules with a memory of every shard. `liars`: members whose own words are not believed any more. `given_up`:
-    whether a write is to a slice of a cluster that was given up as lost: what it held had been given to others."""
+    whether a write is to a slice of a cluster that an operator gave up: what it held had been given to others."""
 
     def __init__(self, liars: Collection[str], given_up: Callable[[Step], bool] = lambda step: False) -> None:
         self.judged: Counter[str] = Counter()

@@ -23,6 +23,9 @@ RIGHTLY = {
     3034: "what a cluster held when it was given up as lost goes when it is back, completions and all",
     3068: "shards that a member says are done take no quota, though the host refuses to record them",
     4021: "a copy that its policy admits nowhere moves as soon as a cluster that it chooses takes it",
+    4167: "a slice is deleted ten seconds after the request left, beside a decision that was not made then",
+    4248: "copies that are only held leave one by one, within a domain that a hard spread rule has no more in",
+    4266: "what stood in a cluster that was left as it was goes when it joins again, completions and all",
 }
 """Seeds in which a rule called wrong what is right."""
 
