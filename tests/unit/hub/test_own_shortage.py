@@ -74,7 +74,7 @@ def test_a_probe_that_finds_a_descriptor_and_no_answer_makes_nobody_known_again(
         assert (await readiness(world, "b"))[:2] == ("Unknown", "NotAsked")
         world.canned["hub", "b", "/readyz"] = (429, b"{}")
         world.short.clear()
-        while not world.answered["/readyz"]:
+        while not world.answered["/readyz"]:  # noqa: ASYNC110 - of virtual time
             await asyncio.sleep(0.1)
         world.short.add(("hub", "b"))
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 15}})
