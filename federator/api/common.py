@@ -109,7 +109,10 @@ ObjectName = Annotated[
     Field(min_length=1, max_length=253, json_schema_extra=_SUBDOMAIN),
     _checked("name", selectors.dns1123_subdomain),
 ]
-ShortText = Annotated[str, Field(max_length=256)]
+SHORT_MAX: Final = 256
+ShortText = Annotated[str, Field(max_length=SHORT_MAX)]
+NATIVES_MAX: Final = 64
+"""Native objects of a slice that its status names: it travels to the hub with each change."""
 Sentence = Annotated[str, Field(max_length=1024)]
 INDEXES_MAX: Final = 600_000
 """Characters of any set of the shards that one job set may have, each in a piece of its own."""

@@ -2,12 +2,14 @@
 differ."""
 
 import re
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from federator.api.common import (
+    ATOMIC,
+    NATIVES_MAX,
     Amount,
     AnyObject,
     ClusterName,
@@ -73,6 +75,19 @@ class WorkloadSpec(Model):
     """Written by the federation in member clusters; refused on the host."""
 
 
+class Native(Model):
+    """One native object of a slice."""
+
+    kind: ShortText = ""
+    """Its kind."""
+    name: ShortText = ""
+    """Its name, in the namespace of the slice."""
+    health: Literal["Healthy", "Progressing", "Degraded"] = "Healthy"
+    """Healthy; Progressing while waiting is all that it takes; Degraded when somebody should look."""
+    reason: ShortText = ""
+    """Why it is not healthy, in CamelCase."""
+
+
 class WorkloadStatus(Model):
     """What is reported of every Pinterest workload. On the host: of all clusters together; on a slice: of this
     cluster."""
@@ -101,6 +116,10 @@ class WorkloadStatus(Model):
     """On a slice: whether its native objects are healthy."""
     unschedulable: Unschedulable | None = None
     """On a slice: copies that the member's scheduler has found no node for."""
+    natives: Annotated[list[Native], Field(max_length=NATIVES_MAX, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """On a slice: the native objects that it was expanded to, those that are not healthy first."""
 
 
 class ClusterRow(Model):

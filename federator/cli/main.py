@@ -14,6 +14,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "get": ("federator.cli.get", "Workloads, clusters and decisions over the whole federation."),
     "explain": ("federator.cli.explain", "Why a workload is where it is, and what would help."),
     "pods": ("federator.cli.leader.pods", "The pods of a workload, in all its clusters."),
+    "tree": ("federator.cli.leader.tree", "What a workload became in each cluster, and how each object is."),
     "logs": ("federator.cli.leader.logs", "The logs of a workload's pods, of all its clusters."),
     "exec": ("federator.cli.reaching", "Run a command in a pod of a member, with your own context."),
     "port-forward": ("federator.cli.reaching", "Forward ports to a pod of a member, with your own context."),

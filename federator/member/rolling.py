@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import deployment, kinds, podparts, raw
+from federator.api.common import NATIVES_MAX, SHORT_MAX
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
@@ -33,7 +34,7 @@ from federator.status.reasons import Finding
 PROGRESS = frozenset({"NotObserved", "RollingOut", "NotAvailable"})
 """What health says while things simply take their time: no reason for anybody to act."""
 DEADLINE = "ProgressDeadlineExceeded"
-_NEW_IN_STATUS = {"template"}
+_NEW_IN_STATUS = frozenset({"template", "natives"})
 """What an earlier version did not write: alone it is no reason for a write, or an upgrade would write every slice."""
 PATIENCE_S = 30.0
 """How long a status that tells of nothing that matters may wait for slices that are being expanded, in seconds.
@@ -125,8 +126,10 @@ class RollUp:
             found.append(Condition("Stalled", conditions.TRUE, DEADLINE, seen.message, seen.observed_generation))
         merged = conditions.merge(live.get("conditions"), found, self._clock.rfc3339(), results.OWNED)
         status = row.verbs.slice_status(seen, merged)
+        if status is not None:
+            status |= raw.present({"natives": _natives(self._caches.natives_of(row.uid))})
         patch = diffs.replacement_patch(live, status) if status is not None else {}
-        if not patch or patch.keys() == _NEW_IN_STATUS:
+        if all(name in _NEW_IN_STATUS and name not in live for name in patch):
             return None, False, False
         moving = not seen.healthy and not seen.reason and raw.integer(live, "observedGeneration") < row.generation
         # The version, because API servers do not compare the uid of a status: what an earlier slice of this name
@@ -272,6 +275,19 @@ def _native_health(natives: list[NativeRow]) -> tuple[str, str, bool]:
         if not found.healthy and found.reason not in PROGRESS and not reason:
             reason, message = found.reason, found.message
     return reason, message, well
+
+
+def _natives(natives: list[NativeRow]) -> list[dict[str, str]]:
+    """What the slice was expanded to, and how each is: those that are not well first, then by kind and name."""
+    found = []
+    for native in natives:
+        judged = health.of(native.as_object())
+        waits = judged.reason in PROGRESS
+        state = "Healthy" if judged.healthy else "Progressing" if waits else "Degraded"
+        row = {"kind": native.key[0], "name": native.key[2], "health": state}
+        found.append(row | raw.present({"reason": judged.reason[:SHORT_MAX]}))
+    found.sort(key=lambda row: (row["health"] == "Healthy", row["kind"], row["name"]))
+    return found[:NATIVES_MAX]
 
 
 def _no_less(before: SliceObservation, seen: SliceObservation) -> bool:

@@ -107,7 +107,7 @@ class Asking:
                 collecting.Target(name, client, away=away, pieces=pieces[name])
                 for name, client, away in zip(names, clients, troubles, strict=True)
             ]
-            ask = {"pods": collecting.pods, "logs": collecting.logs}[question]
+            ask = {"pods": collecting.pods, "logs": collecting.logs, "tree": collecting.natives}[question]
             return await ask(targets, selection, wanted)
 
     async def _parts(self, host: "Client") -> tuple["Selection", dict[str, Any], dict[str, str]]:

@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote
 
+from federator.api import kinds, raw
+from federator.api.common import NATIVES_MAX
 from federator.hub.query import selection as selections
 from federator.hub.query.selection import Selection
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import plaintext
 from federator.model.shards import Ranges
+from federator.status import health
 
 T = TypeVar("T")
 PAGE = 250
@@ -26,6 +29,7 @@ PAGE_BYTES_MAX = 4 * 1024 * 1024
 SLACK_BYTES = 4096
 TABLE = {"accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 """The member's own server makes the columns that its kubectl would print."""
+NATIVE_FIELDS = ("kind", "name", "health", "reason")
 WHY_MAX = 200
 """Characters of a member's sentence on why there is no log."""
 
@@ -83,6 +87,30 @@ async def logs(targets: Sequence[Target], selection: Selection, wanted: Wanted) 
         *(_log_of(by_cluster[cluster], selection, row, wanted, each) for cluster, row in chosen)
     )
     return {"logs": list(entries), "clusters": clusters, "leftOut": len(left)}
+
+
+async def natives(targets: Sequence[Target], selection: Selection, wanted: Wanted) -> dict[str, Any]:
+    """What the workload's slices were expanded to in each target, and how each target answered."""
+    found, clusters = await _from_each(targets, wanted, lambda target: _natives_of(target, selection, wanted))
+    return {"natives": [{"cluster": cluster, **row} for cluster, row in found], "clusters": clusters}
+
+
+async def _natives_of(target: Target, selection: Selection, wanted: Wanted) -> tuple[list[dict[str, Any]], bool]:
+    """By the status of the slice in one cluster; a carried native kind is its own native. None where another workload
+    of this name holds the place."""
+    assert target.client is not None
+    kind = kinds.KINDS[selection.kind]
+    obj = await target.client.get(kind.ref(selection.namespace, selection.name), timeout_s=wanted.timeout_s)
+    mark = kinds.verbs_of(selection.kind).read_mark(obj)
+    if mark is None or mark.workload_uid != selection.uid:
+        return [], False
+    listed = raw.objects(obj, "status", "natives")
+    if kind.model is None:
+        judged = health.of(obj)
+        state = "Healthy" if judged.healthy else "Degraded"
+        listed = [{"kind": selection.kind, "name": selection.name, "health": state, "reason": judged.reason}]
+    rows = [{field: selections.text(raw.text(row, field)) for field in NATIVE_FIELDS} for row in listed]
+    return rows[:NATIVES_MAX], len(rows) > NATIVES_MAX
 
 
 def _in_turns(rows: Sequence[tuple[str, T]]) -> list[tuple[str, T]]:

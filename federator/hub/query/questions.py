@@ -70,6 +70,12 @@ async def logs(sources: Sources, question: Question) -> Mapping[str, Any]:
     return await collecting.logs(targets, chosen, _wanted(sources.options, question))
 
 
+async def tree(sources: Sources, question: Question) -> Mapping[str, Any]:
+    """The native objects of a workload, cluster by cluster."""
+    targets, chosen = await _asked(sources, question)
+    return await collecting.natives(targets, chosen, _wanted(sources.options, question))
+
+
 async def explain(sources: Sources, question: Question) -> Mapping[str, Any]:
     """Why a workload is where it is, and what would help."""
     key = WorkloadKey(question.given["kind"], question.namespace, question.given["name"])
@@ -212,6 +218,13 @@ ROUTES: Final[tuple[Route, ...]] = (
         rights=(_WORKLOAD, Right("list", "", "pods")),
         parameters=_CHOICE,
         summary="Every pod of a workload, in all its clusters.",
+    ),
+    Route(
+        f"{_ONE}/tree",
+        tree,
+        rights=(_WORKLOAD,),
+        parameters={"cluster": router.word},
+        summary="The native objects of a workload, in all its clusters.",
     ),
     Route(
         f"{_ONE}/explain",

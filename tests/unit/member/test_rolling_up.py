@@ -209,3 +209,21 @@ async def test_a_status_that_an_earlier_version_wrote_is_left_until_it_has_somet
     assert "template" not in (await world.get("PinterestService", "web"))["status"]
     await world.patch("PinterestService", "web", {"spec": {"replicas": 5, "slice": {"seq": 6}}})
     assert "template" in await world.until_status("PinterestService", "web", ready=5, updatedReplicas=5)
+
+
+@in_member(options=MemberOptions(roll_up_interval_s=1.0))
+async def test_a_slice_lists_what_it_became_and_what_is_not_well_first(world: MemberWorld) -> None:
+    await world.create(service(replicas=2, service={"ports": [{"name": "http", "port": 80}]}))
+    await world.until_status("PinterestService", "web", ready=2, healthy=True)
+    listed = (await world.get("PinterestService", "web"))["status"]["natives"]
+    assert [(row["kind"], row["health"]) for row in listed] == [("Deployment", "Healthy"), ("Service", "Healthy")]
+    assert {row["name"] for row in listed} == {"web"}
+
+    image = {"template": template(annotations={POD + "image-pull-fails": "true"})}
+    await world.patch("PinterestService", "web", {"spec": image})
+
+    async def moving() -> bool:
+        first = (await world.get("PinterestService", "web"))["status"]["natives"][0]
+        return bool(first == {"kind": "Deployment", "name": "web", "health": "Progressing", "reason": "RollingOut"})
+
+    await world.until(moving, within_s=120)

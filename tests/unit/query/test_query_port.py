@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from federator.api import kinds
 from federator.hub.history import entry as entries
 from federator.hub.history.entry import Entry, Kind
 from federator.hub.history.journal import Journal
@@ -430,5 +431,40 @@ def test_the_history_of_a_workload_is_told_to_who_may_get_it_and_of_no_other(tmp
             404,
             "this hub keeps no history: its setting history.directory is empty",
         )
+
+    worlds.play(scenario)
+
+
+# What a workload became
+
+
+def test_the_native_objects_of_a_workload_are_told_by_cluster_and_nothing_that_a_member_invents() -> None:
+    async def scenario(world: World) -> None:
+        await web(world)
+        await grant(world, "owner", "feed", PSVC)
+        port, asked = port_of(world), request(f"{WEB}/tree", user="owner")
+        whole = asking.body(await port.answer(asked))
+        assert {(row["cluster"], row["kind"], row["name"], row["health"]) for row in whole["natives"]} == {
+            (cluster, "Deployment", "web", "Healthy") for cluster in "abc"
+        }
+        assert [row["cluster"] for row in whole["clusters"]] == ["a", "b", "c"]
+
+        long, other = [{"kind": f"K{n}", "name": "\x1b[31m"} for n in range(500)], "another workload"
+        ref = kinds.KINDS["PinterestService"].ref("feed", "web")
+        await world.federation.kill("member a")
+        world.federation.members["a"].store.update(
+            world.federation.members["a"].registry.get("pinterest.com", "pinterestservices"),
+            {**(await world.member("a").get(ref)), "status": {"natives": long}},
+        )
+        lied = asking.body(await port.answer(request(f"{WEB}/tree", user="owner", query="cluster=a")))
+        assert (len(lied["natives"]), lied["clusters"][0]["more"]) == (64, True)
+        assert "\x1b" not in lied["natives"][0]["name"]
+        found = await world.member("b").get(ref)
+        found["spec"]["slice"]["workloadUID"] = other
+        world.federation.members["b"].store.update(
+            world.federation.members["b"].registry.get("pinterest.com", "pinterestservices"), found
+        )
+        left = asking.body(await port.answer(asked))["natives"]
+        assert "b" not in {row["cluster"] for row in left}
 
     worlds.play(scenario)

@@ -1,0 +1,44 @@
+"""`federator tree KIND/NAME`: what a workload became in each of its clusters, and how each object is."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+
+from federator.cli import common
+from federator.cli.leader import asking
+from federator.cli.leader.pods import cell
+
+
+@click.command()
+@click.argument("workload", metavar="KIND/NAME")
+@click.argument("name", required=False, default="")
+@click.option("-o", "--output", default="", type=click.Choice(["", "json"]), help="Format.")
+@asking.options
+def tree(workload: str, name: str, output: str, **given: Any) -> None:
+    """What a workload (psvc/NAME, pjs/NAME, deploy/NAME) became in each of its clusters, and how each object is.
+
+    Asks the leading hub with your rights on the host (get the workload). Exit 1 when a cluster is away.
+    """
+    asked = asking.asking(workload, name, given)
+    found = common.run(asked.answer("tree", {}))
+    rows, clusters = found.get("natives") or [], found.get("clusters") or []
+    if output == "json":
+        common.show(common.dump(found, "json"))
+    else:
+        common.show("\n".join(drawn(asked.title, rows, clusters)))
+    asking.end(asking.say_who_is_away(clusters))
+
+
+def drawn(title: str, rows: Sequence[Mapping[str, Any]], clusters: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The lines of the tree; clusters that did not answer have no branches."""
+    lines = [title]
+    for number, cluster in enumerate(clusters):
+        last = number == len(clusters) - 1
+        lines.append(f"{'└── ' if last else '├── '}{cell(dict(cluster), 'cluster')}")
+        own = [dict(row) for row in rows if row.get("cluster") == cluster.get("cluster")]
+        for place, row in enumerate(own):
+            stem = ("    " if last else "│   ") + ("└── " if place == len(own) - 1 else "├── ")
+            why = f" ({cell(row, 'reason')})" if row.get("reason") else ""
+            lines.append(f"{stem}{cell(row, 'kind')}/{cell(row, 'name')}  {cell(row, 'health')}{why}")
+    return lines
