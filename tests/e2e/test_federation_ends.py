@@ -1,5 +1,6 @@
 """How the long-running commands begin and end: private files, nothing left behind, and a reason when it goes wrong."""
 
+import itertools
 import os
 import signal
 import stat
@@ -111,6 +112,18 @@ def test_a_demo_that_is_late_says_why(tmp_path: Path) -> None:
         assert child.returncode == 1
     assert "error: not settled within 1 s: " in err
     assert "Traceback" not in err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_demo_that_somebody_looks_at_goes_on_although_it_is_late(tmp_path: Path) -> None:
+    """Whoever plays while it still settles must not lose it."""
+    with running(tmp_path, "demo", "--deadline", "1") as child:
+        assert child.stdout is not None
+        lines = list(itertools.takewhile(lambda line: "Ctrl-C ends" not in line, child.stdout))
+        assert any("It is not settled within 1 s: " in line for line in lines), lines
+        assert (tmp_path / "federator-demo.kubeconfig").exists()
+        child.send_signal(signal.SIGINT)
+        assert child.wait(END_S) == 0
     assert list(tmp_path.iterdir()) == []
 
 
