@@ -38,9 +38,9 @@ def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
         named = [name for group in groups for name in group.names]
         if named:
             wanted.append(f"{_listed(named)}, {_instead('', named, [one.name for one in clusters])}")
-        return (
-            f"the {len(groups)} groups of {own('division.groups')} ask for {'; '.join(wanted) or 'no cluster at all'}"
-        )
+        ask = "the only group of" if len(groups) == 1 else f"the {len(groups)} groups of"
+        for_ = "asks for" if len(groups) == 1 else "ask for"
+        return f"{ask} {own('division.groups')} {for_} {'; '.join(wanted) or 'no cluster at all'}"
     if policy.required:
         return f"none is admitted by the policy and by {enforcing.titles(policy)} together"
     return ""

@@ -121,7 +121,8 @@ def _largest(ask: Ask, view: ClusterView) -> Resources:
 
 def _arithmetic(ask: Ask, rows: Sequence[Row], decision: Decision) -> tuple[str, ...]:
     strategy, total = ask.policy.division.strategy, sum(row.weight for row in rows)
-    lines = [f"strategy {strategy}: {decision.wanted} wanted over {len(rows)} clusters, weights sum up to {total}"]
+    over = "1 cluster" if len(rows) == 1 else f"{len(rows)} clusters"
+    lines = [f"strategy {strategy}: {decision.wanted} wanted over {over}, weights sum up to {total}"]
     for row in rows:
         room = "not yet known" if row.room is None else str(row.room)
         amounts = [(name, row.largest[name]) for name, _ in ask.shape.requests.items()]

@@ -336,4 +336,5 @@ def _workloads(named: Sequence[Record], cluster: str) -> str:
     most = sorted(counts, key=lambda one: (-one[1], one[0]))
     shown = ", ".join(f"{key} {count}" if count else f"{key} leaving" for key, count in most[:SHOWN])
     more = f" and {len(most) - SHOWN} more" if len(most) > SHOWN else ""
-    return f"{total} copies of {len(named)} workloads ({shown}{more})"
+    copies, workloads = "copy" if total == 1 else "copies", "workload" if len(named) == 1 else "workloads"
+    return f"{total} {copies} of {len(named)} {workloads} ({shown}{more})"

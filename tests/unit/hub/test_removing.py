@@ -73,7 +73,7 @@ def test_a_deleted_cluster_is_emptied_without_dropping_below_what_was_promised_a
         await asyncio.sleep(0.5)
         told, lowest = await removal(world, "a"), 12
         assert told["reason"] == "Emptying"
-        assert "1 workloads (PinterestService/feed/web" in told["message"]
+        assert "of 1 workload (PinterestService/feed/web" in told["message"]
         for _ in range(600):
             await asyncio.sleep(0.1)
             lowest = min(lowest, await ready_everywhere(world, "web"))

@@ -91,7 +91,7 @@ def test_what_is_admitted_elsewhere_with_room_moves_at_once() -> None:
         ),
         (
             Policy(origin="inline", division=Division(groups=(Group("g", names=("nobody",)),))),
-            "the 1 groups of spec.placement.division.groups ask for nobody, the clusters are eu-west-1a, us-east-1a",
+            "the only group of spec.placement.division.groups asks for nobody, the clusters are eu-west-1a, us-east-1a",
         ),
         (
             Policy(
