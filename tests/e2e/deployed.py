@@ -144,7 +144,7 @@ def settings_file(path: Path, settings: Mapping[str, Mapping[str, Any]]) -> Path
     shipped = yaml.safe_load((manifests.DEPLOY / "overlays" / "dedicated-host" / "federator.yaml").read_text())
     quick = {group: {**shipped.get(group, {}), **values} for group, values in settings.items()}
     here = {group: {"host": "127.0.0.1", "port": 0} for group in ("serve", "query")}
-    kept = {"history": {**shipped["history"], "directory": str(path.parent / "history")}}
+    kept = {"history": {**shipped["history"], "directory": str(path.parent / f"{path.stem}-history")}}
     path.write_text(yaml.safe_dump({**shipped, **quick, **here, **kept}))
     return path
 
