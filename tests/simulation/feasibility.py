@@ -107,7 +107,7 @@ class Feasibility:
         if known.policy is not None:
             for why in bounds.breaches(facts, before, known.policy, known.members):
                 yield f"{bounds.NAME}: {step.name}: {why}"
-            if before is not None:
+            if before is not None and _runs_anywhere(step, facts):
                 basis = known.policy, known.members, known.wanted, known.done
                 for why in departures.breaches(facts, before, *basis, each=each):
                     yield f"{departures.NAME}: {step.name}: {why}"
@@ -213,6 +213,15 @@ class Feasibility:
             states = self._stored.get((version.uid, version.number), []) if version is not None else []
             found[key] = states[0] if len(states) == 1 else None
         return found
+
+
+def _runs_anywhere(step: Step, facts: DecisionFacts) -> bool:
+    """Whether any member holds a slice of the workload: what a decision gave before the first one is nobody's loss."""
+    verbs = kinds.verbs_of(facts.key.kind)
+    marks = (
+        verbs.read_mark(one) for name in step.clusters if name != "host" for one in step.all_of(facts.key.kind, name)
+    )
+    return any(mark is not None and mark.workload_uid == facts.workload_uid for mark in marks)
 
 
 def _wanted(workload: Workload, done: Ranges) -> int:

@@ -154,6 +154,20 @@ class InForce:
             return False
         return not now.shape.requests.within(charged.shape.requests)
 
+    def came_to_nothing(self, workload: Workload, record: Record) -> bool:
+        """Whether no cluster has got what the decision in force gives it, and nobody can tell any more what that was to
+        be: the hub died before the first slice, and the workload was edited. Nothing runs that could stay in force."""
+        charged = record.terms.charged
+        if charged is None or record.terms.revision or not record.shares or not charged.content:
+            return False
+        if charged.generation == workload.generation or charged.content == workload.content:
+            return False
+        before = self._documents.former(workload)
+        if before is not None and raw.integer(before, "metadata", "generation") == charged.generation:
+            return False
+        holders = [self._state.holder(share.cluster) for share in record.shares]
+        return all(member is not None and member.lacks(workload.key) for member in holders)
+
     async def _spec(self, workload: Workload, record: Record) -> Spec | None:
         key, name = workload.key, record.terms.revision
         known = self._specs.get(key)

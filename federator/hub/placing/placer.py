@@ -150,10 +150,11 @@ class Placing:
         """What a workload has, by its decision and by what its members say."""
         state, key = self.state, workload.key
         overtaken = self.overtaken(key)
+        void = record is not None and not overtaken and self.in_force.came_to_nothing(workload, record)
         return Standing(
-            held=self.holdings(workload, record),
+            held=() if void else self.holdings(workload, record),
             recorded=record.recorded if record is not None else None,
-            admitted=self._admitted(workload, record),
+            admitted=None if void else self._admitted(workload, record),
             capped=self.feedback.capped(key),
             done=progress.done(state, workload, record),
             mark=lambda cluster: restored.mark(state, record, cluster),
