@@ -151,7 +151,7 @@ def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -
 def _request(workload: Workload, ask: Ask) -> dict[str, Any]:
     """What a copy asks for, and what it is charged of resources that it does not ask for."""
     own = workload.ask.shape.requests if workload.ask is not None else ask.shape.requests
-    assumed = {name: amount for name, amount in ask.shape.requests.items() if name not in own}
+    assumed = {name: amount - own[name] for name, amount in ask.shape.requests.items() if amount > own[name]}
     return {"request": quantity.render(own), "charged": quantity.render(Resources(assumed))}
 
 

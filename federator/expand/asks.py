@@ -23,8 +23,10 @@ def ask(
     refusal = pinterestjobset.refused(obj)
     if refusal:
         raise FieldError("spec.execution", refusal)
-    sidecars = verbs.sidecars(obj)
+    sidecars, template = verbs.sidecars(obj), verbs.pod_template(obj)
     batch = verbs.unit is Unit.SHARDS
+    shape = effective.pod_shape(template, profile, sidecars, batch=batch)
+    own = effective.pod_requests(raw.mapping(template, "spec")) if profile is not None else shape.requests
     created = raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")) if created_s is None else created_s
     return Ask(
         key=kinds.key_of(obj),
@@ -33,7 +35,7 @@ def ask(
         unit=verbs.unit,
         count=verbs.count(obj),
         slots=verbs.slots(obj),
-        shape=effective.pod_shape(verbs.pod_template(obj), profile, sidecars, batch=batch),
+        shape=shape,
         project=sharing.text(verbs.project(obj)),
         tier=verbs.tier(obj),
         priority=verbs.priority(obj),
@@ -43,4 +45,5 @@ def ask(
         whole=verbs.whole,
         suspended=verbs.suspended(obj),
         privileges=privileges.of(obj, verbs, profile),
+        own=None if own == shape.requests else sharing.value(own),
     )

@@ -236,6 +236,9 @@ class Ask:
     privileges: Privileges = NO_PRIVILEGES
     project_bound: bool = True
     """Whether its namespace may speak for its project: what is open to some projects only is not opened by a claim."""
+    own: Resources | None = None
+    """What the containers of its template ask for, where what a profile puts beside them asks for more; None: as the
+    shape says."""
 
     @property
     def components(self) -> tuple[Component, ...]:

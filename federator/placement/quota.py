@@ -67,16 +67,19 @@ def charged(ask: Ask, accounts: Iterable[QuotaAccount]) -> Ask:
     speaking = accounts_of(ask.project, accounts)
     if not speaking:
         return ask
-    shape = replace(ask.shape, requests=with_defaults(ask.shape.requests, speaking))
-    return ask if shape == ask.shape else replace(ask, shape=shape)
+    shape = replace(ask.shape, requests=with_defaults(ask.shape.requests, speaking, ask.own))
+    return ask if shape == ask.shape else replace(ask, shape=shape, own=None)
 
 
-def with_defaults(requests: Resources, speaking: Iterable[QuotaAccount]) -> Resources:
-    """Requests, and of what is not requested what these accounts charge for it."""
+def with_defaults(requests: Resources, speaking: Iterable[QuotaAccount], own: Resources | None = None) -> Resources:
+    """Requests, and of what is not requested what these accounts charge for it. `own`: without what a profile's
+    containers ask for, which is charged besides: they are no request of the workload's."""
     assumed = Resources()
     for account in speaking:
         assumed = assumed.upper(ASSUMED if account.defaults is None else account.defaults)
-    return Resources({**assumed, **requests})
+    asked = requests if own is None else own
+    lacking = Resources({name: amount for name, amount in assumed.items() if name not in asked})
+    return requests + lacking
 
 
 def limits(tier: TierQuota) -> tuple[tuple[str, str, int], ...]:

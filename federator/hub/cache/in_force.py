@@ -23,6 +23,7 @@ from federator.model import names
 from federator.model.ask import Admitted, Unit
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef
+from federator.placement import quota
 
 log = logging.getLogger(__name__)
 
@@ -140,9 +141,10 @@ class InForce:
         if not served.serves(workload, record.terms.revision):
             return charged
         entry = self._state.profiles.get(served.profile)
-        requests = workloads.requests(workload, served.spec, entry["object"] if entry is not None else None)
-        if requests is None:
+        found = workloads.requests(workload, served.spec, entry["object"] if entry is not None else None)
+        if found is None:
             return charged
+        requests = quota.with_defaults(found[0], self._state.bindings().accounts(charged.project), found[1])
         if workload.verbs.unit is Unit.SHARDS:
             requests = requests.upper(charged.shape.requests)  # shards that have begun keep their template
         return replace(charged, shape=replace(charged.shape, requests=requests))

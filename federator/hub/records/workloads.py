@@ -201,12 +201,16 @@ def composed(obj: Mapping[str, Any], served: Mapping[str, Any] | None, generatio
     return {**obj, "metadata": {**obj["metadata"], "generation": generation}, "spec": {**served, **taken}}
 
 
-def requests(workload: Workload, spec: Mapping[str, Any], profile: Mapping[str, Any] | None) -> Resources | None:
-    """What each pod of a spec of this workload asks for with this RuntimeProfile; None where it cannot be read."""
+def requests(
+    workload: Workload, spec: Mapping[str, Any], profile: Mapping[str, Any] | None
+) -> tuple[Resources, Resources] | None:
+    """What each pod of a spec of this workload asks for with this RuntimeProfile, and what its own containers do; None
+    where it cannot be read."""
     verbs, obj = workload.verbs, {"spec": spec}
     template, sidecars = verbs.pod_template(obj), verbs.sidecars(obj)
     try:
-        return effective.pod_shape(template, profile, sidecars, batch=verbs.unit is Unit.SHARDS).requests
+        whole = effective.pod_shape(template, profile, sidecars, batch=verbs.unit is Unit.SHARDS).requests
+        return whole, effective.pod_requests(raw.mapping(template, "spec"))
     except FieldError:
         return None
 

@@ -139,3 +139,32 @@ def test_copies_without_requests_are_charged() -> None:
         assert found["status"]["usage"][0]["used"]["cpu"] == "1"
 
     play(scenario)
+
+
+@pytest.mark.parametrize("held_back", [False, True])
+def test_what_a_profile_puts_beside_a_copy_is_no_request_of_its_own(held_back: bool) -> None:
+    """Else a tenant's own containers would cost nothing wherever operators put sidecars beside them; in force, too."""
+
+    async def scenario(world: World) -> None:
+        container = {"image": "logs:1", "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}}}
+        await world.create("RuntimeProfile", "", "default", {"sidecars": [{"name": "logs", "container": container}]})
+        account = {"projects": ["feed"], "tiers": limits("1"), "defaultRequests": {"cpu": "230m", "memory": "48Mi"}}
+        await world.create("FederatedQuota", "", "feed", account)
+        bare = service(300, "1m", project="feed")
+        del bare["template"]["spec"]["containers"][0]["resources"]
+        await world.create("PinterestService", "feed", "web", bare)
+        await asyncio.sleep(10)
+        if held_back:
+            dear = {"template": service(1, "2")["template"]}
+            await world.patch("PinterestService", "feed", "web", {"spec": dear})
+            await asyncio.sleep(10)
+        assert sum((await world.shares("feed", "web")).values()) == 4
+        (decision,) = await world.decisions()
+        assert ("inForce" in decision["spec"]) == held_back
+        requests = decision["spec"]["charge"]["shape"]["requests"]
+        assert (requests["cpu"], requests["memory"]) == ("240m", "64Mi")
+        found = await world.get("FederatedQuota", "", "feed")
+        assert found is not None
+        assert found["status"]["usage"][0]["used"]["cpu"] == "960m"
+
+    play(scenario)
