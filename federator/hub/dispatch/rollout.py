@@ -27,6 +27,9 @@ class Do(StrEnum):
     """Something is due but must wait for other clusters; `why` says for what."""
 
 
+GOING: Final = "its slice is being deleted there; it is made anew once it is gone, which a finalizer may hold up"
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """What is known of one cluster's slice when actions are planned."""
@@ -42,6 +45,8 @@ class Held:
     ours: bool = True
     """False for an object of the same name that this fleet did not write."""
     same_workload: bool = True
+    going: bool = False
+    """It is being deleted, by whomever."""
     current: bool = False
     """It carries exactly the decided share and content."""
     template_current: bool = False
@@ -108,6 +113,8 @@ def _one(unit: Unit, cluster: str, share: Share | None, now: Held, *, may_roll: 
         return Action(cluster, Do.NOTHING, why="an object of this name exists that this fleet did not write")
     if not now.same_workload:
         return Action(cluster, Do.HOLD, why="the slice of an earlier workload of this name is still there")
+    if now.going:
+        return Action(cluster, Do.HOLD, why=GOING)
     if share is None:
         return _leave(unit, cluster, now, allowance)
     if now.current:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from federator.api import kinds
 from federator.cli import joining
 from federator.hub.cache.deletion_budget import DeletionBudget
 from federator.hub.options import HubOptions
@@ -401,5 +402,28 @@ def test_a_decision_deleted_by_hand_ends_with_its_workload_all_the_same() -> Non
         assert await _slices(world) == {}
         assert await world.decisions() == []
         assert len(world.federation.hub.state.commitments) == 0
+
+    play(scenario)
+
+
+def test_a_slice_that_its_member_deletes_and_holds_is_told_and_stops_nobody_else() -> None:
+    async def scenario(world: World) -> None:
+        await world.create(PSVC, "feed", "web", service(6))
+        await world.settle()
+        hold = {"metadata": {"finalizers": ["elsewhere.example/hold"]}}
+        await world.patch(PSVC, "feed", "web", hold, at="a")
+        ref = kinds.KINDS[PSVC].ref("feed", "web")
+        await world.member("a").delete(ref, uid=(await world.member("a").get(ref))["metadata"]["uid"])
+        await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
+        await asyncio.sleep(30)
+        told = await world.condition(PSVC, "feed", "web", "Reconciling")
+        assert told["message"].startswith("a: its slice is being deleted there")
+        for cluster in ("b", "c"):
+            seen = await world.get(PSVC, "feed", "web", at=cluster)
+            assert seen is not None
+            assert seen["spec"]["replicas"] == seen["status"]["ready"] == 3
+        await world.patch(PSVC, "feed", "web", {"metadata": {"finalizers": None}}, at="a")
+        await world.settle()
+        assert (await world.condition(PSVC, "feed", "web", "Ready"))["status"] == "True"
 
     play(scenario)

@@ -67,6 +67,8 @@ def test_a_foreign_object_of_the_same_name_is_never_touched() -> None:
 
 def test_the_slice_of_an_earlier_workload_is_waited_for() -> None:
     assert plan({"a": 3}, held("a", 3, same_workload=False))["a"].do is Do.HOLD
+    assert plan({"a": 3}, held("a", 3, going=True))["a"].do is Do.HOLD
+    assert plan({}, held("a", 3, going=True))["a"].do is Do.HOLD
 
 
 def test_a_move_grows_first_and_leaves_only_when_the_copies_elsewhere_are_ready() -> None:
