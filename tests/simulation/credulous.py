@@ -42,7 +42,7 @@ def _own_alone(original: Method) -> Method:
 
 
 def _as_requested(original: Method) -> Method:
-    return lambda requests, speaking: requests
+    return lambda requests, speaking, own=None: requests
 
 
 def _as_it_says_now(original: Method) -> Method:
