@@ -1,6 +1,6 @@
 """What a workload's pods were made from before: one apps/v1 ControllerRevision per roll-out, on the host.
 
-The hub writes them (`hub.records.revisions`), the command line reads them and undoes to one. A revision is named after
+The hub writes them (`hub.host.revisions`), the command line reads them and undoes to one. A revision is named after
 its content, so that the same content is never kept twice; `revision` rises with every roll-out, as a Deployment's does.
 Pure.
 """

@@ -15,9 +15,7 @@ from typing import Any
 from federator.api import raw
 from federator.api.membercluster import UNTRUSTWORTHY
 from federator.hub.cache import restored
-from federator.hub.cache.events import Events
-from federator.hub.cache.host_watch import Hosting, asking_again
-from federator.hub.cache.in_force import InForce
+from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.finalizer import Burying
@@ -30,6 +28,11 @@ from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
+from federator.hub.host.documents import Documents
+from federator.hub.host.events import Events
+from federator.hub.host.host_watch import Hosting, asking_again
+from federator.hub.host.in_force import InForce
+from federator.hub.host.revisions import Revisions
 from federator.hub.members import duplicates
 from federator.hub.members.connection import Connect, Gates, Line
 from federator.hub.members.link import LinkState
@@ -40,9 +43,7 @@ from federator.hub.placing.foreign import Foreign
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.sealing import Sealing
 from federator.hub.placing.unschedulable import Feedback
-from federator.hub.records.revisions import Revisions
 from federator.hub.records.seals import KEY_BYTES, Seals
-from federator.hub.records.workloads import Documents
 from federator.hub.renewing import Renewing
 from federator.hub.resync import Surveying
 from federator.hub.status.member_status import SETTLE_S, Reporting
@@ -100,29 +101,20 @@ class HubProcess:
         self._warmed = asyncio.Event()
         self._members_connect = connect
         self.options, self.clock, self.rng = options, clock, rng
-        self.state = HubState(options, metrics, seals=Seals(new_key or (lambda: rng.randbytes(KEY_BYTES))))
+        gate = (lambda: elector.leading) if elector is not None else (lambda: True)
+        seals = Seals(new_key or (lambda: rng.randbytes(KEY_BYTES)))
+        self.state = HubState(options, metrics, seals=seals, gate=gate)
         if elector is not None:
-            self.state.gate = lambda: elector.leading
             elector.notes = lambda: {**self.state.tombs.notes(), **self.announced, **self._notes(elector.identity)}
-            self.state.hand_on = elector.note
         # The one gate: whatever writes to host or members does so through transports behind it.
         client = self.host = write_gate.guarded(client, self._may_write, self._meet_shortage)
         self.documents = Documents(client, options.document_cache)
         lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
         applier = Applier(client, lane, clock=clock, component="hub")
         self.events = Events(applier, clock, self.journal)
-        self.feedback = Feedback(self.state, clock=clock)
-        in_force = InForce(self.state, client, applier, self.documents)
-        self.placing = Placing(self.state, applier, self.events, self.feedback, in_force, clock=clock, rng=rng)
-        history = Revisions(client, applier, self.documents, fleet=options.fleet)
-        writer = SliceWriter(self.state, self.documents, history)
-        self.dispatching = Dispatching(self.state, writer, in_force, Drift(self.events), clock=clock, rng=rng)
-        self.gathering = Gathering(self.state, applier, self.dispatching, self.events, clock=clock, rng=rng)
-        self.forgetting = Forgetting(self.state, client, rng=rng)
-        self.burying = Burying(self.state, client, self.events, self.forgetting, clock=clock, rng=rng)
+        self._make_controllers(client, applier)
         queues = (self.placing.queue, self.gathering.queue)
         self.surveying = Surveying(self.state, queues, self.dispatching.look_at, rng=rng)
-        self.orphans = Orphans(self.state, client, clock=clock, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self._make_leaving(client)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
@@ -141,6 +133,20 @@ class HubProcess:
         """By member: what duplicates were last judged by."""
         self._subscribe()
 
+    def _make_controllers(self, client: clients.Client, applier: Applier) -> None:
+        """What places workloads, writes their slices and tells of them."""
+        clock, rng = self.clock, self.rng
+        self.feedback = Feedback(self.state, clock=clock)
+        in_force = InForce(self.state, client, applier, self.documents)
+        self.placing = Placing(self.state, applier, self.events, self.feedback, in_force, clock=clock, rng=rng)
+        history = Revisions(client, applier, self.documents, fleet=self.options.fleet)
+        self.view = RolloutView(self.state)
+        writer = SliceWriter(self.state, self.view, self.documents, history)
+        self.dispatching = Dispatching(
+            self.state, self.view, writer, in_force, Drift(self.events), clock=clock, rng=rng
+        )
+        self.gathering = Gathering(self.state, applier, self.view, self.events, clock=clock, rng=rng)
+
     def _subscribe(self) -> None:
         """What controllers tell one another through this process."""
         self._used_up = asyncio.Event()
@@ -153,7 +159,18 @@ class HubProcess:
         self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
 
     def _make_leaving(self, client: clients.Client) -> None:
-        """What has to do with members that leave the fleet, what they leave behind, and decisions of nobody."""
+        """What has to do with workloads and members that leave, what they leave behind, and decisions of nobody."""
+        self.forgetting = Forgetting(self.state, client, rng=self.rng)
+        self.burying = Burying(
+            self.state,
+            client,
+            self.events,
+            self.forgetting,
+            hand_on=self.elector.note if self.elector is not None else None,
+            clock=self.clock,
+            rng=self.rng,
+        )
+        self.orphans = Orphans(self.state, client, clock=self.clock, rng=self.rng)
         self.sealing = Sealing(self.state, client, clock=self.clock, rng=self.rng)
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self._missed: dict[str, Member] = {}
@@ -277,7 +294,7 @@ class HubProcess:
             await self._insist("the list of clusters that were given up", self.departed.load)
             await self._insist("the key of decisions", self._take_key)
             if self.elector is not None:
-                self.state.tombs.inherit(self.elector.inherited)
+                self.state.inherit(self.elector.inherited)
                 await self._insist("the decisions", self.hosting.reread_decisions)
             await self._insist("the clusters that decisions name", self._meet_named)
             term = self.state.begin_term(transitions)
@@ -285,7 +302,7 @@ class HubProcess:
                 self.elector.raise_term(term)
                 await self._carried_by_lease(self.elector)
             await self.journal.lead(term, self.elector.identity if self.elector is not None else "")
-            self.state.ready = self.state.signals.heeded = True
+            self.state.lead()
             self._writers = group
             self._apis = {name: member.apis for name, member in self.state.members.items()}
             try:
@@ -319,7 +336,7 @@ class HubProcess:
                 raise TermUsedUp
             finally:
                 self._writers = None
-                self.state.ready = self.state.signals.heeded = False
+                self.state.stand_by()
 
     async def _meet_named(self) -> None:
         """Returns when every cluster that a decision names was heard or given up for now, or has left the fleet by the
@@ -398,7 +415,7 @@ class HubProcess:
         """A cluster is out of the fleet."""
         del self._missed[name]
         self._close_line(name)
-        del self.state.members[name]
+        self.state.remove_member(name)
         self._mark_duplicates()  # one that it kept from joining may now
         self.hosting.requeueing.everything()
         for namespace, record in sorted(self.state.records):
@@ -435,7 +452,7 @@ class HubProcess:
             bound=Bound(self.options.member_objects_max, self.options.member_bytes_max),
         )
         member.trust.recorded(raw.condition(obj, UNTRUSTWORTHY))
-        self.state.members[name] = member
+        self.state.add_member(member)
         self.removing.queue.add(name)
         self._open_line(member)
 
@@ -514,13 +531,13 @@ class HubProcess:
         self._identities = {name: (one.identity, one.seniority) for name, one in self.state.members.items()}
         for member in duplicates.told_apart(self.state.members.values()):
             for key in member.slice_keys():
-                self.state.note_slice(member.name, key)
+                self.state.observe_slice(member.name, key)
 
     def _slice_changed(self, member: Member, key: WorkloadKey) -> None:
         """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""
         if self.state.members.get(member.name) is not member:
             return  # the last words of a line that has been closed
-        self.state.note_slice(member.name, key)
+        self.state.observe_slice(member.name, key)
         seen = member.slice_of(key)
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
             self.state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
@@ -538,7 +555,7 @@ class HubProcess:
             return  # nobody works yet: whoever begins to lead looks at everything
         if workload is not None and seen is not None and restored.is_later(self.state, workload, seen):
             self.placing.queue.add(key)
-        if not self.dispatching.is_as_decided(member, workload, seen):
+        if not self.view.is_as_decided(member, workload, seen):
             self.state.signals.dispatch(key)
         elif seen is not None and seen.observation.reason == MISSING:
             self.dispatching.queue_of(member).add(key)  # what it misses may be ours to give

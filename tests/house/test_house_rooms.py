@@ -15,8 +15,9 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("history",),
         ("members",),
         ("cache",),
-        ("placing", "dispatch", "deletion", "renewing", "resync", "offline", "hardening"),
-        ("status", "query"),
+        ("host",),
+        ("placing", "dispatch", "deletion", "status", "renewing", "resync", "offline", "hardening"),
+        ("query",),
         ("process",),
     ),
     "kube": (

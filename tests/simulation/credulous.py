@@ -4,9 +4,9 @@ or other people's pods show; each with the rule that must catch it."""
 from collections.abc import Mapping
 from typing import Any
 
-from federator.hub.cache.in_force import InForce
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.host.in_force import InForce
 from federator.hub.members.member import Member
 from federator.placement import enforcing, permitted, quota
 from federator.scheduling import editing

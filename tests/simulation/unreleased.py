@@ -21,13 +21,13 @@ def _frees_nothing(original: Method) -> Method:
 
 
 def _only_changes(original: Method) -> Method:
-    def note_workload(self: HubState, new: Workload) -> None:
+    def observe_workload(self: HubState, new: Workload) -> None:
         if new.key in self.workloads:
             original(self, new)
         else:
             self.workloads[new.key] = new
 
-    return note_workload
+    return observe_workload
 
 
 def _tells_nobody(original: Method) -> Method:
@@ -54,7 +54,10 @@ def _only_the_recorded(original: Method) -> Method:
 
 UNRELEASED: Mapping[str, tuple[str, Plant]] = {
     "what job sets have done frees nothing": (charges.NAME, instead(Commitments, "progressed", _frees_nothing)),
-    "what was done before a hub began frees nothing": (charges.NAME, instead(HubState, "note_workload", _only_changes)),
+    "what was done before a hub began frees nothing": (
+        charges.NAME,
+        instead(HubState, "observe_workload", _only_changes),
+    ),
     "a finished job set counts as a workload": (charges.NAME, instead(Commitments, "placed", _whoever_has_a_decision)),
     "who waits is not told that a job set is done": (charges.SERVED, instead(Commitments, "progressed", _tells_nobody)),
     "what a member has done counts only when it is recorded": (

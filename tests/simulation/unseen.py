@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds
-from federator.hub.dispatch import rollout, slice_writer
-from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.cache.rollout_view import RolloutView
+from federator.hub.dispatch import slice_writer
 from federator.hub.records import decisions
 from federator.kube import errors
 from federator.kube.control import applier
@@ -23,6 +23,7 @@ from federator.placement import shards as dividing
 from federator.placement.commitments import Commitments
 from federator.placement.ledger import Ledger
 from federator.sandbox.faults.rows import is_hub
+from federator.scheduling import rollout
 from federator.status import given
 from tests.simulation import availability, booked, conduct, shardruns
 from tests.simulation.mutations import Method, in_worlds_of, instead
@@ -157,7 +158,7 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     ),
     "shards' slices go before the host has their completions": (
         shardruns.FIRST,
-        in_worlds_of(instead(Dispatching, "_safe", _always_safe), "statuses-refused"),
+        in_worlds_of(instead(RolloutView, "_safe", _always_safe), "statuses-refused"),
     ),
     "shards' slices go by what was heard of them long ago": (
         shardruns.FIRST,

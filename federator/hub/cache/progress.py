@@ -1,6 +1,6 @@
 """Which shards of a job set are done, as far as that matters to who runs what.
 
-The host's status is the durable truth, and what is recorded there frees room and quota (`HubState.note_workload`). A
+The host's status is the durable truth, and what is recorded there frees room and quota (`HubState.observe_workload`). A
 member may have told more than the host could be given so far: that is not done again elsewhere, but it frees nothing
 before it is recorded. Reads memory; called by placing.
 """

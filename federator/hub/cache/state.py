@@ -8,12 +8,13 @@ import asyncio
 import dataclasses
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import kinds, raw
 from federator.hub.cache.deletion_budget import DeletionBudget
+from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
 from federator.hub.records import decisions, packing
@@ -35,7 +36,7 @@ from federator.model.podsecurity import Enforced, Level
 from federator.placement import permitted
 from federator.placement.commitments import Commitments
 from federator.placement.permitted import Refused
-from federator.placement.policies import Bindings, Policies
+from federator.placement.policies import Bindings, Policies, Rule
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 
 log = logging.getLogger(__name__)
@@ -47,96 +48,6 @@ TERMS_WITHOUT_LEASE = 1 << 20
 
 NUMBERS = "numbers"
 """What a contradiction is about that no workload alone shows (`hold_against`)."""
-
-KeyListener = Callable[[WorkloadKey], None]
-
-
-@dataclass(slots=True)
-class Signals:
-    """Who is told what. Filled once, when the process is wired."""
-
-    to_place: list[KeyListener] = field(default_factory=list)
-    to_dispatch: list[KeyListener] = field(default_factory=list)
-    to_fold: list[KeyListener] = field(default_factory=list)
-    to_claim: list[Callable[[str], None]] = field(default_factory=list)
-    """A member does not know yet whose it is, and something is to be written there."""
-    to_ask: list[Callable[[], None]] = field(default_factory=list)
-    """A shape is wanted that members have not been asked about."""
-    on_booked: list[Callable[[], None]] = field(default_factory=list)
-    on_freed: list[Callable[[], None]] = field(default_factory=list)
-    to_bury: list[Callable[[str, str], None]] = field(default_factory=list)
-    """(namespace, name) of a decision whose workload may be gone."""
-    to_refuse: list[Callable[[str, str], None]] = field(default_factory=list)
-    """(namespace, name) of a decision that this host's hub cannot have made."""
-    on_used_up: list[Callable[[], None]] = field(default_factory=list)
-    """The numbers of this term are used up: only another election has more."""
-    on_space: list[Callable[[str], None]] = field(default_factory=list)
-    """A namespace of the host came or went, or asks for another Pod Security level."""
-    on_resumed: list[Callable[[], None]] = field(default_factory=list)
-    """A pause is over: what was left alone meanwhile is due."""
-    on_doubt: list[Callable[[Member], None]] = field(default_factory=list)
-    """The verdict on whether a member's word can be trusted is another than before."""
-    heeded: bool = False
-    """While this hub does not lead, nobody works: whoever begins to lead looks at everything."""
-
-    def place(self, key: WorkloadKey) -> None:
-        for listener in self.to_place if self.heeded else ():
-            listener(key)
-
-    def dispatch(self, key: WorkloadKey) -> None:
-        for listener in self.to_dispatch if self.heeded else ():
-            listener(key)
-
-    def fold(self, key: WorkloadKey) -> None:
-        for listener in self.to_fold if self.heeded else ():
-            listener(key)
-
-    def claim(self, cluster: str) -> None:
-        for listener in self.to_claim:
-            listener(cluster)
-
-    def ask_members(self) -> None:
-        for listener in self.to_ask:
-            listener()
-
-    def booked(self) -> None:
-        """Decisions were written: what projects hold has changed."""
-        for listener in self.on_booked:
-            listener()
-
-    def freed(self) -> None:
-        """Room or quota was given back: whoever is short may be helped."""
-        self.booked()
-        for listener in self.on_freed:
-            listener()
-
-    def bury(self, namespace: str, name: str) -> None:
-        for listener in self.to_bury if self.heeded else ():
-            listener(namespace, name)
-
-    def doubt(self, member: Member) -> None:
-        for listener in self.on_doubt:
-            listener(member)
-
-    def refuse(self, namespace: str, name: str) -> None:
-        for listener in self.to_refuse if self.heeded else ():
-            listener(namespace, name)
-
-    def used_up(self) -> None:
-        for listener in self.on_used_up:
-            listener()
-
-    def space(self, name: str) -> None:
-        for listener in self.on_space if self.heeded else ():
-            listener(name)
-
-    def resumed(self) -> None:
-        for listener in self.on_resumed if self.heeded else ():
-            listener()
-
-
-async def _nobody_follows() -> bool:
-    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +85,7 @@ class HubState:
     holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
     """Clusters in which an object of the workload's kind and name was seen, in order."""
     served: dict[WorkloadKey, Served] = field(default_factory=dict)
-    """Of workloads with an edit that is held back, as far as it is loaded (`hub.cache.in_force`)."""
+    """Of workloads with an edit that is held back, as far as it is loaded (`hub.host.in_force`)."""
     former: dict[WorkloadKey, bytes] = field(default_factory=dict)
     """What `Workload.content` was before it changed last."""
     rules: Policies = field(init=False)
@@ -205,8 +116,6 @@ class HubState:
     """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
     gate: Callable[[], bool] = lambda: True
     """Whether this hub leads, asked anew before every write; always where nobody else can."""
-    hand_on: Callable[[], Awaitable[bool]] = _nobody_follows
-    """Leaves `tombs` for the next leader to find; False when that may have failed."""
     term: int = 0
     """Of the decisions this hub makes: above every term seen before it began to."""
     _counter: int = 0
@@ -248,7 +157,7 @@ class HubState:
         self._counter = 0
         for name, record in list(self.records.items()):
             if record.seq > self.issued:
-                self.drop_record(*name, record.uid)
+                self.forget_decision(*name, record.uid)
                 self.refused[name] = record
         return self.term
 
@@ -290,7 +199,85 @@ class HubState:
         raised = charged.priority is not None and ask.priority > charged.priority
         return more or raised or (ask.project, ask.tier) != (charged.project, charged.tier)
 
-    def note_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:
+    def observe_edit(self, key: WorkloadKey, before: bytes) -> None:
+        """What a workload's members are given is another content than `before`."""
+        self.former[key] = before
+
+    def judge(self, key: WorkloadKey, inputs: str) -> None:
+        """Placing has looked at what a workload asks for, and its inputs have this hash."""
+        self.evaluated[key] = inputs
+
+    def unjudge(self, key: WorkloadKey) -> None:
+        """A workload asks for something that placing has not looked at."""
+        self.evaluated.pop(key, None)
+
+    def serve(self, key: WorkloadKey, served: Served | None) -> None:
+        """What members are to have while an edit is held back; None when none is."""
+        if served is None:
+            self.served.pop(key, None)
+        else:
+            self.served[key] = served
+
+    def add_member(self, member: Member) -> None:
+        """A member of which nothing is known yet, in the place of any of its name."""
+        self.members[member.name] = member
+
+    def remove_member(self, name: str) -> None:
+        """A cluster has left the fleet."""
+        del self.members[name]
+
+    def lead(self) -> None:
+        """This hub works from now on: everybody is told of changes."""
+        self.ready = self.signals.heeded = True
+
+    def stand_by(self) -> None:
+        """This hub does not lead any more."""
+        self.ready = self.signals.heeded = False
+
+    def prove_gone(self, uid: str) -> None:
+        """A workload is proven to be deleted: what comes late of it may be removed."""
+        self.tombs.add(uid)
+
+    def stand_again(self, uid: str) -> None:
+        """The decision of a workload stands: nothing of it may be removed as left behind."""
+        self.tombs.discard(uid)
+
+    def inherit(self, notes: Mapping[str, str]) -> None:
+        """What the leader before us knew to be deleted."""
+        self.tombs.inherit(notes)
+
+    def observe_kind(self, kind: str) -> None:
+        """Something of this kind is, or was, there."""
+        self.use_of(kind).set()
+
+    def observe_rule(self, rule: Rule) -> list[Rule]:
+        """Files a placement policy as it is now; returns what it and others in force were and are."""
+        return self.rules.put(rule)
+
+    def forget_rule(self, key: tuple[str, str]) -> list[Rule]:
+        """A placement policy is gone; returns what it and others in force were and are."""
+        return self.rules.drop(key)
+
+    def observe_quota(self, name: str, account: QuotaAccount | None) -> None:
+        """Files a FederatedQuota, or forgets one that is gone."""
+        if account is None:
+            self.quotas.pop(name, None)
+        else:
+            self.quotas[name] = account
+        self._bindings = None
+
+    def observe_profile(self, name: str, profile: Mapping[str, Any] | None) -> None:
+        """Files a RuntimeProfile (its object, its hash and the copy for members), or forgets one that is gone."""
+        if profile is None:
+            self.profiles.pop(name, None)
+        else:
+            self.profiles[name] = profile
+
+    def observe_pause(self, paused: bool, facts: str) -> None:
+        """It is paused, or it is not, and what was said of that."""
+        self.paused, self.pause_facts = paused, facts
+
+    def observe_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:
         """Takes the answer to our own status write, so that the next fold compares with what is there."""
         known = self.workloads.get(key)
         if (
@@ -298,7 +285,7 @@ class HubState:
             and known.uid == uid
             and version_number(known.resource_version) < version_number(obj["metadata"].get("resourceVersion", ""))
         ):
-            self.note_workload(
+            self.observe_workload(
                 dataclasses.replace(
                     known,
                     status=packing.packed(obj.get("status") or {}),
@@ -306,7 +293,7 @@ class HubState:
                 )
             )
 
-    def note_workload(self, new: Workload) -> None:
+    def observe_workload(self, new: Workload) -> None:
         """Files a workload as it is now. What its status records as done holds nothing from now on, whether we wrote
         that ourselves, or heard of it by a list or by the watch."""
         known = self.workloads.get(new.key)
@@ -317,10 +304,12 @@ class HubState:
         if new.verbs.unit is Unit.SHARDS and self.commitments.progressed(new.uid, new.progress().done):
             self.signals.freed()
 
-    def drop_workload(self, key: WorkloadKey) -> None:
+    def forget_workload(self, key: WorkloadKey) -> None:
         """Forgets a workload that is gone from the host. Its decision may stay for a while: what it was done with
         then holds nothing still."""
         known = self.workloads.pop(key, None)
+        self.evaluated.pop(key, None)
+        self.former.pop(key, None)
         if known is not None:
             there = self._namespaces[key.namespace]
             there.discard(key)
@@ -335,7 +324,7 @@ class HubState:
         if gone and all(record.workload_uid != uid for record in self.records_of(key)):
             self.commitments.progressed(uid, ())
 
-    def note_space(self, name: str, new: Enforced | None) -> None:
+    def observe_namespace(self, name: str, new: Enforced | None) -> None:
         """Files a namespace of the host, or forgets one that is gone."""
         levels = {space: level for space, level in self.levels.items() if space != name}
         if new is None:
@@ -367,17 +356,22 @@ class HubState:
             self._bindings = Bindings(self.quotas.values())
         return self._bindings
 
-    def quotas_changed(self) -> None:
-        """`quotas` are not what they were."""
-        self._bindings = None
-
     def refuses_native(self, kind: str) -> bool:
         """Whether the host would run this kind itself, so that it must not be carried to members too."""
         return self.options.shared_host and kinds.KINDS[kind].model is None
 
     def may_delete(self, slices: int, now_s: float) -> float:
-        """Seconds to wait before so many slices may be deleted; 0.0 for now, and then they are counted."""
-        return self.deletions.take(slices, sum(member.slices_held for member in self.members.values()), now_s)
+        """Seconds to wait before so many slices may be deleted; 0.0 for now, and then they are counted. The one way to
+        the budget: whoever deletes what no person took away asks here."""
+        return self.deletions.take(slices, self._slices(), now_s)
+
+    @property
+    def deletions_a_minute(self) -> int:
+        """How many slices may be deleted in a minute, as many as there are now."""
+        return self.deletions.rate(self._slices())
+
+    def _slices(self) -> int:
+        return sum(member.slices_held for member in self.members.values())
 
     def next_seq(self) -> int:
         """The seq of the next decision: above every one that this host has issued. Raises ValueError when this term
@@ -434,14 +428,14 @@ class HubState:
             return known
         return decisions.summarise(obj, self.seals)
 
-    def note_member(self, member: Member, answer: Mapping[str, Any]) -> None:
+    def observe_member(self, member: Member, answer: Mapping[str, Any]) -> None:
         """Files the answer to our own write of a MemberCluster, unless the watch told of something later while it
         was on its way: of that nobody would hear again."""
         before, after = (obj["metadata"]["resourceVersion"] for obj in (member.obj, answer))
         if version_number(after) >= version_number(before):
             member.obj = answer
 
-    def note_record(self, namespace: str, new: Record) -> bool:
+    def observe_decision(self, namespace: str, new: Record) -> bool:
         """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
         version."""
         name = sharing.listed((namespace, new.name))  # as its store has it
@@ -477,7 +471,7 @@ class HubState:
         """Nobody obeys this decision: what stands is what the hub decided itself. What was read before the key was
         known counts for no more than this."""
         if old is not None and self.seals.complete and not (old.sealed or old.lost):
-            self.drop_record(*name, old.uid)
+            self.forget_decision(*name, old.uid)
         known = self.refused.get(name)
         if known is None or (known.uid, known.resource_version) != (new.uid, new.resource_version):
             log.warning("the decision %s/%s is not the hub's: %s", *name, self.objection(new))
@@ -533,7 +527,7 @@ class HubState:
             self.signals.bury(namespace, name)
         return True
 
-    def drop_record(self, namespace: str, name: str, uid: str) -> Record | None:
+    def forget_decision(self, namespace: str, name: str, uid: str) -> Record | None:
         """Forgets a decision that is gone, if it is still the one with this uid, and what it held."""
         old = self.records.get((namespace, name))
         if old is None or old.uid != uid:
@@ -553,7 +547,7 @@ class HubState:
         if name not in known:
             self.by_workload[key] = tuple(sorted((*known, name)))
 
-    def note_slice(self, cluster: str, key: WorkloadKey) -> None:
+    def observe_slice(self, cluster: str, key: WorkloadKey) -> None:
         """Something was heard of this object in this member."""
         self.use_of(key.kind).set()
         known = self.holders.get(key, ())

@@ -168,11 +168,10 @@ class Departed:
         if not member.claimed:
             self.state.signals.claim(name)
             return Revisit(name, RECHECK_S, "it is being recorded there which host it belongs to")
-        total = sum(each.slices_held for each in self.state.members.values())
         for key, seen in stale:
             if seen.deleting or member.applier is None:
                 continue
-            if wait_s := self.state.deletions.take(1, total, self.clock.monotonic()):
+            if wait_s := self.state.may_delete(1, self.clock.monotonic()):
                 return Revisit(name, min(wait_s, SLOW_RECHECK_S), "deletions are spread over time")
             log.info("%s: removing the slice of %s, which is of the time before it was given up", name, key)
             outcome = await member.applier.apply(

@@ -10,12 +10,13 @@ its lists are in. When many workloads vanish at once, a budget spreads the delet
 import logging
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 from federator.api import kinds
-from federator.hub.cache.events import Events
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.absence import Emptiness
 from federator.hub.deletion.force_forget import Forgetting
+from federator.hub.host.events import Events
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.kube import client as clients
@@ -41,9 +42,13 @@ class Burying:
         events: Events,
         forgetting: Forgetting,
         *,
+        hand_on: Callable[[], Awaitable[bool]] | None,
         clock: Clock,
         rng: random.Random,
     ) -> None:
+        """`hand_on` leaves the tombstones for the next leader to find, and is False when that may have failed; None
+        where there is no second hub."""
+        self._note = hand_on
         self.state = state
         self.host = host
         self.events = events
@@ -58,6 +63,9 @@ class Burying:
         """How often each decision was looked at again although nothing was heard of it."""
         self.queue: WorkQueue[tuple[str, str]] = WorkQueue("burying", rng=rng, metrics=state.metrics)
         state.signals.to_bury.append(lambda namespace, name: self.queue.add((namespace, name)))
+
+    async def _hand_on(self) -> bool:
+        return self._note is None or await self._note()
 
     async def run(self) -> None:
         await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
@@ -78,8 +86,8 @@ class Burying:
                 return self._recheck(name, "its workload goes, too, as its watch is about to tell")
             # Until it is written anew only the Lease tells the next leader that, should the workload go in between,
             # what members hold of it may be removed.
-            self.state.tombs.add(record.workload_uid)
-            if not await self.state.hand_on():
+            self.state.prove_gone(record.workload_uid)
+            if not await self._hand_on():
                 return self._recheck(name, "the lease does not say yet which decision is let go")
             await self._release(name, record)
             self.state.lose_record(*name, record.uid)
@@ -105,7 +113,7 @@ class Burying:
                 return self._recheck(name, "the deletion is on its way")
             # The answer shows the decision as it now is: a watch that lags would have it deleted every second.
             record = self.state.read_record(answer)
-            self.state.note_record(name[0], record)
+            self.state.observe_decision(name[0], record)
         blocked, busy = await self._empty(record)
         if busy:
             return self._recheck(name, "slices are being removed")
@@ -116,8 +124,8 @@ class Burying:
             return self._recheck(name, f"it is not proven that {', '.join(unproven)} hold nothing")
         # The decision is the proof until it goes. From then on only the Lease tells the next leader that a slice which
         # comes late may be removed.
-        self.state.tombs.add(record.workload_uid)
-        if not await self.state.hand_on():
+        self.state.prove_gone(record.workload_uid)
+        if not await self._hand_on():
             return self._recheck(name, "the lease does not say yet what was buried")
         await self._let_go(name, record)
         return None
@@ -126,8 +134,8 @@ class Burying:
         """A decision without an object, of a workload that is gone: the tomb lets its slices be removed, those of
         members that are not heard when they return."""
         await confirm_absence(self.host, record.key, record.workload_uid)
-        self.state.tombs.add(record.workload_uid)
-        if not await self.state.hand_on():
+        self.state.prove_gone(record.workload_uid)
+        if not await self._hand_on():
             return self._recheck(name, "the lease does not say yet what was buried")
         slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
         if slices and record.workload_uid not in self._paid:
@@ -150,8 +158,7 @@ class Burying:
         if record.uid in self._paid:
             return None
         slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
-        total = sum(member.slices_held for member in self.state.members.values())
-        wait_s = self.state.deletions.take(max(slices, 1), total, self.clock.monotonic())
+        wait_s = self.state.may_delete(max(slices, 1), self.clock.monotonic())
         if wait_s == 0.0:
             self._paid.add(record.uid)
             self._count_waiting(name, waits=False)
@@ -159,7 +166,7 @@ class Burying:
         if name not in self._waiting:
             log.warning("the deletion of %s waits for the budget of slices deleted in a minute", record.key)
         self._count_waiting(name, waits=True)
-        rate = self.state.deletions.rate(total)
+        rate = self.state.deletions_a_minute
         message = (
             f"The workload is gone from the host. Its {slices} slices wait, because at most {rate}"
             " slices are deleted in a minute (settings hub.deletions_permille and hub.deletions_floor)."
@@ -236,7 +243,7 @@ class Burying:
         except errors.NotFound:
             self._gone(name, record)
             return
-        self.state.note_record(name[0], self.state.read_record(written))
+        self.state.observe_decision(name[0], self.state.read_record(written))
 
     async def _let_go(self, name: tuple[str, str], record: Record) -> None:
         await self._release(name, record)
@@ -269,7 +276,7 @@ class Burying:
         self._emptiness.forget(record.uid)
         self._rechecks.pop(name, None)
         self._count_waiting(name, waits=False)
-        self.state.drop_record(*name, record.uid)
+        self.state.forget_decision(*name, record.uid)
         self.state.signals.place(record.key)
         self.state.signals.freed()
 

@@ -103,7 +103,7 @@ class Forgetting:
             "status": {"forgotten": entries},
         }
         ref = kinds.KINDS["MemberCluster"].ref("", member.name)
-        self.state.note_member(member, await self.host.patch(ref, body, subresource="status"))
+        self.state.observe_member(member, await self.host.patch(ref, body, subresource="status"))
 
 
 def forgotten(member: Member) -> list[Mapping[str, Any]]:

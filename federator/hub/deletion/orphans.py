@@ -69,8 +69,7 @@ class Orphans:
             return None
         await confirm_absence(self.host, key, uid)
         await self._confirm_no_decision(key, uid)
-        total = sum(each.slices_held for each in self.state.members.values())
-        if wait_s := self.state.deletions.take(1, total, self.clock.monotonic()):
+        if wait_s := self.state.may_delete(1, self.clock.monotonic()):
             return Revisit(place, wait_s, "deletions are spread over time")
         log.warning("%s: slice of %s came back, whose workload %s was deleted; removing it", cluster, key, uid)
         outcome = await member.applier.apply(Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key)

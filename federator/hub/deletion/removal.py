@@ -15,13 +15,14 @@ from typing import Any
 
 from federator.api import kinds, membercluster, raw
 from federator.api.membercluster import Removal
-from federator.hub.cache.events import Events
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.tidying import Tidying
+from federator.hub.host import decision_writer
+from federator.hub.host.events import Events
 from federator.hub.members.link import Link
 from federator.hub.members.member import Member
-from federator.hub.records import decisions, slices
+from federator.hub.records import slices
 from federator.hub.records.decisions import Record
 from federator.kube import client as clients
 from federator.kube import errors
@@ -252,10 +253,10 @@ class Removing:
         if live and placed and clear and not self.state.refuses_native(record.key.kind):
             self.state.signals.place(record.key)
             return
-        written = await decisions.strike(self.host, record, cluster, self.state.next_seq(), self.state.seals)
+        written = await decision_writer.strike(self.host, record, cluster, self.state.next_seq(), self.state.seals)
         if written is not None:
             new = self.state.read_record(written)
-            self.state.note_record(record.key.namespace, new)
+            self.state.observe_decision(record.key.namespace, new)
             if (commitment := new.commitment()) is not None:
                 self.state.commitments.record(commitment)
         self.state.signals.fold(record.key)
@@ -311,7 +312,7 @@ class Removing:
             raise
         except errors.NotFound:
             return
-        self.state.note_member(member, answer)
+        self.state.observe_member(member, answer)
 
 
 _OURS = (CLUSTER_FINALIZER,)

@@ -100,8 +100,7 @@ class Tidying:
                 wait_s = wait_s or KEPT_RECHECK_S
                 continue
             await self._confirm_absence(member, space)
-            total = sum(each.slices_held for each in self.state.members.values())
-            if pause_s := self.state.deletions.take(1, total, self.clock.monotonic()):
+            if pause_s := self.state.may_delete(1, self.clock.monotonic()):
                 return Revisit(name, pause_s, "deletions are spread over time")
             log.info("%s: the namespace %s, which we made, is gone from the host; removing it", name, space)
             await self._delete(member, obj, "namespaces")

@@ -7,29 +7,26 @@ in, and never without the uid it was judged by.
 
 import logging
 import random
-from collections.abc import Mapping
 
-from federator.hub.cache import cutting, restored
-from federator.hub.cache.in_force import InForce
+from federator.hub.cache import restored
+from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
-from federator.hub.dispatch import rollout
 from federator.hub.dispatch.drift import Drift
-from federator.hub.dispatch.rollout import Action, Do, Held
 from federator.hub.dispatch.slice_writer import SliceWriter
+from federator.hub.host.in_force import InForce
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
-from federator.hub.records.slices import SliceSeen, Standing
+from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
-from federator.model import names, shards
-from federator.model.ask import Unit
+from federator.model import names
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
-from federator.model.observation import MISSING, SliceObservation
+from federator.model.observation import MISSING
 from federator.model.steps import Revisit
-from federator.status import given as givens
+from federator.scheduling.rollout import Action, Do
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +50,7 @@ class Dispatching:
     def __init__(
         self,
         state: HubState,
+        view: RolloutView,
         writer: SliceWriter,
         in_force: InForce,
         drift: Drift,
@@ -61,6 +59,7 @@ class Dispatching:
         rng: random.Random,
     ) -> None:
         self.state = state
+        self.view = view
         self.in_force = in_force
         self.clock = clock
         self.writer = writer
@@ -70,6 +69,7 @@ class Dispatching:
         self.holding: dict[WorkloadKey, set[str]] = {}
         """Clusters whose next step waits for others of the same workload."""
         state.signals.to_dispatch.append(self.spread)
+        state.signals.to_fold.append(self.release)
 
     def queue_of(self, member: Member) -> WorkQueue[WorkloadKey]:
         found = self.queues.get(member.name)
@@ -94,11 +94,11 @@ class Dispatching:
 
     def spread(self, key: WorkloadKey) -> None:
         """Signals every member that has, or should have, a part of this workload."""
-        for cluster in self._clusters(key):
+        for cluster in self.view.clusters(key):
             self.look_at(cluster, key)
 
     def look_at(self, cluster: str, key: WorkloadKey) -> None:
-        """Signals one member alone: the others are not concerned, or wait for it and are released by the fold."""
+        """Signals one member alone: the others are not concerned, or wait for it and are released when it moves."""
         queue = self.queues.get(cluster)
         if queue is not None:
             queue.add(key)
@@ -107,13 +107,6 @@ class Dispatching:
         """Something about the workload moved: clusters that wait for the others plan again."""
         for cluster in sorted(self.holding.get(key, ())):
             self.look_at(cluster, key)
-
-    def _clusters(self, key: WorkloadKey) -> list[str]:
-        workload = self.state.workloads.get(key)
-        found = set(self.state.slices_of(key))
-        if workload is not None and (record := self.state.record_of(workload)) is not None:
-            found |= record.clusters
-        return sorted(found)
 
     async def turn(self, member: Member, key: WorkloadKey) -> Revisit | None:
         """This member's part of one workload."""
@@ -140,10 +133,14 @@ class Dispatching:
             return Revisit(key, HOLD_RECHECK_S, "what is in force of it asks for more than its decision charges")
         workload = served
         seen = member.slice_of(key)
-        if seen is not None and self._is_this(seen, workload) and not self.standing(member, workload, seen).known:
+        if (
+            seen is not None
+            and self.view.is_this(seen, workload)
+            and not self.view.standing_now(member, workload, seen).known
+        ):
             await self.writer.verify(member, workload, record, seen)
             self.state.signals.fold(key)  # a status that was written meanwhile could not say that it had come
-        if seen is not None and seen.observation.reason == MISSING and self._is_this(seen, workload):
+        if seen is not None and seen.observation.reason == MISSING and self.view.is_this(seen, workload):
             await self.writer.restore_profile(member, workload, seen)
         action = self._action(member, workload, record, seen)
         waits = action is not None and not _is_final(action, record.share_of(member.name))
@@ -169,17 +166,20 @@ class Dispatching:
                 # what was made here meanwhile is nobody's but ours to look at again.
                 self.queue_of(member).add(key)
         else:
-            if seen is not None and self.is_as_decided(member, workload, seen):
-                self.drift.in_place(member, workload, record.share_of(member.name), self.writer.profile_of(workload))
-            self._accepted(member, key)  # a write whose reply was lost may have been taken all the same
+            self._left_as_it_is(member, workload, record, seen)
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
+
+    def _left_as_it_is(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> None:
+        if seen is not None and self.view.is_as_decided(member, workload, seen):
+            self.drift.in_place(member, workload, record.share_of(member.name), self.view.profile_of(workload))
+        self._accepted(member, workload.key)  # a write whose reply was lost may have been taken all the same
 
     def _is_numbered_higher(
         self, member: Member, workload: Workload, record: Record, action: Action, seen: SliceSeen
     ) -> bool:
         """Whether a slice that is to be changed bears a higher seq than its share: API servers refuse a lower one, and
         a higher one stands in the decision first. Has that done, unless the slice changes its number all the time."""
-        if action.do is not Do.UPDATE or seen.mark is None or not self._is_this(seen, workload):
+        if action.do is not Do.UPDATE or seen.mark is None or not self.view.is_this(seen, workload):
             return False
         if seen.mark.seq <= record.mark(member.name):
             return False
@@ -208,26 +208,9 @@ class Dispatching:
         if share is not None and share.count > 0:
             if seen is None and member.knows(workload.key.kind):
                 return Action(member.name, Do.CREATE, count=share.count)
-            if seen is not None and self.carries(member, workload, share, seen):
+            if seen is not None and self.view.carries(member, workload, share, seen):
                 return Action(member.name, Do.NOTHING, count=share.count)
-        return self.plan(workload, record).get(member.name)
-
-    def carries(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
-        """Whether this slice is the workload's and just what the share says, by what is heard of the member now."""
-        heard = member.heard and not seen.deleting and self._is_this(seen, workload)
-        return heard and self.writer.standing(member, workload, share, seen).current
-
-    def standing(self, member: Member, workload: Workload, seen: SliceSeen) -> Standing:
-        """What is known of a slice beside what the decision in force gives its cluster."""
-        record = self.state.record_of(workload)
-        share = record.share_of(member.name) if record is not None else None
-        return self.writer.standing(member, self.state.serving(workload, record), share, seen)
-
-    def is_as_decided(self, member: Member, workload: Workload | None, seen: SliceSeen | None) -> bool:
-        """Whether there is nothing to do about a slice: it is there, stays, and is what it should be."""
-        if workload is None or seen is None or seen.deleting:
-            return False
-        return self.standing(member, workload, seen).current
+        return self.view.plan(workload, record).get(member.name)
 
     def _note_hold(self, key: WorkloadKey, cluster: str, waits: bool) -> None:
         held = self.holding.setdefault(key, set())
@@ -239,62 +222,6 @@ class Dispatching:
         """Whether another decision, or another state of the workload, has come since this turn read them."""
         now = self.state.workloads.get(workload.key)
         return now is None or not now.asks_like(workload) or self.state.record_of(now) is not record
-
-    def _is_this(self, seen: SliceSeen, workload: Workload) -> bool:
-        return seen.serves(self.state.options.fleet, workload.uid)
-
-    def plan(self, workload: Workload, record: Record) -> Mapping[str, Action]:
-        """What is next in every cluster of this workload, from memory only. `record` may have been overtaken while
-        its turn waited for an answer: its clusters are looked at beside those of the decision in force."""
-        workload = self.state.serving(workload, record)
-        clusters = {*self._clusters(workload.key), *record.clusters}
-        held = {cluster: self._held(cluster, workload, record) for cluster in sorted(clusters)}
-        actions = rollout.plan(
-            workload.ask.unit if workload.ask is not None else Unit.REPLICAS,
-            record.shares,
-            held,
-            # What is asked for now has not been decided: a part of a larger count may be all that there is.
-            max_unavailable=workload.max_unavailable if self.state.is_current(workload, record) else 0,
-            max_clusters_at_once=record.terms.max_clusters_at_once,
-        )
-        return {action.cluster: action for action in actions}
-
-    def _held(self, cluster: str, workload: Workload, record: Record) -> Held:
-        member = self.state.holder(cluster)
-        if member is None or not member.heard:
-            return Held(cluster, known=False, exists=cluster in self.state.slices_of(workload.key))
-        seen = member.slice_of(workload.key)
-        if seen is None:
-            return Held(cluster, known=member.knows(workload.key.kind))
-        observed, share = seen.observation, record.share_of(cluster)
-        given = cutting.allowed(workload, record, seen)
-        told = givens.cut(observed, given)[0]
-        standing = self.writer.standing(member, workload, share, seen)
-        speaks = member.speaks_of(workload.key.kind)
-        return Held(
-            cluster,
-            known=True,
-            reported=speaks,
-            exists=True,
-            ours=seen.ours(self.state.options.fleet),
-            same_workload=self._is_this(seen, workload),
-            going=seen.deleting,
-            current=standing.current,
-            template_current=standing.content or not standing.known,
-            count=observed.desired,
-            ready=min(observed.ready, observed.desired, given.ever),
-            counts=min(told.ready, observed.desired),
-            healthy=speaks and standing.content and seen.rolled_out,
-            safe=self._safe(workload, told),
-        )
-
-    def _safe(self, workload: Workload, observed: SliceObservation) -> bool:
-        """Whether the host's status holds everything that a cluster completed (the host's copy is the durable
-        truth)."""
-        recorded = workload.progress()
-        return not shards.minus(observed.completed, recorded.completed) and not shards.minus(
-            observed.failed, shards.union(recorded.failed, recorded.completed)
-        )
 
     async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> Revisit | None:
         """Carries an action out; what the member would not take is remembered for the fold."""
@@ -308,7 +235,7 @@ class Dispatching:
         if action.do is not Do.DELETE and (until_s := member.futile.paused_until_s(key, want, now)):
             self._refused(member, key, ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True))
             return Revisit(key, until_s - now, "what is written there does not last")
-        profile = self.writer.profile_of(workload)
+        profile = self.view.profile_of(workload)
         undoes = self.drift.undoes(member, workload, share, profile)
         try:
             wrote = await self.writer.carry_out(member, workload, record, action)
@@ -325,7 +252,7 @@ class Dispatching:
                 self._refused(member, key, (type(trouble).__name__, str(trouble), False))
             raise
         seen = member.slice_of(key)
-        standing = self.writer.standing(member, workload, share, seen) if seen is not None else None
+        standing = self.view.standing(member, workload, share, seen) if seen is not None else None
         if wrote is not None:
             member.futile.written(key, want, now)
             if undoes:

@@ -9,7 +9,7 @@ what another version of the hub wrote otherwise is no drift.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from federator.hub.cache.events import Events
+from federator.hub.host.events import Events
 from federator.hub.members.member import Member
 from federator.hub.records.slices import Profile
 from federator.hub.records.workloads import Workload

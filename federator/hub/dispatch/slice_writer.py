@@ -12,21 +12,24 @@ from collections.abc import Mapping
 from typing import Any
 
 from federator.api import kinds, runtimeprofile
+from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch import drift
-from federator.hub.dispatch.rollout import Action, Do
+from federator.hub.host import revisions
+from federator.hub.host.documents import Documents
+from federator.hub.host.revisions import Revisions
 from federator.hub.members.member import Member
-from federator.hub.records import revisions, slices, workloads
+from federator.hub.records import slices, workloads
 from federator.hub.records.decisions import Record
-from federator.hub.records.revisions import Revisions
-from federator.hub.records.slices import Profile, SliceSeen, Standing
-from federator.hub.records.workloads import Documents, Workload
+from federator.hub.records.slices import SliceSeen
+from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.model import names, podsecurity
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
+from federator.scheduling.rollout import Action, Do
 
 log = logging.getLogger(__name__)
 
@@ -42,31 +45,11 @@ class Difference:
 class SliceWriter:
     """Turns actions into requests to one member at a time."""
 
-    def __init__(self, state: HubState, documents: Documents, history: Revisions) -> None:
+    def __init__(self, state: HubState, view: RolloutView, documents: Documents, history: Revisions) -> None:
         self.state = state
+        self.view = view
         self.documents = documents
         self.history = history
-
-    def standing(self, member: Member, workload: Workload, share: Share | None, seen: SliceSeen) -> Standing:
-        """What is known of a slice of this workload beside what it should be, from memory only."""
-        profile = self.profile_of(workload)
-        verified = member.verified.of(seen)
-        if verified is not None:
-            content = bool(verified.content) and (verified.content, verified.profile) == (workload.content, profile)
-            return Standing(True, content, content and share is not None and verified.share == share)
-        if slices.proves_itself(seen, workload):
-            mark = seen.mark
-            content = mark is not None and (mark.profile_name, mark.profile_hash) == profile
-            fleet = self.state.options.fleet
-            current = content and share is not None and slices.carries(seen, workload, share, fleet, profile)
-            return Standing(True, content, current)
-        # It was rendered from what the workload said before: no need to read it to know that.
-        return Standing(known=seen.plain and seen.live == self.state.former.get(workload.key))
-
-    def profile_of(self, workload: Workload) -> Profile:
-        """Name and hash of the RuntimeProfile this workload's pods get; empty where there is none."""
-        found = self.state.profiles.get(workload.profile) if workload.profile else None
-        return (workload.profile, found["hash"]) if found is not None else ("", "")
 
     async def verify(self, member: Member, workload: Workload, record: Record, seen: SliceSeen) -> None:
         """Reads a slice that this process has not compared yet, and remembers what it covers. Raises ApiErrors."""
@@ -87,7 +70,7 @@ class SliceWriter:
     async def restore_profile(self, member: Member, workload: Workload, seen: SliceSeen) -> None:
         """Of a slice that misses something: puts back the copy of the RuntimeProfile it pins, if it is that. A version
         of the past cannot be: the slice is on its way to the present one. Raises ApiErrors."""
-        profile, mark = self.profile_of(workload), seen.mark
+        profile, mark = self.view.profile_of(workload), seen.mark
         if member.client is None or mark is None or (mark.profile_name, mark.profile_hash) != profile or not profile[0]:
             return
         try:
@@ -111,7 +94,7 @@ class SliceWriter:
         share = record.share_of(member.name) or Share(member.name, action.count, 0, record.mark(member.name))
         if not share.ranges and action.count != share.count:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
-        await self._ensure_profile(member, self.profile_of(workload))
+        await self._ensure_profile(member, self.view.profile_of(workload))
         if action.do is Do.CREATE:
             live = await self._create(member, workload, self._rendered(workload, obj, share))
             seen = member.made(workload.key.kind, live)
@@ -131,19 +114,19 @@ class SliceWriter:
         """What an action wants a slice to be, as a digest: the same again is the same wish."""
         share = record.share_of(action.cluster)
         given = f"{share.slots}/{share.seq}/{share.ranges}" if share is not None else str(record.mark(action.cluster))
-        content = f"{workload.content.hex()}/{'-'.join(self.profile_of(workload))}"
+        content = f"{workload.content.hex()}/{'-'.join(self.view.profile_of(workload))}"
         return names.short_hash(content, given, str(action.count), str(action.keep_template), length=16)
 
     def _rendered(
         self, workload: Workload, obj: Mapping[str, Any], share: Share, origin: int | None = None
     ) -> dict[str, Any]:
-        fleet, profile = self.state.options.fleet, self.profile_of(workload)
+        fleet, profile = self.state.options.fleet, self.view.profile_of(workload)
         return slices.render(workload.verbs, obj, share, fleet=fleet, profile=profile, origin=origin)
 
     def _proven(self, member: Member, workload: Workload, share: Share, seen: SliceSeen) -> bool:
         """Whether a live slice shows by its digest, mark and amount that it is just what it should be: then nothing
         has to be rendered a second time to see that."""
-        fleet, profile = self.state.options.fleet, self.profile_of(workload)
+        fleet, profile = self.state.options.fleet, self.view.profile_of(workload)
         proven = slices.proves_itself(seen, workload) and slices.carries(seen, workload, share, fleet, profile)
         if proven:
             member.verified.forget(workload.key)
@@ -166,13 +149,13 @@ class SliceWriter:
         kept = self._rendered(workload, obj, share, mark.origin_generation if mark is not None else None)
         found = slices.difference(live, kept, answered=answered)
         part = slices.share_part(found, kept, workloads.neutral(workload.verbs, obj))
-        if mark is not None and (mark.profile_name, mark.profile_hash) != self.profile_of(workload):
+        if mark is not None and (mark.profile_name, mark.profile_hash) != self.view.profile_of(workload):
             part = slices.without_profile(part)  # another version of it is a roll-out, which has its turn
         if slices.proves_itself(seen, workload):
             member.verified.forget(workload.key)
         else:
             content = workload.content if found == part else b""
-            member.verified.note(seen, content, self.profile_of(workload), None if found else share)
+            member.verified.note(seen, content, self.view.profile_of(workload), None if found else share)
         if not found:
             return Difference({}, {})
         return Difference(slices.difference(live, self._rendered(workload, obj, share)), part)
@@ -193,7 +176,7 @@ class SliceWriter:
         patch = found.share_only if keep_template else found.whole
         if not patch:
             return None
-        mark, profile = seen.mark, self.profile_of(workload)
+        mark, profile = seen.mark, self.view.profile_of(workload)
         if mark is not None and revisions.rolls_out(
             mark.origin_generation < workload.generation or (mark.profile_name, mark.profile_hash) != profile, patch
         ):

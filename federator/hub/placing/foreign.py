@@ -1,8 +1,8 @@
 """Decisions that no hub of this host made: their seq lies above everything that it has issued, or they bear no seal.
 
-Somebody else has written them. Nobody obeys them (`HubState.note_record`), and because API servers take no lower seq in
-their place, the objects are removed; then the workload's decision is written anew, by what the hub remembers of it or,
-after a restart, by what the members hold. Whoever writes them again and again is answered later each time.
+Somebody else has written them. Nobody obeys them (`HubState.observe_decision`), and because API servers take no lower
+seq in their place, the objects are removed; then the workload's decision is written anew, by what the hub remembers of
+it or, after a restart, by what the members hold. Whoever writes them again and again is answered later each time.
 """
 
 import logging
@@ -10,8 +10,8 @@ import random
 from collections import Counter
 
 from federator.api import kinds
-from federator.hub.cache.events import Events
 from federator.hub.cache.state import HubState
+from federator.hub.host.events import Events
 from federator.hub.records.decisions import Record
 from federator.kube import client as clients
 from federator.kube import errors

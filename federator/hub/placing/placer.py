@@ -15,9 +15,10 @@ from typing import Any
 
 from federator.api import placementdecision
 from federator.hub.cache import policying, progress, restored
-from federator.hub.cache.events import Events
-from federator.hub.cache.in_force import InForce
 from federator.hub.cache.state import HubState
+from federator.hub.host import decision_writer
+from federator.hub.host.events import Events
+from federator.hub.host.in_force import InForce
 from federator.hub.members.member import Member
 from federator.hub.placing import move_budget
 from federator.hub.placing.move_budget import Moves
@@ -250,7 +251,7 @@ class Placing:
         record = self.state.record_of(workload)
         if self.state.evaluated.get(key) != found:
             same = record is not None and record.facts.inputs_hash == found
-            self.state.evaluated[key] = record.facts.inputs_hash if record is not None and same else found
+            self.state.judge(key, record.facts.inputs_hash if record is not None and same else found)
             self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
             if record is not None and same:
                 if refused is None:  # what may not run is never in force
@@ -343,8 +344,8 @@ class Placing:
                 self._unheard[key] = item.workload.uid
             return trouble
         record = self.state.read_record(obj)
-        self.state.tombs.discard(record.workload_uid)
-        news = self.state.note_record(key.namespace, record)
+        self.state.stand_again(record.workload_uid)
+        news = self.state.observe_decision(key.namespace, record)
         self.events.placed(item.workload, item.record, decision)
         if item.record is not None and item.record.terms.held_back and not decision.held_back:
             await self.in_force.drop(key, item.record.terms.revision)
@@ -415,7 +416,7 @@ class Placing:
         key, uid, seals = item.workload.key, item.workload.uid, self.state.seals
         if seal := seals.of(key.namespace, decisions.name_of(key, uid), spec):
             spec["seal"] = seal
-        written = await decisions.write(self.host.client, key, uid, item.record, spec)
+        written = await decision_writer.write(self.host.client, key, uid, item.record, spec)
         seals.kept(written)
         return written
 

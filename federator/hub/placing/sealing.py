@@ -62,4 +62,4 @@ class Sealing:
         except (errors.NotFound, errors.Conflict):
             return
         seals.kept(written)
-        self.state.note_record(record.key.namespace, self.state.read_record(written))
+        self.state.observe_decision(record.key.namespace, self.state.read_record(written))

@@ -11,10 +11,7 @@ from typing import Any
 
 from federator.api import decisionfacts, kinds, raw
 from federator.api.decisionfacts import DecisionFacts, Terms
-from federator.api.placementdecision import MAX_CAUSES
 from federator.hub.records.seals import Seals, author
-from federator.kube import errors
-from federator.kube.client import Client
 from federator.model import names
 from federator.model.decision import Share
 from federator.model.fleet import Commitment, Holding
@@ -172,66 +169,3 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
 def name_of(key: WorkloadKey, uid: str) -> str:
     """The name of a workload's decision."""
     return names.decision_name(kinds.KINDS[key.kind].short_names[0], key.name, uid)
-
-
-async def write(
-    host: Client, key: WorkloadKey, uid: str, before: Record | None, spec: Mapping[str, Any]
-) -> Mapping[str, Any]:
-    """Writes the decision of a workload, and answers with what the host has now. Raises ApiErrors.
-
-    One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
-    """
-    kind = kinds.KINDS["PlacementDecision"]
-    name = name_of(key, uid)
-    ref = kind.ref(key.namespace, name)
-    if before is None or before.lost:
-        meta = {
-            "name": name,
-            "namespace": key.namespace,
-            "labels": {names.WORKLOAD_UID_LABEL: uid},
-            "finalizers": [names.DECISION_FINALIZER],
-        }
-        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": spec}
-        return await host.create(ref, body)
-    operations: list[dict[str, Any]] = [
-        {"op": "replace", "path": "/metadata/resourceVersion", "value": before.facts.resource_version},
-        {"op": "replace", "path": "/spec", "value": spec},
-    ]
-    return await host.patch(ref, operations, kind="json")
-
-
-async def strike(host: Client, record: Record, cluster: str, seq: int, seals: Seals) -> Mapping[str, Any] | None:
-    """Takes a cluster that was let go out of a decision that is not made anew by itself (its workload is suspended, or
-    cannot be read, or is gone). `seq`: of the decision from now on. Answers with the decision, None where it is gone.
-    Raises ApiErrors."""
-    kind = kinds.KINDS["PlacementDecision"]
-    ref = kind.ref(record.key.namespace, record.name)
-    try:
-        live = await host.get(ref)
-    except errors.NotServed:
-        raise
-    except errors.NotFound:
-        return None
-    meta, spec = live["metadata"], live["spec"]
-    if meta.get("uid") != record.uid:
-        return None
-    if record.sealed and not seals.is_ours(live):
-        raise errors.Conflict(f"{record.name} was written by {author(live)}", reason="Conflict")
-    share = record.share_of(cluster)
-    lost = share.count if share is not None else 0
-    kept = [one for one in raw.objects(spec, "shares") if one.get("cluster") != cluster]
-    changed: dict[str, Any] = {
-        "seq": max(seq, raw.integer(spec, "seq")),
-        "causes": [*raw.texts(spec, "causes"), f"{cluster} left the fleet"][-MAX_CAUSES:],
-        "inputsHash": STRUCK,
-        "shares": kept,
-        "clusters": len(kept),
-        "placed": max(raw.integer(spec, "placed") - lost, 0),
-        "shortfall": raw.integer(spec, "shortfall") + lost,
-        "leaving": [name for name in raw.texts(spec, "leaving") if name != cluster] or None,
-    }
-    whole = {name: value for name, value in {**spec, **changed}.items() if value is not None}
-    if seal := seals.of(ref.namespace, ref.name, whole):
-        changed["seal"] = seal
-    body = {"metadata": {"uid": record.uid, "resourceVersion": meta["resourceVersion"]}, "spec": changed}
-    return await host.patch(ref, body)

@@ -168,7 +168,7 @@ class Reporting:
             body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
             try:
                 ref = kinds.KINDS["MemberCluster"].ref("", name)
-                self.state.note_member(member, await self.host.patch(ref, body, subresource="status"))
+                self.state.observe_member(member, await self.host.patch(ref, body, subresource="status"))
                 self._tell_turn(member, live, want)
             except errors.NotFound:
                 return None

@@ -13,10 +13,9 @@ from typing import Any
 
 from federator.api import kinds, raw
 from federator.hub.cache import cutting
-from federator.hub.cache.events import Events
+from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
-from federator.hub.dispatch import rollout
-from federator.hub.dispatch.dispatcher import Dispatching
+from federator.hub.host.events import Events
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
@@ -32,6 +31,7 @@ from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
 from federator.model.steps import Patch, Revisit
 from federator.placement import quota
+from federator.scheduling import rollout
 from federator.status import aggregate, conditions, verdict
 from federator.status.conditions import Condition
 from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
@@ -62,7 +62,7 @@ class Gathering:
         self,
         state: HubState,
         host: Applier,
-        dispatching: Dispatching,
+        view: RolloutView,
         events: Events,
         *,
         clock: Clock,
@@ -70,7 +70,7 @@ class Gathering:
     ) -> None:
         self.state = state
         self.host = host
-        self.dispatching = dispatching
+        self.view = view
         self.events = events
         self.clock = clock
         self.queue: WorkQueue[WorkloadKey] = WorkQueue(
@@ -95,7 +95,6 @@ class Gathering:
             for member in self.state.members.values() if workload is None else ():
                 self.state.hold_against(member, key, None, self.clock.monotonic())
             return None
-        self.dispatching.release(key)
         if self._was_placed(workload) and self.state.record_of(workload) is None:
             return None  # its decision is still to be heard of, by a list that was not old, or to be made again
         now, wait = self.clock.monotonic(), self.state.options.status_interval_s
@@ -233,7 +232,7 @@ class Gathering:
         waiting: set[str] = set()
         seen = self.state.slices_of(workload.key)
         clusters = set(seen) | (set(record.clusters) if record is not None else set())
-        actions = self.dispatching.plan(workload, record) if record is not None else {}
+        actions = self.view.plan(workload, record) if record is not None else {}
         for cluster in sorted(clusters):
             member = self.state.holder(cluster)
             if member is None:
@@ -272,10 +271,10 @@ class Gathering:
         if seen is None or not self._its_own(seen, workload):
             self.state.hold_against(member, workload.key, None, self.clock.monotonic())
             return SliceObservation(cluster, known=member.knows(workload.key.kind))
-        mark, profile = seen.mark, self.dispatching.writer.profile_of(workload)
+        mark, profile = seen.mark, self.view.profile_of(workload)
         origin = mark.origin_generation if mark is not None else 0
         outdated = mark is not None and (mark.profile_name, mark.profile_hash) != profile
-        if self.dispatching.writer.standing(member, workload, None, seen).content:
+        if self.view.standing(member, workload, None, seen).content:
             # What this slice says is what the present generation says: it needs no write to have caught up.
             origin = workload.generation
         told, against = cutting.heard(self.state, workload, record, seen)
@@ -332,7 +331,7 @@ class Gathering:
             raise outcome.error
         self._refused.pop(key, None)
         if outcome.obj is not None:
-            self.state.note_status(key, workload.uid, outcome.obj)
+            self.state.observe_status(key, workload.uid, outcome.obj)
         self._tell_transitions(workload, live, result)
 
     def _tell_transitions(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> None:

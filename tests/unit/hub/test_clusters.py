@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from federator.hub.dispatch.rollout import Do
 from federator.hub.options import HubOptions
 from federator.model.decision import Share
 from federator.model.steps import ObjectRef
+from federator.scheduling.rollout import Do
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"
@@ -292,7 +292,7 @@ def test_a_turn_whose_decision_was_overtaken_plans_with_the_clusters_that_decisi
         record = hub.state.record_of(workload)
         assert record is not None
         earlier = replace(record.facts, shares=(*record.shares, Share("left", 1, 1, record.seq)))
-        actions = hub.dispatching.plan(workload, replace(record, facts=earlier))
+        actions = hub.view.plan(workload, replace(record, facts=earlier))
         assert {name: action.do for name, action in actions.items()} == {
             **dict.fromkeys("abc", Do.NOTHING),
             "left": Do.HOLD,

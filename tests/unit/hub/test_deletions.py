@@ -357,7 +357,7 @@ def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_
         await world.delete("PlacementDecision", "feed", name)
         deleting = await world.get("PlacementDecision", "feed", name)
         assert deleting is not None
-        hub.state.note_record("feed", hub.state.read_record(deleting))  # of the decision the watch is in time
+        hub.state.observe_decision("feed", hub.state.read_record(deleting))  # of the decision the watch is in time
         hub.state.signals.bury("feed", name)
         await asyncio.sleep(5)
         assert [one["metadata"]["uid"] for one in await world.decisions()] == [decision["metadata"]["uid"]]

@@ -361,7 +361,7 @@ def test_a_hub_that_takes_over_forgets_decisions_that_are_gone_but_none_that_is_
 
         def alike(name: str, version: str) -> tuple[str, str]:
             facts = replace(known.facts, name=name, uid=name, resource_version=version)
-            hub.state.note_record("feed", replace(known, facts=facts))
+            hub.state.observe_decision("feed", replace(known, facts=facts))
             return ("feed", name)
 
         alike("gone", "1")

@@ -358,7 +358,7 @@ def test_a_term_is_above_the_lease_and_those_decisions_that_an_election_can_have
 ) -> None:
     state = HubState(HubOptions())
     for one in terms:
-        state.note_record("feed", recorded(seqs.make(one, 3), f"d{one}"))
+        state.observe_decision("feed", recorded(seqs.make(one, 3), f"d{one}"))
 
     assert state.begin_term(transitions) == term
     assert seqs.term(state.next_seq()) == term
@@ -369,11 +369,11 @@ def test_a_term_is_above_the_lease_and_those_decisions_that_an_election_can_have
 def test_what_a_leader_has_not_issued_is_refused_while_it_leads() -> None:
     state = HubState(HubOptions())
     state.begin_term(3)
-    assert state.note_record("feed", recorded(seqs.make(9, 1), "of-a-later-leader"))
+    assert state.observe_decision("feed", recorded(seqs.make(9, 1), "of-a-later-leader"))
     state.ready = True
     mine = state.next_seq()
-    assert state.note_record("feed", recorded(mine))
-    assert not state.note_record("feed", recorded(mine + 1))
+    assert state.observe_decision("feed", recorded(mine))
+    assert not state.observe_decision("feed", recorded(mine + 1))
     assert state.records["feed", "d"].seq == mine
     assert list(state.refused) == [("feed", "d")]
     state.drop_refused("feed", "d", "another uid")

@@ -178,7 +178,7 @@ def test_a_late_answer_does_not_bring_an_older_member_cluster_back() -> None:
         answer = member.obj
         await world.host.patch(kinds.KINDS["MemberCluster"].ref("", "b"), {"metadata": {"labels": {"zone": "z-9"}}})
         await asyncio.sleep(1)
-        state.note_member(member, answer)
+        state.observe_member(member, answer)
         assert member.obj["metadata"]["labels"]["zone"] == "z-9"
 
     play(scenario)

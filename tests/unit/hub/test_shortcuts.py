@@ -4,8 +4,8 @@ state a workload is met."""
 import asyncio
 from collections import Counter
 
-from federator.hub.dispatch.rollout import Do
 from federator.model.names import WorkloadKey
+from federator.scheduling.rollout import Do
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
@@ -21,7 +21,7 @@ class Watching:
         self.hub.state.signals.to_fold.append(self.look)
 
     def look(self, key: WorkloadKey) -> None:
-        state, gathering, dispatching = self.hub.state, self.hub.gathering, self.hub.dispatching
+        state, gathering, view = self.hub.state, self.hub.gathering, self.hub.view
         workload = state.workloads.get(key)
         record = state.record_of(workload) if workload is not None else None
         if workload is None or record is None:
@@ -32,10 +32,10 @@ class Watching:
             if settled:
                 self.wrong.append(f"{key} has settled and was not folded")
         self.met["settled"] += settled
-        planned = dispatching.plan(workload, record)
+        planned = view.plan(workload, record)
         for name, member in state.members.items():
             share, seen = record.share_of(name), member.slice_of(key)
-            if share is not None and share.count and seen and dispatching.carries(member, workload, share, seen):
+            if share is not None and share.count and seen and view.carries(member, workload, share, seen):
                 self.met["not planned"] += 1
                 if (planned[name].do, planned[name].count) != (Do.NOTHING, share.count):
                     self.wrong.append(f"in {name} {planned[name]} was due and not planned")

@@ -5,12 +5,12 @@ import asyncio
 from dataclasses import replace
 from typing import Any
 
-from federator.hub.dispatch import rollout
-from federator.hub.dispatch.rollout import Do, Held
 from federator.hub.members.process_watch import ProcessWatch
 from federator.model import names
 from federator.model.ask import Unit
 from federator.model.decision import Share
+from federator.scheduling import rollout
+from federator.scheduling.rollout import Do, Held
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC, PJS = "PinterestService", "PinterestJobSet"

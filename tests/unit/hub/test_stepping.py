@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.hub.dispatch import rollout
-from federator.hub.dispatch.rollout import Action, Do, Held
 from federator.model.ask import Unit
 from federator.model.decision import Share
+from federator.scheduling import rollout
+from federator.scheduling.rollout import Action, Do, Held
 
 
 def held(cluster: str, count: int = 0, ready: int | None = None, **facts: object) -> Held:

@@ -57,7 +57,7 @@ async def test_a_first_survey_leaves_room_for_what_comes_meanwhile() -> None:
 async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
     state, turns = hub_of(0)
     spec: dict[str, Any] = {"workload": {"kind": PSVC, "name": "gone", "uid": "u"}}
-    state.note_record(
+    state.observe_decision(
         "feed", summarise({"metadata": {"name": "psvc-gone", "namespace": "feed", "uid": "d"}, "spec": spec})
     )
     buried: list[tuple[str, str]] = []

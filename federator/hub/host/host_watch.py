@@ -13,12 +13,13 @@ from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster, raw, runtimeprofile
 from federator.hub.cache import pauses, policying, progress
-from federator.hub.cache.crowding import Crowding
-from federator.hub.cache.requeueing import Requeueing
 from federator.hub.cache.state import HubState
+from federator.hub.host.crowding import Crowding
+from federator.hub.host.documents import Documents
+from federator.hub.host.requeueing import Requeueing
 from federator.hub.records import workloads
 from federator.hub.records.decisions import Record
-from federator.hub.records.workloads import Documents, Workload
+from federator.hub.records.workloads import Workload
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.backoff import Backoff
@@ -217,7 +218,7 @@ class Hosting:
     def _space_changed(self, key: tuple[str, str], old: Enforced | None, new: Enforced | None) -> None:
         """A namespace came or went, or another Pod Security level holds in it."""
         name = key[1]
-        self.state.note_space(name, new)
+        self.state.observe_namespace(name, new)
         if new == old:
             return
         self.state.signals.space(name)
@@ -275,20 +276,18 @@ class Hosting:
             return  # our own status write, which was answered already
         if new is None:
             self.documents.drop(key)
-            self.state.drop_workload(key)
-            self.state.evaluated.pop(key, None)
-            self.state.former.pop(key, None)
+            self.state.forget_workload(key)
         else:
-            self.state.note_workload(new)
-            self.state.use_of(key.kind).set()
+            self.state.observe_workload(new)
+            self.state.observe_kind(key.kind)
             if old is not None and old.content != new.content:
-                self.state.former[key] = old.content
+                self.state.observe_edit(key, old.content)
             if old is not None and new.asks_like(old):
                 if progress.open_shards(self.state, new):
                     self.state.signals.place(key)  # the host records less than it did: it was restored, or edited
                 self.state.signals.fold(key)
                 return
-            self.state.evaluated.pop(key, None)
+            self.state.unjudge(key)
             self.state.signals.place(key)
             self.state.signals.dispatch(key)
         for record in self.state.records_of(key):
@@ -302,11 +301,11 @@ class Hosting:
             self.state.drop_refused(namespace, name, old.uid)
             if self.state.lose_record(namespace, name, old.uid):
                 return
-            if self.state.drop_record(namespace, name, old.uid) is not None:
+            if self.state.forget_decision(namespace, name, old.uid) is not None:
                 self.state.signals.place(old.key)
                 self.state.signals.freed()
             return
-        if not self.state.note_record(namespace, new):
+        if not self.state.observe_decision(namespace, new):
             return
         # Our own decisions are filed and booked when they are written: what is news here was written before our time.
         if (commitment := new.commitment()) is not None:
@@ -332,11 +331,11 @@ class Hosting:
 
         def follow(key: tuple[str, str], old: Any, new: Any) -> None:
             if new is None:
-                told = self.state.rules.drop(key)
+                told = self.state.forget_rule(key)
             elif old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new):
                 return
             else:
-                told = self.state.rules.put(policying.rule_of(kind, new))
+                told = self.state.observe_rule(policying.rule_of(kind, new))
             self.requeueing.policies_changed(told)
 
         return changed
@@ -344,11 +343,7 @@ class Hosting:
     def _quota_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
         if old == new:
             return
-        if new is None:
-            self.state.quotas.pop(key[1], None)
-        else:
-            self.state.quotas[key[1]] = new
-        self.state.quotas_changed()
+        self.state.observe_quota(key[1], new)
         self.state.signals.booked()
         self.requeueing.everything(tell=_binds(old) != _binds(new))
 
@@ -356,16 +351,13 @@ class Hosting:
         """Brings everybody who uses it up to date; of a profile that is deleted, that there is none."""
         name = key[1]
         if new is None:
-            self.state.profiles.pop(name, None)
+            self.state.observe_profile(name, None)
         else:
             content, known = runtimeprofile.content_hash(new), self.state.profiles.get(name)
             if known is not None and known["hash"] == content:
                 return
-            self.state.profiles[name] = {
-                "object": new,
-                "hash": content,
-                "copy": runtimeprofile.member_copy(new, self.state.options.fleet),
-            }
+            copy = runtimeprofile.member_copy(new, self.state.options.fleet)
+            self.state.observe_profile(name, {"object": new, "hash": content, "copy": copy})
         for workload in list(self.state.workloads.values()):
             served = self.state.served.get(workload.key)
             if name in (workload.profile, served.profile if served is not None else workload.profile):
@@ -396,7 +388,7 @@ class Hosting:
         before = (self.state.paused, self.state.pause_facts)
         if now == before:
             return
-        self.state.paused, self.state.pause_facts = now
+        self.state.observe_pause(*now)
         for key in sorted(self.state.workloads):
             self.state.signals.fold(key)
         if now[0] == before[0]:

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from federator.api import kinds, raw, revisions
 from federator.hub.cache.state import HubState, Served
+from federator.hub.host.documents import Documents
 from federator.hub.records import workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
-from federator.hub.records.workloads import Documents, Workload
+from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.control.applier import Applier
@@ -95,7 +96,7 @@ class InForce:
     async def drop(self, key: WorkloadKey, revision: str) -> None:
         """No decision names it any more. One that stays after all goes with its decision."""
         self._specs.pop(key, None)
-        self._state.served.pop(key, None)
+        self._state.serve(key, None)
         if not revision:
             return
         try:
@@ -120,7 +121,7 @@ class InForce:
             return None
         generation, kept = spec
         whole, verbs = workloads.composed(obj, kept, generation), workload.verbs
-        self._state.served[workload.key] = Served(
+        served = Served(
             uid=workload.uid,
             revision=record.terms.revision,
             base=workload.content,
@@ -129,6 +130,7 @@ class InForce:
             content=workloads.content_digest(verbs, workloads.neutral(verbs, whole)),
             profile=verbs.profile(whole),
         )
+        self._state.serve(workload.key, served)
         self._state.signals.fold(workload.key)
         return self._state.serving(workload, record)
 

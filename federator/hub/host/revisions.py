@@ -14,7 +14,8 @@ from typing import Any
 
 from federator.api import kinds, podparts, raw, revisions
 from federator.api.revisions import Profile, Revision
-from federator.hub.records.workloads import Documents, Workload
+from federator.hub.host.documents import Documents
+from federator.hub.records.workloads import Workload
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.control.applier import Applier

@@ -1,0 +1,1 @@
+"""What is read from the host and kept on it: watches, whole objects, revisions, decisions, Events."""

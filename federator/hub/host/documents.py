@@ -1,0 +1,118 @@
+"""Whole workloads of the host: a bounded cache of those that were seen last, keyed by resourceVersion. The rest is read
+again.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from federator.api import kinds, raw
+from federator.hub.records import packing, workloads
+from federator.hub.records.workloads import Workload
+from federator.kube import client as clients
+from federator.kube import errors
+from federator.model.names import WorkloadKey
+
+OPEN_MAX = 64
+"""Host objects that are kept decoded."""
+FORMER_MAX = 256
+"""Host objects that are kept as they were before their last change."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """One host object without its status and without who owns which field; as JSON it takes a fifth of the room."""
+
+    uid: str
+    generation: int
+    marks: tuple[Any, Any]
+    """Labels and annotations, which change without the generation."""
+    content: bytes
+    summary: Workload | None
+    """What was made of this very object, for nobody's profile; None where that is not known."""
+
+
+class Documents:
+    """Whole host objects as JSON, the most recently used ones; the rest is read again."""
+
+    def __init__(self, host: clients.Client, limit: int) -> None:
+        self._host = host
+        self._limit = limit
+        self._kept: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
+        self._former: OrderedDict[WorkloadKey, _Kept] = OrderedDict()
+        self._open: OrderedDict[WorkloadKey, tuple[_Kept, dict[str, Any]]] = OrderedDict()
+        """The last ones that were fetched, decoded: every member asks for the same one at the same time."""
+
+    def offer(self, key: WorkloadKey, obj: Mapping[str, Any], summary: Workload | None = None) -> None:
+        """Keeps an object that has just been seen anyway, unless only its status may be new. `summary` is what was
+        made of it."""
+        meta = obj["metadata"]
+        uid, generation = meta.get("uid", ""), meta.get("generation", 0)
+        marks = (meta.get("labels"), meta.get("annotations"))
+        known = self._kept.get(key)
+        if known is None or (known.uid, known.generation, known.marks) != (uid, generation, marks):
+            if known is not None and known.uid == uid and known.generation < generation:
+                self._former[key] = known
+                self._former.move_to_end(key)
+                while len(self._former) > FORMER_MAX:
+                    self._former.popitem(last=False)
+            content = {name: value for name, value in obj.items() if name != "status"}
+            content["metadata"] = {name: value for name, value in meta.items() if name != "managedFields"}
+            self._kept[key] = _Kept(uid, generation, marks, msgspec.json.encode(content), summary)
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._limit:
+            self._kept.popitem(last=False)
+
+    def renewed(self, key: WorkloadKey, obj: Mapping[str, Any]) -> Workload | None:
+        """The summary of an object of which nothing but the status may have changed since it was kept; None where that
+        is not so, or not known."""
+        kept, meta = self._kept.get(key), obj["metadata"]
+        if kept is None or kept.summary is None or kept.summary.profile or "deletionTimestamp" in meta:
+            return None
+        marks = (meta.get("labels"), meta.get("annotations"))
+        if (kept.uid, kept.generation, kept.marks) != (meta.get("uid", ""), meta.get("generation", 0), marks):
+            return None
+        version, status = meta.get("resourceVersion", ""), packing.packed(raw.mapping(obj, "status"))
+        return replace(kept.summary, resource_version=version, status=status)
+
+    def drop(self, key: WorkloadKey) -> None:
+        for book in (self._kept, self._open, self._former):
+            book.pop(key, None)
+
+    def former(self, workload: Workload) -> Mapping[str, Any] | None:
+        """The object as it was before its generation rose last, if this process saw that not long ago."""
+        kept = self._former.get(workload.key)
+        if kept is None or kept.uid != workload.uid:
+            return None
+        found: dict[str, Any] = msgspec.json.decode(kept.content)
+        return found
+
+    async def fetch(self, workload: Workload) -> Mapping[str, Any] | None:
+        """The object without its status as `workload` summarises it, or newer, with the spec that is in force; None
+        when it is gone. It is not to be changed. Raises ApiError."""
+        kept = self._kept.get(workload.key)
+        if kept is not None and kept.uid == workload.uid and kept.generation >= workload.generation:
+            return workloads.composed(self._opened(workload.key, kept), workload.served, workload.generation)
+        key = workload.key
+        try:
+            obj = await self._host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+        except errors.NotFound:
+            return None
+        if obj["metadata"].get("uid") != workload.uid:
+            return None
+        self.offer(key, obj)
+        return workloads.composed(obj, workload.served, workload.generation)
+
+    def _opened(self, key: WorkloadKey, kept: _Kept) -> dict[str, Any]:
+        before = self._open.get(key)
+        if before is not None and before[0] is kept:
+            return before[1]
+        found: dict[str, Any] = msgspec.json.decode(kept.content)
+        self._open[key] = (kept, found)
+        self._open.move_to_end(key)
+        while len(self._open) > OPEN_MAX:
+            self._open.popitem(last=False)
+        return found

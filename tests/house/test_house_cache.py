@@ -1,0 +1,114 @@
+"""The hub's memory has one writer: what was heard and decided is filed by the verbs of `hub/cache/state.py`."""
+
+import ast
+from collections.abc import Iterator
+
+from tests.house import sources
+from tests.house.sources import Source
+
+CACHE = "federator/hub/cache/"
+CHANGES = {
+    "add",
+    "append",
+    "clear",
+    "discard",
+    "drop",
+    "extend",
+    "inherit",
+    "move_to_end",
+    "pop",
+    "popitem",
+    "put",
+    "remove",
+    "setdefault",
+    "update",
+}
+"""Methods by which a set, a map, a queue or one of our own tables becomes another."""
+LISTENS = {"signals", "deletions", "commitments"}
+"""Parts of the memory with verbs of their own: who is told, the budget, assume/confirm/release/forget."""
+
+
+def hub_sources() -> list[Source]:
+    return [source for source in sources.all_sources() if source.name.startswith(("federator/hub/", "federator/app"))]
+
+
+def state_of(node: ast.AST) -> list[str] | None:
+    """The path below the memory that an expression names (`self.state.members[x].name` is members, name), or None."""
+    path: list[str] = []
+    while True:
+        if isinstance(node, ast.Subscript):
+            node = node.value
+        elif isinstance(node, ast.Attribute):
+            if node.attr in ("state", "_state"):
+                return path
+            path.insert(0, node.attr)
+            node = node.value
+        else:
+            return path if isinstance(node, ast.Name) and node.id == "state" else None
+
+
+def targets(node: ast.AST) -> Iterator[ast.AST]:
+    """What a statement assigns to, or deletes."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        for target in node.targets:
+            yield from target.elts if isinstance(target, ast.Tuple) else (target,)
+    elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+        yield node.target
+
+
+def writes(source: Source) -> Iterator[str]:
+    """Every place of a module that changes the memory itself."""
+    for node in ast.walk(source.tree):
+        for target in targets(node):
+            path = state_of(target)
+            # A member is filed under its name and has a life of its own.
+            if path and not (path[0] == "members" and len(path) > 1):
+                yield f"{source.name}:{target.lineno} assigns state.{'.'.join(path)}"  # type: ignore[attr-defined]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in CHANGES:
+            path = state_of(node.func.value)
+            if path and len(path) == 1 and path[0] not in LISTENS:
+                yield f"{source.name}:{node.lineno} calls state.{path[0]}.{node.func.attr}"
+
+
+def test_nobody_but_the_cache_writes_what_was_heard_and_decided() -> None:
+    outside = [source for source in hub_sources() if not source.name.startswith(CACHE)]
+    assert len(outside) > 20
+    assert [wrong for source in outside for wrong in writes(source)] == []
+
+
+def test_a_write_from_outside_would_be_found() -> None:
+    text = """
+self.state.paused, self.state.pause_facts = now
+state.members[name] = member
+del self._state.members[name]
+self.state.served.pop(key, None)
+self.state.term += 1
+self.state.members[name].obj = obj
+paused = self.state.paused
+self.state.commitments.forget(uid)
+"""
+    planted = Source(sources.ROOT / "federator/hub/planted.py", text, ast.parse(text))
+    assert sorted(found.split()[-1] for found in writes(planted)) == [
+        "state.members",
+        "state.members",
+        "state.pause_facts",
+        "state.paused",
+        "state.served.pop",
+        "state.term",
+    ]
+
+
+def test_the_cache_waits_for_nobody_and_asks_nobody() -> None:
+    """Whatever it says was heard before: no request, no lock, no task."""
+    wrong = []
+    for source in hub_sources():
+        if not source.name.startswith(CACHE):
+            continue
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith):
+                wrong.append(f"{source.name}:{node.lineno} waits")
+        for line, module in source.imports():
+            if module.startswith(("federator.kube.client", "federator.kube.control", "federator.kube.watch")):
+                wrong.append(f"{source.name}:{line} imports {module}")
+
+    assert wrong == []
