@@ -16,6 +16,7 @@ from federator.api import raw
 from federator.api.membercluster import UNTRUSTWORTHY
 from federator.hub.cache import restored
 from federator.hub.cache.rollout_view import RolloutView
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.finalizer import Burying
@@ -418,8 +419,8 @@ class HubProcess:
         self.state.remove_member(name)
         self._mark_duplicates()  # one that it kept from joining may now
         self.hosting.requeueing.everything()
-        for namespace, record in sorted(self.state.records):
-            self.state.signals.bury(namespace, record)
+        for key in sorted(self.state.by_workload):
+            self.state.changed(Changed.LEFT, key)
 
     def _begin(self, name: str, obj: Mapping[str, Any]) -> None:
         """A member of which nothing is known yet."""
@@ -554,20 +555,20 @@ class HubProcess:
         if not self.state.signals.heeded and seen is not None:
             return  # nobody works yet: whoever begins to lead looks at everything
         if workload is not None and seen is not None and restored.is_later(self.state, workload, seen):
-            self.placing.queue.add(key)
+            self.state.changed(Changed.LATER, key)
         if not self.view.is_as_decided(member, workload, seen):
-            self.state.signals.dispatch(key)
+            self.state.changed(Changed.UNLIKE, key)
         elif seen is not None and seen.observation.reason == MISSING:
             self.dispatching.queue_of(member).add(key)  # what it misses may be ours to give
         for record in self.state.records_of(key):
             if seen is None and record.share_of(member.name) is None:
                 self.state.commitments.release(member.name, record.workload_uid)
                 if member.name in record.terms.leaving:
-                    self.placing.queue.add(key)
+                    self.state.changed(Changed.EMPTIED, key)
             if record.deleting or workload is None or record.workload_uid != workload.uid:
-                self.state.signals.bury(key.namespace, record.name)
+                self.state.changed(Changed.LEFT_BEHIND, key)
         self.orphans.look_at(member, key)
-        self.state.signals.fold(key)
+        self.state.changed(Changed.SLICE, key)
 
     def _count_changed(self, member: Member) -> None:
         if self.state.members.get(member.name) is member:

@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Container, Sequence, Sized
 from typing import TypeVar
 
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.records.decisions import Record
 from federator.kube.control.work_queue import WorkQueue
@@ -69,26 +70,19 @@ class Surveying:
                 await asyncio.sleep(0.01)
 
     def _look_at(self, key: WorkloadKey) -> None:
-        self.state.signals.place(key)
-        self._touch(key)
-        for record in self.state.records_of(key):
-            self.state.signals.bury(key.namespace, record.name)
+        self.state.changed(Changed.LEADING, key)
 
     def _concerns(self, name: str, touched: Container[WorkloadKey], record: Record) -> None:
         """The member `name` has changed: whatever this decision has to do with it is due."""
         if name in record.clusters and record.key not in touched:
             self._touch_in(name, record.key)
         if name in record.terms.leaving:
-            self.state.signals.place(record.key)
+            self.state.changed(Changed.ABANDONED, record.key)
         if record.deleting:
-            self.state.signals.bury(record.key.namespace, record.name)
-
-    def _touch(self, key: WorkloadKey) -> None:
-        self.state.signals.dispatch(key)
-        self.state.signals.fold(key)
+            self.state.changed(Changed.LEFT_BEHIND, record.key)
 
     def _touch_in(self, name: str, key: WorkloadKey) -> None:
         """News of one member is acted on there alone. Where every member is surveyed, looks in all clusters of all of
         their workloads would grow with the square of the clusters."""
         self._dispatch_in(name, key)
-        self.state.signals.fold(key)
+        self.state.changed(Changed.REACHED, key)

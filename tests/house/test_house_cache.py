@@ -3,10 +3,12 @@
 import ast
 from collections.abc import Iterator
 
+from federator.hub.cache.router import Changed
 from tests.house import sources
 from tests.house.sources import Source
 
 CACHE = "federator/hub/cache/"
+ROUTER = f"{CACHE}router.py"
 CHANGES = {
     "add",
     "append",
@@ -96,6 +98,24 @@ self.state.commitments.forget(uid)
         "state.served.pop",
         "state.term",
     ]
+
+
+def test_turns_are_given_by_the_router_alone() -> None:
+    """Every change has a name and a row, and every row is a change that somebody tells of."""
+    turns = {"place", "dispatch", "fold", "bury"}
+    wrong, told = [], set()
+    for source in hub_sources():
+        for node in ast.walk(source.tree):
+            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Changed":
+                told |= {node.attr} if source.name != ROUTER else set()
+            called = node.func if isinstance(node, ast.Call) else None
+            if not isinstance(called, ast.Attribute) or called.attr not in turns or source.name.startswith(CACHE):
+                continue
+            if isinstance(called.value, ast.Attribute) and called.value.attr == "signals":
+                wrong.append(f"{source.name}:{called.lineno} calls signals.{called.attr}")
+
+    assert wrong == []
+    assert told == set(Changed.__members__)
 
 
 def test_the_cache_waits_for_nobody_and_asks_nobody() -> None:

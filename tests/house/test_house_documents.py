@@ -12,6 +12,7 @@ from federator import settings
 from federator.api import crds
 from federator.cli import config as config_command
 from federator.cli import main
+from federator.hub.cache import router
 from federator.hub.members.link import MOVES
 from federator.kube import metrics
 from federator.placement import invariants
@@ -50,6 +51,13 @@ def test_every_fault_is_a_row_of_the_simulation_s_readme() -> None:
     text = (sources.ROOT / "tests" / "simulation" / "README.md").read_text(encoding="utf-8")
 
     assert not sorted(name for name, row in faults.FAULTS.items() if f"`{name}` ({row.number})" not in text)
+
+
+def test_the_router_is_documented_as_it_is() -> None:
+    page = (sources.ROOT / "docs" / "internals" / "router.md").read_text(encoding="utf-8")
+
+    assert set(router.ROUTES) == set(router.Changed)
+    assert router.table() in page, f"docs/internals/router.md has to show\n{router.table()}"
 
 
 def test_the_settings_file_states_every_setting_at_its_default() -> None:

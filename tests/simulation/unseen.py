@@ -8,6 +8,7 @@ from typing import Any
 from federator.api import kinds
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.dispatch import slice_writer
+from federator.hub.host import decision_writer
 from federator.hub.records import decisions
 from federator.kube import errors
 from federator.kube.control import applier
@@ -154,7 +155,7 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     ),
     "a decision is sent again as it was after a conflict": (
         conduct.NoReplay.name,
-        dataclasses.replace(instead(decisions, "write", _again_as_it_was), between=_rivalled),
+        dataclasses.replace(instead(decision_writer, "write", _again_as_it_was), between=_rivalled),
     ),
     "shards' slices go before the host has their completions": (
         shardruns.FIRST,

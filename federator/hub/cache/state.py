@@ -14,6 +14,7 @@ from typing import Any
 
 from federator.api import kinds, raw
 from federator.hub.cache.deletion_budget import DeletionBudget
+from federator.hub.cache.router import ROUTES, Changed, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
@@ -22,7 +23,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.tombstones import Tombs
-from federator.hub.records.workloads import Workload
+from federator.hub.records.workloads import Served, Workload
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
@@ -48,23 +49,6 @@ TERMS_WITHOUT_LEASE = 1 << 20
 
 NUMBERS = "numbers"
 """What a contradiction is about that no workload alone shows (`hold_against`)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Served:
-    """What the members of one workload are to have while an edit of it is held back."""
-
-    uid: str
-    revision: str
-    base: bytes
-    """`Workload.content` of the object that it was composed with."""
-    generation: int
-    spec: Mapping[str, Any]
-    content: bytes
-    profile: str
-
-    def serves(self, workload: Workload, revision: str) -> bool:
-        return (self.uid, self.revision) == (workload.uid, revision)
 
 
 @dataclass(slots=True)
@@ -127,6 +111,19 @@ class HubState:
         options = self.options
         self.rules = Policies(in_force_max=options.policies_per_namespace)
         self.deletions = DeletionBudget(floor=options.deletions_floor, permille=options.deletions_permille)
+
+    def changed(self, what: Changed, key: WorkloadKey) -> None:
+        """Gives the turns that are due because of a change about one workload."""
+        for turn in ROUTES[what]:
+            if turn is Turn.BURY:
+                for record in self.records_of(key):
+                    self.signals.bury(key.namespace, record.name)
+            elif turn is Turn.PLACE:
+                self.signals.place(key)
+            elif turn is Turn.DISPATCH:
+                self.signals.dispatch(key)
+            else:
+                self.signals.fold(key)
 
     def snapshot(self, clock: Clock) -> FleetSnapshot:
         """The fleet as of now, from what is in memory."""
@@ -479,7 +476,7 @@ class HubState:
                 self.metrics.child("federator_decisions_refused_total").inc()
         self.refused[name] = new
         self.signals.refuse(*name)
-        self.signals.fold(new.key)
+        self.changed(Changed.REFUSED, new.key)
 
     def objection(self, refused: Record) -> str:
         """Why a decision is refused, as a part of a sentence."""
@@ -505,8 +502,8 @@ class HubState:
             workload = self.workloads.get(known.key)
             self.records[namespace, name] = known.as_lost()
             if workload is None or workload.uid != known.workload_uid or workload.deleting:
-                self.signals.bury(namespace, name)
-        self.signals.place(refused.key)
+                self.changed(Changed.ORPHANED, known.key)
+        self.changed(Changed.LOST, refused.key)
 
     def lose_record(self, namespace: str, name: str, uid: str) -> bool:
         """The object of a decision is gone, and nobody here let go of it. What was decided stands: it is to be written
@@ -522,9 +519,9 @@ class HubState:
         self.records[namespace, name] = record.as_lost()
         if lives:
             log.warning("the decision %s/%s was deleted, and its workload lives: it is written anew", namespace, name)
-            self.signals.place(record.key)
+            self.changed(Changed.LOST, record.key)
         else:
-            self.signals.bury(namespace, name)
+            self.changed(Changed.ORPHANED, record.key)
         return True
 
     def forget_decision(self, namespace: str, name: str, uid: str) -> Record | None:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from federator.api import kinds
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.absence import Emptiness
 from federator.hub.deletion.force_forget import Forgetting
@@ -277,7 +278,7 @@ class Burying:
         self._rechecks.pop(name, None)
         self._count_waiting(name, waits=False)
         self.state.forget_decision(*name, record.uid)
-        self.state.signals.place(record.key)
+        self.state.changed(Changed.ENDED, record.key)
         self.state.signals.freed()
 
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from federator.api import kinds, membercluster, raw
 from federator.api.membercluster import Removal
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.tidying import Tidying
@@ -251,7 +252,7 @@ class Removing:
         placed = workload is not None and workload.ask is not None and not self._is_left_alone(record)
         clear = not any(one.deleting for one in self.state.records_of(record.key))
         if live and placed and clear and not self.state.refuses_native(record.key.kind):
-            self.state.signals.place(record.key)
+            self.state.changed(Changed.DROPPED, record.key)
             return
         written = await decision_writer.strike(self.host, record, cluster, self.state.next_seq(), self.state.seals)
         if written is not None:
@@ -259,7 +260,7 @@ class Removing:
             self.state.observe_decision(record.key.namespace, new)
             if (commitment := new.commitment()) is not None:
                 self.state.commitments.record(commitment)
-        self.state.signals.fold(record.key)
+        self.state.changed(Changed.STRUCK, record.key)
 
     async def _orphan(self, member: Member) -> Revisit | None:
         """Tells the cluster that it belongs to no host any more."""

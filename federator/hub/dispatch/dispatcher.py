@@ -10,6 +10,7 @@ import random
 
 from federator.hub.cache import restored
 from federator.hub.cache.rollout_view import RolloutView
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
@@ -110,16 +111,9 @@ class Dispatching:
 
     async def turn(self, member: Member, key: WorkloadKey) -> Revisit | None:
         """This member's part of one workload."""
-        workload = self.state.workloads.get(key)
-        if not self.state.ready or self.state.paused or workload is None or workload.deleting:
+        if (due := self._due(member, key)) is None:
             return None
-        record = self.state.record_of(workload)
-        if record is None or record.deleting or (workload.ask is not None and workload.ask.suspended):
-            return None
-        if member.applier is None or not member.heard or member.let_go:
-            return None
-        if not record.terms.held_back and self.state.unjudged(workload, record):
-            return None  # placing says when it has
+        workload, record = due
         if restored.behind(self.state, workload):
             return Revisit(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
         if not member.claimed:
@@ -129,7 +123,7 @@ class Dispatching:
         if served is None:
             return Revisit(key, HOLD_RECHECK_S, "what is in force of it while an edit is held back is not known yet")
         if self.in_force.undercharged(workload, record):
-            self.state.signals.place(key)
+            self.state.changed(Changed.UNDERCHARGED, key)
             return Revisit(key, HOLD_RECHECK_S, "what is in force of it asks for more than its decision charges")
         workload = served
         seen = member.slice_of(key)
@@ -139,7 +133,9 @@ class Dispatching:
             and not self.view.standing_now(member, workload, seen).known
         ):
             await self.writer.verify(member, workload, record, seen)
-            self.state.signals.fold(key)  # a status that was written meanwhile could not say that it had come
+            self.state.changed(
+                Changed.COMPARED, key
+            )  # a status that was written meanwhile could not say that it had come
         if seen is not None and seen.observation.reason == MISSING and self.view.is_this(seen, workload):
             await self.writer.restore_profile(member, workload, seen)
         action = self._action(member, workload, record, seen)
@@ -169,6 +165,20 @@ class Dispatching:
             self._left_as_it_is(member, workload, record, seen)
         return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
 
+    def _due(self, member: Member, key: WorkloadKey) -> tuple[Workload, Record] | None:
+        """The workload and its decision; None while nothing of them may reach this member."""
+        workload = self.state.workloads.get(key)
+        if not self.state.ready or self.state.paused or workload is None or workload.deleting:
+            return None
+        record = self.state.record_of(workload)
+        if record is None or record.deleting or (workload.ask is not None and workload.ask.suspended):
+            return None
+        if member.applier is None or not member.heard or member.let_go:
+            return None
+        if not record.terms.held_back and self.state.unjudged(workload, record):
+            return None  # placing says when it has
+        return workload, record
+
     def _left_as_it_is(self, member: Member, workload: Workload, record: Record, seen: SliceSeen | None) -> None:
         if seen is not None and self.view.is_as_decided(member, workload, seen):
             self.drift.in_place(member, workload, record.share_of(member.name), self.view.profile_of(workload))
@@ -185,7 +195,7 @@ class Dispatching:
             return False
         if workload.key not in member.disbelieved:
             member.to_number.add(workload.key)
-            self.state.signals.place(workload.key)
+            self.state.changed(Changed.NUMBERED, workload.key)
         return True
 
     def _stays_as_it_is(self, workload: Workload) -> bool:
@@ -269,12 +279,12 @@ class Dispatching:
         refused again at once."""
         if member.refused.get(key) != why:
             member.refused[key] = why
-            self.state.signals.fold(key)
+            self.state.changed(Changed.ANSWERED, key)
 
     def _accepted(self, member: Member, key: WorkloadKey) -> None:
         """No refusal stands any more."""
         if member.refused.pop(key, None) is not None:
-            self.state.signals.fold(key)
+            self.state.changed(Changed.ANSWERED, key)
 
 
 def _is_final(action: Action, share: Share | None) -> bool:

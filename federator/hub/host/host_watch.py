@@ -13,6 +13,7 @@ from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster, raw, runtimeprofile
 from federator.hub.cache import pauses, policying, progress
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host.crowding import Crowding
 from federator.hub.host.documents import Documents
@@ -223,9 +224,7 @@ class Hosting:
             return
         self.state.signals.space(name)
         for workload in sorted(one for one in self.state.workloads if one.namespace == name):
-            self.state.signals.place(workload)
-            self.state.signals.dispatch(workload)
-            self.state.signals.fold(workload)
+            self.state.changed(Changed.NAMESPACE, workload)
 
     async def _refresh(self, key: WorkloadKey) -> None:
         """Makes a workload's summary anew from the object as it is, with its RuntimeProfile as that is now."""
@@ -243,7 +242,7 @@ class Hosting:
         same = dataclasses.replace(new, status=old.status, resource_version=old.resource_version)
         self._workload_changed(None, old, same)
         # Whatever it asks for now: its slices pin the version they were made with, which no Ask shows.
-        self.state.signals.dispatch(key)
+        self.state.changed(Changed.PROFILE, key)
 
     def _projection(self, kind: str) -> Callable[[dict[str, Any]], Workload]:
         def project(obj: dict[str, Any]) -> Workload:
@@ -283,16 +282,12 @@ class Hosting:
             if old is not None and old.content != new.content:
                 self.state.observe_edit(key, old.content)
             if old is not None and new.asks_like(old):
-                if progress.open_shards(self.state, new):
-                    self.state.signals.place(key)  # the host records less than it did: it was restored, or edited
-                self.state.signals.fold(key)
+                # With open shards the host records less than it did: it was restored, or edited.
+                opened = progress.open_shards(self.state, new)
+                self.state.changed(Changed.UNRECORDED if opened else Changed.STATUS, key)
                 return
             self.state.unjudge(key)
-            self.state.signals.place(key)
-            self.state.signals.dispatch(key)
-        for record in self.state.records_of(key):
-            self.state.signals.bury(key.namespace, record.name)
-        self.state.signals.fold(key)
+        self.state.changed(Changed.GONE if new is None else Changed.ASKED, key)
 
     def _record_changed(self, key: tuple[str, str], old: Record | None, new: Record | None) -> None:
         namespace, name = key
@@ -302,7 +297,7 @@ class Hosting:
             if self.state.lose_record(namespace, name, old.uid):
                 return
             if self.state.forget_decision(namespace, name, old.uid) is not None:
-                self.state.signals.place(old.key)
+                self.state.changed(Changed.ENDED, old.key)
                 self.state.signals.freed()
             return
         if not self.state.observe_decision(namespace, new):
@@ -310,9 +305,7 @@ class Hosting:
         # Our own decisions are filed and booked when they are written: what is news here was written before our time.
         if (commitment := new.commitment()) is not None:
             self.state.commitments.record(commitment)
-        self.state.signals.bury(namespace, name)
-        self.state.signals.dispatch(new.key)
-        self.state.signals.fold(new.key)
+        self.state.changed(Changed.DECISION, new.key)
         # One of ours whose answer was lost may be heard of late: made for inputs that have changed again since.
         made_for = new.facts.inputs_hash
         asked = old is not None and old.rebalance != new.rebalance
@@ -321,7 +314,7 @@ class Hosting:
             or (old is not None and old.shares != new.shares)
             or self.state.evaluated.get(new.key, made_for) != made_for
         ):
-            self.state.signals.place(new.key)
+            self.state.changed(Changed.OTHERWISE, new.key)
 
     def _policy_listener(self, kind: str) -> Callable[[Any, Any, Any], None]:
         def changed(key: tuple[str, str], old: Any, new: Any) -> None:
@@ -390,17 +383,15 @@ class Hosting:
             return
         self.state.observe_pause(*now)
         for key in sorted(self.state.workloads):
-            self.state.signals.fold(key)
+            self.state.changed(Changed.PAUSED, key)
         if now[0] == before[0]:
             return
         log.info("%s%s", "paused" if now[0] else "resumed", now[1])
         if now[0]:
             return
         self.requeueing.everything()
-        for key in sorted(self.state.workloads):
-            self.state.signals.dispatch(key)
-        for namespace, name in sorted(self.state.records):
-            self.state.signals.bury(namespace, name)
+        for key in sorted({*self.state.workloads, *self.state.by_workload}):
+            self.state.changed(Changed.RESUMED, key)
         self.state.signals.resumed()
 
 

@@ -11,12 +11,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from federator.api import kinds, raw, revisions
-from federator.hub.cache.state import HubState, Served
+from federator.hub.cache.router import Changed
+from federator.hub.cache.state import HubState
 from federator.hub.host.documents import Documents
 from federator.hub.records import workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
-from federator.hub.records.workloads import Workload
+from federator.hub.records.workloads import Served, Workload
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.control.applier import Applier
@@ -131,7 +132,7 @@ class InForce:
             profile=verbs.profile(whole),
         )
         self._state.serve(workload.key, served)
-        self._state.signals.fold(workload.key)
+        self._state.changed(Changed.SERVED, workload.key)
         return self._state.serving(workload, record)
 
     def admitted(self, workload: Workload, record: Record) -> Admitted | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from federator.hub.cache import policying
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.records.workloads import Workload
 from federator.model.names import WorkloadKey
@@ -80,9 +81,7 @@ class Requeueing:
         """Of the workloads there, places those anew that one of the rules may speak for; all without rules."""
         for number, key in enumerate(self.state.workloads_in(namespace), 1):
             if rules is None or self._concerned(key, rules):
-                self.state.signals.place(key)
-            if tell:
-                self.state.signals.fold(key)
+                self.state.changed(Changed.BINDING if tell else Changed.POLICY, key)
             if number % SLICE == 0:
                 await asyncio.sleep(0)
 

@@ -15,6 +15,7 @@ from typing import Any
 
 from federator.api import placementdecision
 from federator.hub.cache import policying, progress, restored
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host import decision_writer
 from federator.hub.host.events import Events
@@ -226,7 +227,7 @@ class Placing:
             self._vetted.pop(key, None)
             self.moves.forget(key)
             if workload is not None:
-                self.state.signals.fold(key)
+                self.state.changed(Changed.JUDGED, key)
             else:
                 self.feedback.drop(key)
             return None
@@ -252,11 +253,15 @@ class Placing:
         if self.state.evaluated.get(key) != found:
             same = record is not None and record.facts.inputs_hash == found
             self.state.judge(key, record.facts.inputs_hash if record is not None and same else found)
-            self.state.signals.fold(key)  # its status may say that it is being placed again, and now it is not
+            self.state.changed(
+                Changed.JUDGED, key
+            )  # its status may say that it is being placed again, and now it is not
             if record is not None and same:
                 if refused is None:  # what may not run is never in force
                     self._vet(workload, record)
-                self.state.signals.dispatch(key)  # members wait for this where it asks for other than is charged
+                self.state.changed(
+                    Changed.IN_FORCE, key
+                )  # members wait for this where it asks for other than is charged
         valid = record is not None and record.facts.inputs_hash == found and key not in self.inadmissible
         complete = record is not None and record.terms.reason is Reason.CHOSEN and not queueing_hints.for_all(ask)
         moving = record is not None and (record.terms.to_move > 0 or record.rebalance != record.terms.rebalanced)
@@ -330,7 +335,7 @@ class Placing:
         key = item.workload.key
         told = item.record is not None and _same(item.record, decision) and not self.overtaken(key)
         if item.record is not None and told and not (item.record.lost or self.vacated(item.record)):
-            self.state.signals.fold(key)
+            self.state.changed(Changed.STANDS, key)
             return None
         try:
             revision = await self._revision(item, decision)
@@ -362,12 +367,11 @@ class Placing:
             },
         )
         if news:  # else the watch was sooner, and has told
-            self.state.signals.dispatch(key)
-            self.state.signals.fold(key)
+            self.state.changed(Changed.WRITTEN, key)
             now = self.state.workloads.get(key)
             if now is None or now.uid != record.workload_uid:
                 # It went while the decision was being written: who heard of that found nothing to bury yet.
-                self.state.signals.bury(key.namespace, record.name)
+                self.state.changed(Changed.GONE, key)
         return None
 
     async def _revision(self, item: Due, decision: Decision) -> str:

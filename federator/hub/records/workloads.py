@@ -210,3 +210,20 @@ def requests(
 
 def created_s(obj: Mapping[str, Any]) -> float:
     return raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp"))
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What the members of one workload are to have while an edit of it is held back."""
+
+    uid: str
+    revision: str
+    base: bytes
+    """`Workload.content` of the object that it was composed with."""
+    generation: int
+    spec: Mapping[str, Any]
+    content: bytes
+    profile: str
+
+    def serves(self, workload: Workload, revision: str) -> bool:
+        return (self.uid, self.revision) == (workload.uid, revision)

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 from federator.api import clustercapacity, federatedquota, kinds, membercluster, raw
 from federator.api.membercluster import UNTRUSTWORTHY, Removal
 from federator.hub.cache import restored
+from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.members import claims, member_conditions
 from federator.hub.members.link import Link
@@ -193,7 +194,7 @@ class Reporting:
             return
         for subject in member.trust.pardon():
             if isinstance(subject, WorkloadKey):
-                self.state.signals.fold(subject)  # one that contradicts still is found out again
+                self.state.changed(Changed.PARDONED, subject)  # one that contradicts still is found out again
         member.recount_seq()
         highest, member.highest_seq = member.highest_seq, 0
         self.state.heard_seq(member, highest, self.clock.monotonic())
