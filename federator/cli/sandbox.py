@@ -11,6 +11,7 @@ import fcntl
 import gc
 import os
 import random
+import shutil
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -161,6 +162,7 @@ async def serving(
                 await port.close()
             for server in servers.values():
                 await server.close()
+            shutil.rmtree(directory / "history", ignore_errors=True)
 
 
 def _collect_rarely() -> None:
