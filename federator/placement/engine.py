@@ -485,7 +485,8 @@ def _shard_shares(
     staying = {one.name: held[one.name].ranges for one in found if one.name in held}
     order = {one.name: one.order for one in found}
     closed = [one.name for one in found if one.place.refusal is not None]
-    ranges = assignment.assign(ask.count, finished, staying, got, order, closed)
+    barred = [one.name for one in found if one.place.refusal is not None and filters.bars(one.place.refusal)]
+    ranges = assignment.assign(ask.count, finished, staying, got, order, closed, barred)
     shares: list[Share] = []
     for name, mine in ranges.items():
         slots = got.get(name, 0)

@@ -169,6 +169,7 @@ class _Cells:
     def run(self, left: int) -> int:
         """Moves blocks until none is left or nobody may; returns what is left."""
         cells, rank = self.cells, self.rank
+        floors = self.largest > self.unit  # given at once they may leave the least domain behind: the next one counts
         ranks = [rank(cell, left) for cell in cells]
         while left > 0 and ranks:
             best = min(ranks)
@@ -182,9 +183,9 @@ class _Cells:
                 continue
             for at in cell.beside:
                 ranks[at] = rank(cells[at], left)
-            if changed:
+            if changed or floors:
                 for at, other in enumerate(cells):
-                    if other.bound:
+                    if other.bound and (changed or other.block > self.unit):
                         ranks[at] = rank(other, left)
         return left
 
@@ -216,11 +217,10 @@ class _Filling(_Cells):
         else:
             return _LAST
         where, unit = cell.domains, self.unit
-        cell.bound = True
+        cell.bound, cell.block = True, block
         for at, line in self.hard:
             if line.breach(where[at], block, unit):
                 return _LAST
-        cell.block = block
         if not self.soft:
             cell.bound = False
             return (early, late, name)

@@ -40,6 +40,12 @@ class Refusal:
     """Name of the Required policy whose word it is; "" where it is not one's."""
 
 
+def bars(refusal: Refusal) -> bool:
+    """Whether the workload may not be there at all, whatever it has there still: by a Required policy, or because the
+    cluster is not for its project or tier."""
+    return bool(refusal.enforced) or refusal.reason is Reason.NOT_ALLOWED
+
+
 def refuses_required_exclusion(ask: Ask, cluster: ClusterView) -> str | None:
     found = enforcing.excluding(ask.policy, cluster)
     return None if found is None else found[1]

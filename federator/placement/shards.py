@@ -2,7 +2,8 @@
 
 A cluster keeps the ranges it has (finished indexes in them never move) while it has slots; what is unassigned goes by
 Webster's method, weighted by slots, to the clusters that have some: to those that are open to new work, and to others
-(a cordoned one that keeps its slots) only when none is open. Any slot at all means that every shard is assigned.
+(a cordoned one that keeps its slots) only when none is open. Any slot at all means that every shard is assigned, but
+for slots where the workload is not allowed: there what it has is finished, and the rest waits.
 """
 
 from collections.abc import Collection, Mapping
@@ -20,9 +21,11 @@ def assign(  # noqa: PLR0917 what a division of shards is about
     slots: Mapping[str, int],
     order: Mapping[str, int],
     closed: Collection[str] = (),
+    barred: Collection[str] = (),
 ) -> dict[str, Ranges]:
     """The ranges of every cluster that has any. `held` are the ranges of the clusters that stay, `slots` what each may
-    run at once, `closed` those that take no new work; `order` breaks ties."""
+    run at once, `closed` those that take no new work, `barred` those of them in which it may not be; `order` breaks
+    ties."""
     every: Ranges = ((0, count - 1),) if count > 0 else ()
     unfinished = shards.minus(every, finished)
     kept: dict[str, Ranges] = {}
@@ -35,7 +38,7 @@ def assign(  # noqa: PLR0917 what a division of shards is about
         taken = shards.union(taken, mine)
     loose = shards.minus(unfinished, taken)
     working = [name for name in sorted(slots) if slots[name] > 0]
-    full = frozenset(closed) if any(name not in closed for name in working) else frozenset()
+    full = frozenset(closed if any(name not in closed for name in working) else barred)
     parties = []
     for name in working:
         seats = shards.size(shards.intersect(kept.get(name, ()), unfinished))

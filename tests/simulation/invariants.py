@@ -344,7 +344,7 @@ def _named(obj: Obj) -> set[str]:
 
 def minimal_movement(step: Step) -> Iterator[str]:
     """With nothing changed nobody moves; and no cluster that stays loses copies while no fewer are wanted, unless its
-    policy divides anew at every change, or allows fewer in one cluster. Copies that were only held, because no cluster
+    policy divides anew at every change, or gives each cluster fewer. Copies that were only held, because no cluster
     that their policy chooses could take them, go as soon as there is a place, and one by one if there is little.
 
     A host that was restored has a decision that is older than the slices: then a cluster can lose no more copies than
@@ -364,7 +364,7 @@ def minimal_movement(step: Step) -> Iterator[str]:
     division = step.divisions.get((policy.get("uid", ""), policy["generation"]), {})
     if new.inputs_hash != old.inputs_hash and division.get("mode") == "Fresh":
         return
-    most = division.get("maxPerCluster", math.inf)
+    most = min(division.get("maxPerCluster", math.inf), new.terms.per_cluster or math.inf)
     removed = {
         one["metadata"]["name"] for one in step.all_of("MemberCluster") if "deletionTimestamp" in one["metadata"]
     }

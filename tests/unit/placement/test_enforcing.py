@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from federator.model import shards
 from federator.model.ask import Ask, Demand, Division, Policy, SpreadRule, Strategy
-from federator.model.decision import Reason
+from federator.model.decision import Reason, Share
 from federator.model.fleet import ClusterView, FleetSnapshot, QuotaAccount
 from federator.model.selectors import LabelSelector
 from federator.model.taints import Taint, Toleration
@@ -134,6 +134,15 @@ def test_a_job_set_under_a_broken_policy_moves_too() -> None:
     moved = decide(jobs(8, 4, policy=broken), world(), holdings(start.shares))
     assert {share.cluster for share in moved.shares} <= {"us-1", "us-2"}
     assert sum(shards.size(share.ranges) for share in moved.shares) == 8
+
+
+def test_shards_that_nobody_has_wait_rather_than_go_where_a_required_policy_admits_none() -> None:
+    ask = jobs(10, 2, policy=under(Policy(name="", origin="inline"), US_ONLY))
+    only_there = fleet(cluster("eu-1", 400, labels={"region": "eu"}))
+    decision = decide(ask, only_there, holdings([Share("eu-1", 4, 2, 1, ((0, 3),))]))
+    assert {share.cluster: share.ranges for share in decision.shares} == {"eu-1": ((0, 3),)}
+    assert (decision.shortfall, decision.reason) == (6, Reason.NO_CLUSTER_ADMITTED)
+    assert TITLE in decision.message
 
 
 def test_an_operators_no_execute_is_not_beaten_by_a_policy_that_does_not_exist() -> None:

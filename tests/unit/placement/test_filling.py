@@ -78,6 +78,21 @@ def test_few_seats_are_given_one_by_one_whatever_the_labels_and_floors(world: Wo
     assert seats(parties) == expected
 
 
+def test_a_floor_is_given_once_another_domain_has_come_up_to_what_it_makes() -> None:
+    """c3 takes three seats at once, with which r0 is not the least domain any more: how far r1 has come counts."""
+    parties = [
+        Party("c0", 1, 400, 0, 0, 0, 0, ("z0", "r1")),
+        Party("c1", 1, 400, 0, 0, 0, 0, ("z1", "r1")),
+        Party("c2", 1, 400, 0, 0, 0, 0, ("z2", "r0")),
+        Party("c3", 1, 400, 3, 0, 0, 0, ("z0", "r0")),
+        Party("c4", 1, 4, 0, 4, 0, 0, ("z0", "r0")),
+    ]
+    rules = [SpreadRule("k0", 1, 0, False), SpreadRule("k1", 1, 2, False)]
+    expected = seatbyseat.filled(parties, 14, rules, ())
+    filling.fill(parties, 14, rules, ())
+    assert seats(parties) == expected == {"c0": 4, "c1": 4, "c2": 3, "c3": 3, "c4": 4}
+
+
 @given(worlds(2, nested=False), st.integers(0, MANY))
 def test_crossing_labels_keep_hard_rules_in_blocks_too(world: World, missing: int) -> None:
     parties, rules, idle = world
