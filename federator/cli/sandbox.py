@@ -158,10 +158,9 @@ async def serving(
             for name in servers:
                 (directory / f"{name}.kubeconfig").unlink(missing_ok=True)
             await federation.stop()
-            if port is not None:
-                await port.close()
-            for server in servers.values():
-                await server.close()
+            for listening in (port, *servers.values()):
+                if listening is not None:
+                    await listening.close()
             shutil.rmtree(directory / "history", ignore_errors=True)
 
 
