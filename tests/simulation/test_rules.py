@@ -8,7 +8,8 @@ import pytest
 
 from federator.model.decision import Reason
 from federator.placement import filters
-from tests.simulation import lifetimes, mutations, running, script, solo
+from federator.placement.commitments import Commitments
+from tests.simulation import booked, lifetimes, mutations, running, script, solo
 from tests.simulation.invariants import Step
 from tests.simulation.reach import SLOW_S, STILL_S, Reach
 from tests.simulation.respect import Respect
@@ -123,3 +124,15 @@ def test_what_is_placed_or_made_where_it_must_not_be_is_caught(what: str) -> Non
         running.simulate(lifetimes.WORLD, plant, running.Course(lifetimes.write()))
 
     assert rule in caught.value.rules, caught.value.breaches[:5]
+
+
+def test_a_hub_that_does_not_count_what_is_on_its_way_is_caught_where_a_cluster_is_full() -> None:
+    """Three services of five cpus each, made at once, in a fleet with eight: drawn worlds are seldom so full."""
+    parameters = solo.world(members=1, nodes=1)
+    course = running.Course(tuple(solo.service(name, 10) for name in ("one", "two", "three")), brief=True)
+    plant = mutations.instead(Commitments, "uncovered", lambda original: lambda self, cluster, includes_seq: [])
+    with pytest.raises(running.Broken) as caught:
+        running.simulate(parameters, plant, course)
+
+    assert {booked.ROOM, "2 feasibility"} <= caught.value.rules, caught.value.breaches[:5]
+    running.simulate(parameters, course=course)

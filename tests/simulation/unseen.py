@@ -21,7 +21,6 @@ from federator.model import shards
 from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
 from federator.placement import shards as dividing
-from federator.placement.commitments import Commitments
 from federator.placement.ledger import Ledger
 from federator.sandbox.faults.rows import is_hub
 from federator.scheduling import rollout
@@ -178,10 +177,6 @@ UNSEEN: Mapping[str, tuple[str, Plant]] = {
     "clusters have room without end": (
         booked.ROOM,
         dataclasses.replace(instead(Ledger, "room", _without_end), machines=1),
-    ),
-    "what is on its way to a cluster takes no room": (
-        "2 feasibility",
-        dataclasses.replace(instead(Commitments, "in_flight", _nothing), machines=1),
     ),
 }
 """What is wrong -> (the rule that finds it, the bug)."""
