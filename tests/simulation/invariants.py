@@ -368,20 +368,21 @@ def minimal_movement(step: Step) -> Iterator[str]:
     removed = {
         one["metadata"]["name"] for one in step.all_of("MemberCluster") if "deletionTimestamp" in one["metadata"]
     }
-    held = old.terms.held
+    held, slices = old.terms.held, _slices(step, old)
+    if not any(share.cluster in slices for share in old.shares):
+        return  # nothing of it has ever reached a member: nothing can move
     for share in old.shares:
         if share.cluster in removed:
             continue  # it is left as soon as there is a place elsewhere
         now = staying.get(share.cluster, 0 if new.inputs_hash == old.inputs_hash else share.count)
-        least = min(share.count, _held(step, old, share.cluster), most)
+        least = min(share.count, _held(slices, old, share.cluster), most)
         held -= max(least - now, 0)
         if now < least and held < 0 and now > new.terms.held:
             yield f"{step.name}: {share.cluster} goes from {share.count} to {now} while {new.terms.wanted} are wanted"
 
 
-def _held(step: Step, facts: DecisionFacts, cluster: str) -> float:
-    """Copies that a cluster's slice asks for, if there is a slice of a later decision than this one in any cluster; no
-    bound where there is none."""
+def _slices(step: Step, facts: DecisionFacts) -> dict[str, tuple[int, int]]:
+    """By cluster: seq and copies of the workload's slice."""
     verbs = kinds.verbs_of(facts.key.kind)
     found: dict[str, tuple[int, int]] = {}
     for name in step.clusters:
@@ -389,10 +390,16 @@ def _held(step: Step, facts: DecisionFacts, cluster: str) -> float:
             mark = verbs.read_mark(obj)
             if mark is not None and mark.workload_uid == facts.workload_uid:
                 found[name] = (mark.seq, verbs.count(obj))
+    return found
+
+
+def _held(slices: Mapping[str, tuple[int, int]], facts: DecisionFacts, cluster: str) -> float:
+    """Copies that a cluster's slice asks for, if there is a slice of a later decision than this one in any cluster; no
+    bound where there is none."""
     known = {share.cluster: share.seq for share in facts.shares}
-    if not any(seq > known.get(name, max(facts.seq, facts.marks.get(name, 0))) for name, (seq, _) in found.items()):
+    if not any(seq > known.get(name, max(facts.seq, facts.marks.get(name, 0))) for name, (seq, _) in slices.items()):
         return math.inf
-    return found.get(cluster, (0, 0))[1]
+    return slices.get(cluster, (0, 0))[1]
 
 
 def no_forgery_obeyed(step: Step) -> Iterator[str]:
