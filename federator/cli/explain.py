@@ -37,9 +37,10 @@ def explain(workload: str, name: str, cluster: str, at: str, output: str, namesp
     from federator.cli import explaining, views
     from federator.cli.leader import asking
     from federator.cli.leader import history as histories
+    from federator.cli.leader.logs import seconds
 
     if at:
-        ago_s = histories.seconds(at, "--at")
+        ago_s = seconds(at, "--at")
         past = histories.asked(workload, name, namespace, {"before_seconds": ago_s, "limit": PAST_MAX}, given)
         common.show(
             common.dump(past, output) if output != "text" else histories.then(past["entries"], ago_s, past["begins"])

@@ -8,6 +8,7 @@ import click
 
 from federator.cli import common
 from federator.cli.leader import asking
+from federator.cli.leader.logs import seconds
 
 if TYPE_CHECKING:
     from federator.kube.client import Client
@@ -19,7 +20,7 @@ NOTHING = "-"
 @click.command()
 @click.argument("workload", metavar="KIND/NAME")
 @click.argument("name", required=False, default="")
-@click.option("--since", default="", help="Not older than this: 90s, 15m, 2h, 3d.")
+@click.option("--since", default="", help="Not older than this: 30s, 15m, 2h, 3d.")
 @click.option("--limit", default=100, type=click.IntRange(1, 1000), help="The newest so many.", show_default=True)
 @click.option("-o", "--output", default="", type=click.Choice(["", "json"]), help="Format.")
 @click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
@@ -33,7 +34,7 @@ def history(workload: str, name: str, since: str, limit: int, output: str, names
     """
     parameters = {"limit": limit}
     if since:
-        parameters["since_seconds"] = seconds(since, "--since")
+        parameters["since_seconds"] = seconds(since)
     found = asked(workload, name, namespace, parameters, given)
     if output == "json":
         common.show(common.dump(found, "json"))
@@ -90,15 +91,6 @@ def moment(at: object) -> str:
     if not isinstance(at, int | float) or isinstance(at, bool):
         return NOTHING
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-
-
-def seconds(text: str, option: str) -> int:
-    """Reads 90s, 15m, 2h or 3d. Ends the command for anything else."""
-    units = {"s": 1, "m": 60, "h": 3600, "d": 86400}
-    number, unit = text[:-1], text[-1:]
-    if not (number.isascii() and number.isdecimal() and len(number) < 7 and unit in units):
-        common.fail(f"{option} {text}: give it as 90s, 15m, 2h or 3d")
-    return int(number) * units[unit]
 
 
 def then(entries: Sequence[Mapping[str, Any]], ago_s: float, begins: float | None) -> str:

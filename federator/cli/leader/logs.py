@@ -164,11 +164,11 @@ def _stamp(line: str) -> str:
     return f"{whole}.{rest:0<9}"
 
 
-def seconds(text: str) -> int:
+def seconds(text: str, option: str = "--since") -> int:
     """`30s`, `5m`, `1h30m` in seconds; 0 for "". Ends the command for what is no time."""
     if not text:
         return 0
     parts = re.findall(r"(\d{1,8})([smhd])", text, re.ASCII)
     if "".join(number + unit for number, unit in parts) != text:
-        common.fail(f"--since {text}: give it as 30s, 5m or 2h")
+        common.fail(f"{option} {text}: give it as 30s, 5m or 2h")
     return sum(int(number) * _UNITS[unit] for number, unit in parts)
