@@ -57,6 +57,7 @@ def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
             common.show(await summary(served.federation))
             common.show(f"\n{late or await ending(served.federation, took)}")
             if not once:
+                served.end_on_signals()
                 common.show(next_steps(str(shown), [member.name for member in fleet.members]))
                 await served.until_stopped()
         finally:

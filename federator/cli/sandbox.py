@@ -12,6 +12,7 @@ import gc
 import os
 import random
 import shutil
+import signal
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -53,6 +54,9 @@ def sandbox(clusters: int, directory: str, fleet_file: str, api_only: bool, once
         fleet = fleetfile.generated(clusters)
 
     async def work(served: "Served") -> None:
+        if not once:
+            served.end_on_signals()
+        served.announce()
         common.say(f"{len(fleet.members)} members and a host are up; kubeconfigs are in {directory}", err=True)
         common.say(f"    kubectl --kubeconfig {served.kubeconfig('host')} get mc", err=True)
         if api_only:
@@ -76,6 +80,7 @@ class Served:
         self.federation = federation
         self.directory = directory
         self._servers = servers
+        self._stopped = asyncio.Event()
 
     def kubeconfig(self, cluster: str) -> Path:
         return self.directory / f"{cluster}.kubeconfig"
@@ -86,18 +91,25 @@ class Served:
 
         http.write_kubeconfig(path, self._servers, "host")
 
-    async def until_stopped(self) -> None:
-        """Until SIGTERM or Ctrl-C; raises when a part of the sandbox dies."""
-        import signal
+    def announce(self) -> None:
+        """Writes DIR/ready. Whoever waits for that file may end the sandbox at once."""
+        (self.directory / READY).touch(mode=0o600)
 
-        stopped = asyncio.Event()
+    def end_on_signals(self) -> None:
+        """From now on SIGTERM and Ctrl-C are the expected end (exit 0), no longer an interruption (130 or 143).
+
+        To be called before anything tells a person that Ctrl-C ends it.
+        """
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopped.set)
-        while not stopped.is_set():
+            loop.add_signal_handler(number, self._stopped.set)
+
+    async def until_stopped(self) -> None:
+        """Until a signal of `end_on_signals`; raises when a part of the sandbox dies."""
+        while not self._stopped.is_set():
             self.federation.check()
             try:
-                await asyncio.wait_for(stopped.wait(), 1.0)
+                await asyncio.wait_for(self._stopped.wait(), 1.0)
             except TimeoutError:
                 continue
 
@@ -151,7 +163,6 @@ async def serving(
                 federation.start_members()
                 federation.start_hub()
             _collect_rarely()
-            (directory / READY).touch(mode=0o600)
             await work(Served(federation, directory, servers))
         finally:
             (directory / READY).unlink(missing_ok=True)
