@@ -116,7 +116,7 @@ async def progress(federation: Any, deadline_s: float) -> None:
         total = len(federation.hub.state.workloads)
         text = waiting[0] if waiting else ""
         if federation.hub.state.ready:
-            left = len(federation.hub.gathering.settled()[1])
+            left = len(federation.hub.aggregation.settled()[1])
             text = f"{total - left} of {total} workloads have settled" + (f" ({text})" if text else "")
         if live:
             click.echo(f"\r\x1b[2K{now:5.1f} s  {plaintext.visible(text[:110])}", nl=done, err=True)

@@ -19,7 +19,7 @@ from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
-from federator.hub.deletion.finalizer import Burying
+from federator.hub.deletion.finalizer import Finalizing
 from federator.hub.deletion.force_forget import Forgetting
 from federator.hub.deletion.orphans import Orphans
 from federator.hub.deletion.removal import Removing
@@ -43,19 +43,19 @@ from federator.hub.options import HubOptions
 from federator.hub.placing.foreign import Foreign
 from federator.hub.placing.placer import Placing
 from federator.hub.placing.sealing import Sealing
-from federator.hub.placing.unschedulable import Feedback
+from federator.hub.placing.unschedulable import UnschedulableCaps
 from federator.hub.records.seals import KEY_BYTES, Seals
 from federator.hub.renewing import Renewing
-from federator.hub.resync import Surveying
+from federator.hub.resync import Resync
 from federator.hub.status.member_status import SETTLE_S, Reporting
-from federator.hub.status.workload_status import Gathering
+from federator.hub.status.workload_status import StatusAggregation
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.backoff import Backoff
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.lanes import Lane
-from federator.kube.control.write_fights import Futility
+from federator.kube.control.write_fights import WriteFightDetector
 from federator.kube.leader import write_gate
 from federator.kube.leader.elector import Elector, LeaseLost
 from federator.kube.metrics import Metrics
@@ -65,7 +65,7 @@ from federator.kube.wire.transport import Transport
 from federator.model import names
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
-from federator.scheduling.queueing_hints import Change, News
+from federator.scheduling.queueing_hints import Hint, HintKind
 
 log = logging.getLogger(__name__)
 
@@ -114,8 +114,8 @@ class HubProcess:
         applier = Applier(client, lane, clock=clock, component="hub")
         self.events = Events(applier, clock, self.journal)
         self._make_controllers(client, applier)
-        queues = (self.placing.queue, self.gathering.queue)
-        self.surveying = Surveying(self.state, queues, self.dispatching.look_at, rng=rng)
+        queues = (self.placing.queue, self.aggregation.queue)
+        self.resync = Resync(self.state, queues, self.dispatching.look_at, rng=rng)
         self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
         self._make_leaving(client)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
@@ -137,16 +137,16 @@ class HubProcess:
     def _make_controllers(self, client: clients.Client, applier: Applier) -> None:
         """What places workloads, writes their slices and tells of them."""
         clock, rng = self.clock, self.rng
-        self.feedback = Feedback(self.state, clock=clock)
+        self.caps = UnschedulableCaps(self.state, clock=clock)
         in_force = InForce(self.state, client, applier, self.documents)
-        self.placing = Placing(self.state, applier, self.events, self.feedback, in_force, clock=clock, rng=rng)
+        self.placing = Placing(self.state, applier, self.events, self.caps, in_force, clock=clock, rng=rng)
         history = Revisions(client, applier, self.documents, fleet=self.options.fleet)
         self.view = RolloutView(self.state)
         writer = SliceWriter(self.state, self.view, self.documents, history)
         self.dispatching = Dispatching(
             self.state, self.view, writer, in_force, Drift(self.events), clock=clock, rng=rng
         )
-        self.gathering = Gathering(self.state, applier, self.view, self.events, clock=clock, rng=rng)
+        self.aggregation = StatusAggregation(self.state, applier, self.view, self.events, clock=clock, rng=rng)
 
     def _subscribe(self) -> None:
         """What controllers tell one another through this process."""
@@ -157,12 +157,12 @@ class HubProcess:
         self.reporting.claimed, self.reporting.turned = self._link_changed, self.events.turned
         self.state.signals.on_doubt.append(self._link_changed)
         self.state.signals.on_used_up.append(self._used_up.set)
-        self.state.signals.on_freed.append(lambda: self.placing.wake(Change(News.QUOTA)))
+        self.state.signals.on_freed.append(lambda: self.placing.requeue(Hint(HintKind.QUOTA)))
 
     def _make_leaving(self, client: clients.Client) -> None:
         """What has to do with workloads and members that leave, what they leave behind, and decisions of nobody."""
         self.forgetting = Forgetting(self.state, client, rng=self.rng)
-        self.burying = Burying(
+        self.finalizing = Finalizing(
             self.state,
             client,
             self.events,
@@ -316,11 +316,11 @@ class HubProcess:
                 self.hosting.crowding.look()
                 crowding = self.hosting.crowding
                 group.create_task(crowding.queue.run(crowding.tell), name="crowding")
-                group.create_task(self.surveying.run(), name="surveying")
+                group.create_task(self.resync.run(), name="resync")
                 group.create_task(self.placing.run(), name="placing")
                 group.create_task(self.sealing.run(), name="sealing")
-                group.create_task(self.gathering.run(), name="gathering")
-                group.create_task(self.burying.run(), name="burying")
+                group.create_task(self.aggregation.run(), name="status aggregation")
+                group.create_task(self.finalizing.run(), name="finalizing")
                 group.create_task(self.orphans.run(), name="orphans")
                 group.create_task(self.foreign.run(), name="foreign decisions")
                 group.create_task(self.forgetting.run(), name="forgetting")
@@ -444,7 +444,7 @@ class HubProcess:
             fleet=self.options.fleet,
             host_uid=self.host_uid,
             link=LinkState(since_s=self.clock.monotonic(), counts_from_s=self.clock.monotonic()),
-            futile=Futility(
+            write_fights=WriteFightDetector(
                 writes=self.options.futile_writes,
                 window_s=self.options.futile_window_s,
                 pause_s=self.options.futile_pause_s,
@@ -503,7 +503,7 @@ class HubProcess:
         for task in self._lines.pop(name, ()):
             task.cancel()
         self.dispatching.forget(name)
-        self.feedback.forget(name)
+        self.caps.forget(name)
         self.renewing.forget(name)
 
     def _link_changed(self, member: Member) -> None:
@@ -524,8 +524,8 @@ class HubProcess:
         if self._apis.get(member.name) != member.apis:
             self._apis[member.name] = member.apis
             self.hosting.requeueing.everything()
-        self.placing.wake(Change(News.CLUSTER, member.name))
-        self.surveying.members.add(member.name)
+        self.placing.requeue(Hint(HintKind.CLUSTER, member.name))
+        self.resync.members.add(member.name)
 
     def _mark_duplicates(self) -> None:
         """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
@@ -545,7 +545,7 @@ class HubProcess:
             self.state.commitments.confirm(member.name, seen.mark.workload_uid, seen.mark.seq)
         if seen is None:
             restored.forget(self.state, member, key, self.clock.monotonic())
-        if (in_s := self.feedback.note(key, seen, member.name)) is not None:
+        if (in_s := self.caps.note(key, seen, member.name)) is not None:
             self.placing.queue.add_after(key, in_s)
         workload = self.state.workloads.get(key)
         if workload is None:
@@ -588,4 +588,4 @@ class HubProcess:
                 self.state.commitments.reported(member.name, member.report.capacity.includes_seq)
         self.reporting.changed(member)
         self.reporting.questions.add(member.name)
-        self.placing.wake(Change(News.ROOM, member.name))
+        self.placing.requeue(Hint(HintKind.ROOM, member.name))

@@ -25,7 +25,7 @@ from federator.kube.clock import Clock, stamp
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.login import kubeconfigs
 from federator.kube.tokens import Token
-from federator.model.steps import ObjectRef, Revisit
+from federator.model.steps import ObjectRef, RequeueAfter
 from federator.status.conditions import FALSE, Condition
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,7 @@ class Renewing:
         self._failures.pop(name, None)
         self._not_before_s.pop(name, None)
 
-    async def turn(self, name: str) -> Revisit | None:
+    async def turn(self, name: str) -> RequeueAfter | None:
         """Replaces the token of one member if its time has come."""
         member = self.state.members.get(name)
         if member is None or member.client is None or member.link.link is not Link.LIVE or member.duplicate_of:
@@ -99,17 +99,17 @@ class Renewing:
             self._not_before_s.get(name, 0.0) - self.clock.monotonic(),
         )
         if wait_s > 0:
-            return Revisit(name, min(wait_s, LOOK_S), "its token is young enough")
+            return RequeueAfter(name, min(wait_s, LOOK_S), "its token is young enough")
         return await self._replace(member, token)
 
-    async def _replace(self, member: Member, token: Token) -> Revisit | None:
+    async def _replace(self, member: Member, token: Token) -> RequeueAfter | None:
         try:
             async with asyncio.timeout(DEADLINE_S):
                 fresh = await self._renewed(member, token)
         except errors.NotLeading:
             return None
         except errors.OwnShortage as ours:
-            return Revisit(member.name, AGAIN_S[0], str(ours))
+            return RequeueAfter(member.name, AGAIN_S[0], str(ours))
         except (errors.ApiError, ValueError, TimeoutError) as trouble:
             return self._failed(member, token, trouble)
         log.info("the hub's token in %s was renewed and ends at %s", member.name, stamp(fresh.ends_s or 0))
@@ -156,7 +156,7 @@ class Renewing:
         if uid != member.uid:
             raise errors.Malformed(f"{member.name}: another cluster ({uid}) takes the new token")
 
-    def _failed(self, member: Member, token: Token, trouble: Exception) -> Revisit:
+    def _failed(self, member: Member, token: Token, trouble: Exception) -> RequeueAfter:
         if token.ends_s is None and isinstance(trouble, errors.Denied):
             log.info("%s lets the hub make no token that ends: %s", member.name, trouble)
             return self._pause(member.name, LASTING_S, "it keeps the token that it has")
@@ -178,9 +178,9 @@ class Renewing:
             member.vitals.renewal = condition
             self.changed(member)
 
-    def _pause(self, name: str, wait_s: float, why: str) -> Revisit:
+    def _pause(self, name: str, wait_s: float, why: str) -> RequeueAfter:
         self._not_before_s[name] = self.clock.monotonic() + wait_s
-        return Revisit(name, wait_s, why)
+        return RequeueAfter(name, wait_s, why)
 
     def _publish(self, name: str, token: Token) -> None:
         if self.state.metrics is not None:

@@ -20,10 +20,10 @@ from federator.model.names import WorkloadKey
 T = TypeVar("T")
 
 AT_ONCE = 1000
-"""Workloads of a survey that wait for a turn at once."""
+"""Workloads of a resync that wait for a turn at once."""
 
 
-class Surveying:
+class Resync:
     """Works while this hub leads; `members` may be added to at any time."""
 
     def __init__(
@@ -34,7 +34,7 @@ class Surveying:
         *,
         rng: random.Random,
     ) -> None:
-        """`turns`: the queues that a survey must not fill. `dispatch_in`: (cluster, workload), for a look at what is to
+        """`turns`: the queues that a resync must not fill. `dispatch_in`: (cluster, workload), for a look at what is to
         be done in that cluster alone."""
         self.state = state
         self._dispatch_in = dispatch_in
@@ -45,15 +45,15 @@ class Surveying:
     async def run(self) -> None:
         """Gives every workload a turn of everything, and from then on those of members, until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._everything(), name="first survey")
-            group.create_task(self.members.run(self.member), name="surveys of members")
+            group.create_task(self._everything(), name="first resync")
+            group.create_task(self.members.run(self.member), name="resyncs of members")
 
     async def _everything(self) -> None:
         workloads, decided = self.state.workloads, self.state.by_workload
         await self._in_parts([*workloads, *(key for key in decided if key not in workloads)], self._look_at)
 
     async def member(self, name: str) -> None:
-        """What it holds, what decisions give it or take from it, and all that waits to be buried."""
+        """What it holds, what decisions give it or take from it, and all that waits to be finalized."""
         member = self.state.members.get(name)
         if member is None:
             return
@@ -82,7 +82,7 @@ class Surveying:
             self.state.changed(Changed.LEFT_BEHIND, record.key)
 
     def _touch_in(self, name: str, key: WorkloadKey) -> None:
-        """News of one member is acted on there alone. Where every member is surveyed, looks in all clusters of all of
+        """News of one member is acted on there alone. Where every member is resynced, looks in all clusters of all of
         their workloads would grow with the square of the clusters."""
         self._dispatch_in(name, key)
         self.state.changed(Changed.REACHED, key)

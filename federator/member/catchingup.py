@@ -11,7 +11,7 @@ from federator.member.caches import Caches
 from federator.member.expanding import Expander
 from federator.member.rolling import RollUp
 from federator.model.names import WorkloadKey
-from federator.model.steps import Revisit
+from federator.model.steps import RequeueAfter
 
 
 class CatchingUp:
@@ -35,7 +35,7 @@ class CatchingUp:
         self._looked_at.clear()
         self._look()
 
-    async def expand(self, key: WorkloadKey) -> Revisit | None:
+    async def expand(self, key: WorkloadKey) -> RequeueAfter | None:
         """The expander's turn."""
         looked = False
         try:
@@ -47,7 +47,7 @@ class CatchingUp:
             if looked or not self._ours(key):
                 self._drop(key)
 
-    async def roll_up(self, key: WorkloadKey) -> Revisit | None:
+    async def roll_up(self, key: WorkloadKey) -> RequeueAfter | None:
         """The roll-up's turn; one that waits to write, or could not, is not the last."""
         try:
             again = await self._roll_up.turn(key)

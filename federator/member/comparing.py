@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.kube.control.write_fights import Futility
+from federator.kube.control.write_fights import WriteFightDetector
 from federator.member import jobs, rows
 from federator.member.caches import native_ref
 from federator.member.options import MemberOptions
@@ -101,7 +101,7 @@ class Verdicts:
     def __init__(self, options: MemberOptions) -> None:
         self._verdicts: dict[NativeKey, _Verdict] = {}
         self._again_after_s = options.futile_pause_s
-        self._tries: Futility[NativeKey] = Futility(
+        self._tries: WriteFightDetector[NativeKey] = WriteFightDetector(
             writes=options.futile_writes, window_s=options.futile_window_s, pause_s=options.futile_pause_s
         )
 

@@ -27,7 +27,7 @@ from federator.model.ask import Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
-from federator.model.steps import Create, Revisit
+from federator.model.steps import Create, RequeueAfter
 
 
 class Refused(Exception):
@@ -115,7 +115,7 @@ class Expander:
 
     # -- the turn --------------------------------------------------------------------------------------------------
 
-    async def turn(self, key: WorkloadKey) -> Revisit | None:
+    async def turn(self, key: WorkloadKey) -> RequeueAfter | None:
         """Brings one slice's natives into shape. Raises ApiErrors of writes."""
         row = self._caches.slice(key)
         mark = self.mark_of(row) if row is not None and not row.deleting else None
@@ -133,7 +133,7 @@ class Expander:
         if plan.remade and not await self._caches.confirm(row):
             # What the garbage collector has taken would be made for nobody, and an object of that name that is new may
             # keep it from hearing that the old one is gone: what hung on that would stay.
-            return Revisit(key, self._options.recheck_s, "the slice is gone, and the watch has not told of it yet")
+            return RequeueAfter(key, self._options.recheck_s, "the slice is gone, and the watch has not told of it yet")
         missing = await self._dependencies(row, mark, wanted)
         outcomes = await self._carry_out(key, plan)
         return self._conclude(row, plan, missing, outcomes)
@@ -213,7 +213,7 @@ class Expander:
 
     def _conclude(
         self, row: SliceRow, plan: Plan, missing: Sequence[NativeKey], outcomes: Sequence[tuple[Work, Outcome]]
-    ) -> Revisit | None:
+    ) -> RequeueAfter | None:
         """Leaves the result for the roll-up and says when to look again. Raises the first failure of a write."""
         judged = results.judge(plan, missing, [(work.key, outcome.error) for work, outcome in outcomes])
         # What was written counts once the watch shows it: until then the cache still tells of the old state.
@@ -230,16 +230,16 @@ class Expander:
         if judged.failure is not None:
             raise judged.failure
         if plan.stubborn:
-            return Revisit(row.key, self._options.futile_pause_s, "a native object does not keep what is written")
+            return RequeueAfter(row.key, self._options.futile_pause_s, "a native object does not keep what is written")
         if plan.postponed:
-            return Revisit(row.key, min(plan.postponed.values()), "a native object keeps vanishing")
+            return RequeueAfter(row.key, min(plan.postponed.values()), "a native object keeps vanishing")
         if not (plan.quiet and arrived):
             # Events of our own writes bring the next turn; this is for those that never come.
-            return Revisit(row.key, self._options.recheck_s, "native objects are on their way")
+            return RequeueAfter(row.key, self._options.recheck_s, "native objects are on their way")
         again_s = min((self.verdicts.again_s(one.key) for one in self._caches.natives_of(row.uid)), default=math.inf)
         if again_s == math.inf:
             return None
-        return Revisit(row.key, max(again_s - self._clock.monotonic(), 0.0), "the cluster changed a native object")
+        return RequeueAfter(row.key, max(again_s - self._clock.monotonic(), 0.0), "the cluster changed a native object")
 
     def _refuse(self, row: SliceRow, refused: Refused) -> None:
         """Natives stay as they are; the slice says why."""

@@ -26,7 +26,7 @@ from federator.model import diffs, shards
 from federator.model.ask import Unit
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
-from federator.model.steps import Patch, Revisit
+from federator.model.steps import Patch, RequeueAfter
 from federator.status import conditions, health, reasons
 from federator.status.conditions import Condition
 from federator.status.reasons import Finding
@@ -68,7 +68,7 @@ class RollUp:
         self._written: dict[WorkloadKey, SliceRow] = {}
         """The slice as our last write left it, until the watch has caught up."""
 
-    async def turn(self, key: WorkloadKey) -> Revisit | None:
+    async def turn(self, key: WorkloadKey) -> RequeueAfter | None:
         """Brings one slice's status up to date. Raises ApiErrors that trying again may help."""
         row = self._caches.slice(key)
         if row is None or row.deleting or self._expander.mark_of(row) is None:
@@ -91,7 +91,7 @@ class RollUp:
             return None
         wait_s = max(due_s, self._written_at_s.get(key, float("-inf")) + interval_s) - now
         if wait_s > 0:
-            return Revisit(key, wait_s, "statuses are written at most so often")
+            return RequeueAfter(key, wait_s, "statuses are written at most so often")
         outcome = await self._applier.apply(patch, key)
         if outcome.gone:
             return None

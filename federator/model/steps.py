@@ -56,7 +56,7 @@ class Delete:
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class EmitEvent:
     """An Event on the user's object, on a transition."""
 
     regarding: ObjectRef
@@ -68,7 +68,7 @@ class Tell:
 
 
 @dataclass(frozen=True, slots=True)
-class Revisit:
+class RequeueAfter:
     """Nothing to do now; take the key again after `after_s` seconds."""
 
     key: Any
@@ -76,4 +76,4 @@ class Revisit:
     why: str
 
 
-Step = Create | Patch | Apply | Delete | Tell
+Step = Create | Patch | Apply | Delete | EmitEvent

@@ -264,7 +264,7 @@ class Federation:
         unheard = self._unheard()
         if unheard:
             return False, [f"the hub has not heard of the last change of {unheard[0]}"]
-        return self.hub.gathering.settled()
+        return self.hub.aggregation.settled()
 
     def _unheard(self) -> list[str]:
         """Objects whose last change has not reached the hub's memory yet."""

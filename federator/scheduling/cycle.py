@@ -21,7 +21,7 @@ from federator.placement.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
 from federator.scheduling.entry import Entry
 from federator.scheduling.queue import Queue
-from federator.scheduling.queueing_hints import Change, News, Waiting
+from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
 from federator.scheduling.refusals import Made
 from federator.scheduling.write_order import Decided, Effect
 
@@ -33,7 +33,7 @@ class Cycle:
     decided: tuple[Decided, ...]
     """In the order in which they were decided: each counts on those before it."""
     inadmissible: Mapping[WorkloadKey, Waiting]
-    """Those decided on that lack something, and what news could help them."""
+    """Those decided on that lack something, and which hints could help them."""
     requeues: Mapping[WorkloadKey, float]
     """In how many seconds each of them is tried again without any."""
     failed: Mapping[WorkloadKey, Exception]
@@ -45,9 +45,9 @@ class Cycle:
         return write_order.waves(self.decided)
 
     @property
-    def hints(self) -> tuple[Change, ...]:
-        """News for others once the decisions have been written."""
-        return (Change(News.QUOTA),) if any(map(write_order.gives_up, self.decided)) else ()
+    def hints(self) -> tuple[Hint, ...]:
+        """HintKind for others once the decisions have been written."""
+        return (Hint(HintKind.QUOTA),) if any(map(write_order.gives_up, self.decided)) else ()
 
 
 def run(

@@ -1,12 +1,12 @@
-"""Who waits for what: workloads that a cycle could not give everything, what news may help them, and when each is tried
-again without any. No task and no clock: whoever runs cycles keeps the time.
+"""Who waits for what: workloads that a cycle could not give everything, which hints requeue them, and when each is
+tried again without one. No task and no clock: whoever runs cycles keeps the time.
 """
 
 from collections.abc import Iterable, Mapping
 
 from federator.model.names import WorkloadKey
 from federator.scheduling import queueing_hints
-from federator.scheduling.queueing_hints import Change, Waiting
+from federator.scheduling.queueing_hints import Hint, Waiting
 
 
 class Queue:
@@ -23,12 +23,12 @@ class Queue:
     def __len__(self) -> int:
         return len(self._inadmissible)
 
-    def helped_by(self, *news: Change) -> list[WorkloadKey]:
-        """Those whom this news may help, in order."""
-        return queueing_hints.woken(news, self._inadmissible.values())
+    def requeued_by(self, *hints: Hint) -> list[WorkloadKey]:
+        """Those whom one of these hints may help, in order."""
+        return queueing_hints.requeued(hints, self._inadmissible.values())
 
     def retry_after_s(self, key: WorkloadKey) -> float:
-        """In how many seconds a workload that lacks something now is tried again: news may be missed."""
+        """In how many seconds a workload that lacks something now is tried again: hints may be missed."""
         return queueing_hints.retry_after_s(self._attempts.get(key, 0))
 
     def settle(self, decided: Iterable[WorkloadKey], inadmissible: Mapping[WorkloadKey, Waiting]) -> None:

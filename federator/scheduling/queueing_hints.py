@@ -1,7 +1,7 @@
-"""Which waiting workloads a change can help, and when to try again without any.
+"""Queueing hints: which inadmissible workloads a change may help, and when to try again without any.
 
-A workload waits when its decision lacks something (`waits`). The hub hands in what changed; only those come back whom
-the change could help. Time is an argument in seconds; nothing here keeps any.
+A workload waits when its decision lacks something (`waits`). The hub hands in what changed; only those are requeued
+whom the change may help. Time is an argument in seconds; nothing here keeps any.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,8 +19,8 @@ FIRST_RETRY_S: Final = 5.0
 LAST_RETRY_S: Final = 300.0
 
 
-class News(StrEnum):
-    """What may have changed for the better."""
+class HintKind(StrEnum):
+    """What may have changed for the better, as in the queueing hints of the Kubernetes scheduler."""
 
     ROOM = "Room"
     """A cluster reported more room, or something left it."""
@@ -31,10 +31,10 @@ class News(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class Hint:
     """`cluster` for ROOM and CLUSTER; `projects` for QUOTA, empty meaning every project."""
 
-    news: News
+    kind: HintKind
     cluster: str = ""
     projects: frozenset[str] = frozenset()
 
@@ -78,24 +78,24 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
     return Waiting(decision.key, ask.project, decision.reason, hopeful if decision.verdicts else None)
 
 
-def helps(change: Change, waiting: Waiting) -> bool:
-    """Whether the change could let more of the waiting workload be placed."""
-    if change.news is News.QUOTA:
-        named = not change.projects or waiting.project in change.projects
+def may_help(hint: Hint, waiting: Waiting) -> bool:
+    """Whether what changed could let more of the waiting workload be placed."""
+    if hint.kind is HintKind.QUOTA:
+        named = not hint.projects or waiting.project in hint.projects
         return named and (waiting.reason in _QUOTA_REASONS or waiting.reason is Reason.NOT_ALLOWED)
     if waiting.reason in _QUOTA_REASONS:
         return False
-    if change.news is News.CLUSTER:
+    if hint.kind is HintKind.CLUSTER:
         return True
-    return waiting.clusters is None or change.cluster in waiting.clusters
+    return waiting.clusters is None or hint.cluster in waiting.clusters
 
 
-def woken(changes: Iterable[Change], waiting: Iterable[Waiting]) -> list[WorkloadKey]:
-    """The workloads that at least one change can help, by key."""
-    every = list(changes)
-    return sorted({one.key for one in waiting if any(helps(change, one) for change in every)})
+def requeued(hints: Iterable[Hint], waiting: Iterable[Waiting]) -> list[WorkloadKey]:
+    """The workloads that at least one hint may help, by key."""
+    every = list(hints)
+    return sorted({entry.key for entry in waiting if any(may_help(hint, entry) for hint in every)})
 
 
 def retry_after_s(attempts: int) -> float:
-    """Seconds to wait before asking again without news: 5, 10, 20, ... up to 300. News may have been missed."""
+    """Seconds to wait before asking again without a hint: 5, 10, 20, ... up to 300. A hint may have been missed."""
     return min(FIRST_RETRY_S * 2.0 ** min(max(attempts, 0), 16), LAST_RETRY_S)

@@ -16,7 +16,7 @@ from federator.model.decision import Share
 NOT_REACHED: Final = "the rollout has not reached this cluster yet"
 
 
-class Do(StrEnum):
+class ActionKind(StrEnum):
     """What to do with one cluster's slice."""
 
     NOTHING = "Nothing"
@@ -31,8 +31,8 @@ GOING: Final = "its slice is being deleted there; it is made anew once it is gon
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """What is known of one cluster's slice when actions are planned."""
+class Observed:
+    """What was observed of one cluster's slice when actions are planned."""
 
     cluster: str
     known: bool
@@ -69,7 +69,7 @@ class Action:
     share's."""
 
     cluster: str
-    do: Do
+    kind: ActionKind
     count: int = 0
     keep_template: bool = False
     """Write the new share but leave the running template (a rollout that has not reached this cluster yet)."""
@@ -79,103 +79,107 @@ class Action:
 def plan(
     unit: Unit,
     shares: Sequence[Share],
-    held: Mapping[str, Held],
+    observed: Mapping[str, Observed],
     *,
     max_unavailable: int,
     max_clusters_at_once: int | None,
 ) -> tuple[Action, ...]:
     """One action per cluster that has a share or a slice, in name order.
 
-    `max_unavailable` is in copies. `held` names every cluster with a share, and every other one that holds a slice.
+    `max_unavailable` is in copies. `observed` names every cluster with a share, and every other one that holds a slice.
     """
     wanted = {share.cluster: share for share in shares if share.count > 0}
-    rolling = _rolled_out_to(wanted, held, max_clusters_at_once)
-    allowance = _shrink_allowance(unit, wanted, held, max_unavailable)
+    rolling = _rolled_out_to(wanted, observed, max_clusters_at_once)
+    allowance = _shrink_allowance(unit, wanted, observed, max_unavailable)
     actions: list[Action] = []
-    for cluster in sorted(wanted.keys() | held.keys()):
-        share, now = wanted.get(cluster), held[cluster]
-        action = _one(unit, cluster, share, now, may_roll=cluster in rolling, allowance=allowance)
-        if action.do in (Do.UPDATE, Do.DELETE) and unit is Unit.REPLICAS:
+    for cluster in sorted(wanted.keys() | observed.keys()):
+        share, now = wanted.get(cluster), observed[cluster]
+        action = _next(unit, cluster, share, now, may_roll=cluster in rolling, allowance=allowance)
+        if action.kind in (ActionKind.UPDATE, ActionKind.DELETE) and unit is Unit.REPLICAS:
             allowance -= max(0, now.ready - action.count) if now.reported else 0
         actions.append(action)
     return tuple(actions)
 
 
-def _one(unit: Unit, cluster: str, share: Share | None, now: Held, *, may_roll: bool, allowance: int) -> Action:
+def _next(unit: Unit, cluster: str, share: Share | None, now: Observed, *, may_roll: bool, allowance: int) -> Action:
     if not now.known:
-        do = Do.HOLD if share is not None or now.exists else Do.NOTHING
-        return Action(cluster, do, why="the cluster is not heard, or does not serve this kind")
+        kind = ActionKind.HOLD if share is not None or now.exists else ActionKind.NOTHING
+        return Action(cluster, kind, why="the cluster is not heard, or does not serve this kind")
     if not now.exists:
         if share is None:
-            return Action(cluster, Do.NOTHING)
-        return Action(cluster, Do.CREATE, count=share.count)
+            return Action(cluster, ActionKind.NOTHING)
+        return Action(cluster, ActionKind.CREATE, count=share.count)
     if not now.ours:
-        return Action(cluster, Do.NOTHING, why="an object of this name exists that this fleet did not write")
+        return Action(cluster, ActionKind.NOTHING, why="an object of this name exists that this fleet did not write")
     if not now.same_workload:
-        return Action(cluster, Do.HOLD, why="the slice of an earlier workload of this name is still there")
+        return Action(cluster, ActionKind.HOLD, why="the slice of an earlier workload of this name is still there")
     if now.going:
-        return Action(cluster, Do.HOLD, why=GOING)
+        return Action(cluster, ActionKind.HOLD, why=GOING)
     if share is None:
         return _leave(unit, cluster, now, allowance)
     if now.current:
-        return Action(cluster, Do.NOTHING, count=share.count)
+        return Action(cluster, ActionKind.NOTHING, count=share.count)
     keep_template = not now.template_current and not may_roll
     if keep_template and now.count == share.count:
-        return Action(cluster, Do.HOLD, count=share.count, why=NOT_REACHED)
+        return Action(cluster, ActionKind.HOLD, count=share.count, why=NOT_REACHED)
     count = share.count
     if unit is Unit.REPLICAS and count < now.ready:
         count = max(count, now.ready - max(allowance, 0))
         if count >= now.count and now.template_current:
-            return Action(cluster, Do.HOLD, count=now.count, why="shrinks when the copies elsewhere are ready")
+            return Action(cluster, ActionKind.HOLD, count=now.count, why="shrinks when the copies elsewhere are ready")
         count = min(count, max(now.count, share.count))
-    return Action(cluster, Do.UPDATE, count=count, keep_template=keep_template)
+    return Action(cluster, ActionKind.UPDATE, count=count, keep_template=keep_template)
 
 
-def _leave(unit: Unit, cluster: str, now: Held, allowance: int) -> Action:
+def _leave(unit: Unit, cluster: str, now: Observed, allowance: int) -> Action:
     """A cluster that lost its whole share."""
     if not now.safe:
         return Action(
-            cluster, Do.HOLD, count=now.count, why="what its shards completed is not recorded on the host yet"
+            cluster, ActionKind.HOLD, count=now.count, why="what its shards completed is not recorded on the host yet"
         )
     if unit is Unit.SHARDS or now.ready <= allowance:
-        return Action(cluster, Do.DELETE)
+        return Action(cluster, ActionKind.DELETE)
     if allowance <= 0:
-        return Action(cluster, Do.HOLD, count=now.count, why="leaves when the copies elsewhere are ready")
-    return Action(cluster, Do.UPDATE, count=now.ready - allowance, keep_template=True)
+        return Action(cluster, ActionKind.HOLD, count=now.count, why="leaves when the copies elsewhere are ready")
+    return Action(cluster, ActionKind.UPDATE, count=now.ready - allowance, keep_template=True)
 
 
-def _shrink_allowance(unit: Unit, wanted: Mapping[str, Share], held: Mapping[str, Held], max_unavailable: int) -> int:
+def _shrink_allowance(
+    unit: Unit, wanted: Mapping[str, Share], observed: Mapping[str, Observed], max_unavailable: int
+) -> int:
     """How many ready copies may go now. Without a cluster that still has to grow, shrinking is what was asked for."""
     if unit is Unit.SHARDS:
         return 0
     growing = any(
-        not (held[name].known and held[name].reported)
-        or held[name].count < share.count
-        or held[name].ready < min(share.count, held[name].count)
+        not (observed[name].known and observed[name].reported)
+        or observed[name].count < share.count
+        or observed[name].ready < min(share.count, observed[name].count)
         for name, share in wanted.items()
-        if not (held[name].known and held[name].exists and held[name].count > share.count)
+        if not (observed[name].known and observed[name].exists and observed[name].count > share.count)
     )
     if not growing or not wanted:
-        return sum(now.ready for now in held.values() if now.known)
-    ready = sum(_counting(now) for now in held.values() if now.known and now.reported)
+        return sum(now.ready for now in observed.values() if now.known)
+    ready = sum(_counting(now) for now in observed.values() if now.known and now.reported)
     floor = sum(share.count for share in wanted.values()) - max_unavailable
     return max(0, ready - floor)
 
 
-def _counting(now: Held) -> int:
+def _counting(now: Observed) -> int:
     return now.ready if now.counts is None else min(now.ready, now.counts)
 
 
-def _rolled_out_to(wanted: Mapping[str, Share], held: Mapping[str, Held], at_once: int | None) -> frozenset[str]:
+def _rolled_out_to(
+    wanted: Mapping[str, Share], observed: Mapping[str, Observed], at_once: int | None
+) -> frozenset[str]:
     """The clusters that may carry the new template now: those that have it, and the next ones in name order."""
     if at_once is None:
         return frozenset(wanted)
-    reached = {name for name in wanted if not held[name].exists or held[name].template_current}
-    busy = sum(1 for name in reached if held[name].exists and not (held[name].known and held[name].healthy))
+    reached = {name for name in wanted if not observed[name].exists or observed[name].template_current}
+    busy = sum(1 for name in reached if observed[name].exists and not (observed[name].known and observed[name].healthy))
     for name in sorted(wanted.keys() - reached):
         if busy >= max(1, at_once):
             break
-        if held[name].known and held[name].reported:
+        if observed[name].known and observed[name].reported:
             reached.add(name)
             busy += 1
     return frozenset(reached)

@@ -1,7 +1,7 @@
 """Folds the native statuses of a carried kind's copies into one status of the same shape. One row per kind.
 
-Called by the hub's gathering for kinds that have no status shape of ours (a plain Deployment), so that people and
-tools read the host's object as they read any other. Counters are summed; what cannot be summed has its rule in its
+Called by the hub's status aggregation for kinds that have no status shape of ours (a plain Deployment), so that people
+and tools read the host's object as they read any other. Counters are summed; what cannot be summed has its rule in its
 function.
 """
 

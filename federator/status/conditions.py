@@ -1,7 +1,8 @@
 """Conditions: what is said about a workload, and how it is laid over what was said before.
 
-Called by `fold` (which makes them), by the hub's gathering and the member's roll-up (which write them). Time is an
-argument: a condition's lastTransitionTime moves only when its status does, so that folding twice gives equal bytes.
+Called by `fold` (which makes them), by the hub's status aggregation and the member's roll-up (which write them). Time
+is an argument: a condition's lastTransitionTime moves only when its status does, so that folding twice gives equal
+bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,7 @@
 """What a fold is made from, and its intermediate figures: frozen values without a judgement.
 
-`fold` fills them, `verdict` turns them into conditions and sentences; the hub's gathering makes `Wanted`, `Placing`
-and `Refusal`.
+`fold` fills them, `verdict` turns them into conditions and sentences; the hub's status aggregation makes `Wanted`,
+`Placing` and `Refusal`.
 """
 
 from collections.abc import Mapping

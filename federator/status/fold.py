@@ -1,8 +1,8 @@
 """Folds what all members say about one workload into one status: figures as an interval, conditions, and whether it
 is settled.
 
-Called by the hub's gathering for every workload that something changed for, and by the simulator. A cluster that is
-not heard is neither ready nor gone: its copies widen the interval. Pure: equal inputs give equal folds, in any
+Called by the hub's status aggregation for every workload that something changed for, and by the simulator. A cluster
+that is not heard is neither ready nor gone: its copies widen the interval. Pure: equal inputs give equal folds, in any
 order of observations.
 """
 

@@ -90,7 +90,7 @@ class Scene:
         hub = self.hub
         queues: dict[str, WorkQueue[Any]] = {
             "placing": hub.placing.queue,
-            "gathering": hub.gathering.queue,
+            "gathering": hub.aggregation.queue,
             "reports": hub.reporting.reports,
             "questions": hub.reporting.questions,
             "refreshing": hub.hosting.refreshing,

@@ -102,7 +102,7 @@ self.state.commitments.forget(uid)
 
 def test_turns_are_given_by_the_router_alone() -> None:
     """Every change has a name and a row, and every row is a change that somebody tells of."""
-    turns = {"place", "dispatch", "fold", "bury"}
+    turns = {"place", "dispatch", "aggregate", "finalize"}
     wrong, told = [], set()
     for source in hub_sources():
         for node in ast.walk(source.tree):

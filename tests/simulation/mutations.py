@@ -19,7 +19,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.deletion import finalizer
 from federator.hub.deletion.absence import Emptiness
 from federator.hub.deletion.departed import Departed
-from federator.hub.deletion.finalizer import Burying
+from federator.hub.deletion.finalizer import Finalizing
 from federator.hub.deletion.removal import Removing
 from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.members import link as links
@@ -28,7 +28,7 @@ from federator.hub.members.member import Member
 from federator.hub.placing.placer import Due, Placing
 from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
-from federator.hub.status.workload_status import Gathering
+from federator.hub.status.workload_status import StatusAggregation
 from federator.kube import errors
 from federator.kube.control.applier import Applier, Outcome
 from federator.kube.leader.elector import Elector
@@ -39,7 +39,7 @@ from federator.member.expanding import Expander
 from federator.model import names
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
-from federator.model.steps import Delete, Patch, Revisit
+from federator.model.steps import Delete, Patch, RequeueAfter
 from federator.placement import engine, filters, spread
 from federator.placement import leaving as engine_leaving
 from federator.placement.commitments import Commitments
@@ -270,7 +270,7 @@ def _old_clusters(original: Method) -> Method:
 
 
 def _lets_go_at_once(original: Method) -> Method:
-    async def empty(self: Burying, record: Record) -> tuple[tuple[str, ...], bool]:
+    async def empty(self: Finalizing, record: Record) -> tuple[tuple[str, ...], bool]:
         return (), False
 
     return empty
@@ -298,7 +298,7 @@ def _overwrites(original: Method) -> Method:
 
 
 def _only_the_heard(original: Method) -> Method:
-    def gathered(self: Gathering, workload: Any, record: Any) -> Any:
+    def gathered(self: StatusAggregation, workload: Any, record: Any) -> Any:
         observations, refusals, in_flight = original(self, workload, record)
         return [one for one in observations if one.known], refusals, in_flight
 
@@ -306,7 +306,7 @@ def _only_the_heard(original: Method) -> Method:
 
 
 def _no_placing(original: Method) -> Method:
-    def placing(self: Gathering, workload: Any, record: Any) -> Any:
+    def placing(self: StatusAggregation, workload: Any, record: Any) -> Any:
         found = original(self, workload, record)
         if found is None:
             return None
@@ -368,16 +368,16 @@ def _all_shards(original: Method) -> Method:
 def _to_and_fro(original: Method) -> Method:
     removed_s: dict[WorkloadKey, float] = {}
 
-    async def turn(self: Expander, key: WorkloadKey) -> Revisit | None:
+    async def turn(self: Expander, key: WorkloadKey) -> RequeueAfter | None:
         await original(self, key)
         now_s, row = self._clock.monotonic(), self._caches.slice(key)
         if row is None or key.kind == CARRIED or now_s - removed_s.get(key, 0.0) < FOREVER_S:
-            return Revisit(key, FOREVER_S, "planted") if row is not None else None
+            return RequeueAfter(key, FOREVER_S, "planted") if row is not None else None
         for native in self._caches.natives_of(row.uid):
             if native.key[0] == "Service":
                 removed_s[key] = now_s
                 await self._applier.apply(Delete(native_ref(native.key), native.uid), key)
-        return Revisit(key, FOREVER_S, "planted")
+        return RequeueAfter(key, FOREVER_S, "planted")
 
     return turn
 
@@ -460,7 +460,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "slices follow the clusters of an old decision": ("10 settles", instead(Dispatching, "_action", _old_clusters)),
     "a finalizer is dropped early": (
         "8 tombstones last",
-        together(instead(Burying, "_empty", _lets_go_at_once), instead(Emptiness, "unproven", _asks_nobody)),
+        together(instead(Finalizing, "_empty", _lets_go_at_once), instead(Emptiness, "unproven", _asks_nobody)),
     ),
     "a removed cluster is not emptied": (
         "8 clusters leave clean",
@@ -477,7 +477,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "a retry overwrites somebody else's annotation": ("18 field respect", instead(Applier, "apply", _overwrites)),
     "a status forgets a member that is not heard": (
         "19 nobody is forgotten",
-        together(instead(Gathering, "_gathered", _only_the_heard), instead(Gathering, "_placing", _no_placing)),
+        together(
+            instead(StatusAggregation, "_gathered", _only_the_heard),
+            instead(StatusAggregation, "_placing", _no_placing),
+        ),
     ),
     "a 410 wipes a cache": (
         "14 no delete on doubt",

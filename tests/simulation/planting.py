@@ -108,14 +108,14 @@ def _without_memory_of_what_is_held(hub: HubProcess) -> None:
 
 
 def _blind_to_templates(hub: HubProcess) -> None:
-    observed = hub.gathering._observed
+    observed = hub.aggregation._observed
 
     def blind(workload: Any, record: Any, cluster: str, seen: Any) -> Any:
         found = observed(workload, record, cluster, seen)
         origin = workload.generation if found.exists else 0
         return dataclasses.replace(found, origin_generation=origin, outdated=False, updated=found.actual)
 
-    hub.gathering._observed = blind  # type: ignore[method-assign]
+    hub.aggregation._observed = blind  # type: ignore[method-assign]
 
 
 def _with_a_bug_in_a_turn(hub: HubProcess) -> None:

@@ -17,7 +17,7 @@ from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
 from federator.scheduling import rollout
-from federator.scheduling.rollout import Action, Held
+from federator.scheduling.rollout import Action, Observed
 from federator.status import given as givens
 
 
@@ -40,30 +40,30 @@ class RolloutView:
         its turn waited for an answer: its clusters are looked at beside those of the decision in force."""
         workload = self.state.serving(workload, record)
         clusters = {*self.clusters(workload.key), *record.clusters}
-        held = {cluster: self._held(cluster, workload, record) for cluster in sorted(clusters)}
+        observed = {cluster: self._observed(cluster, workload, record) for cluster in sorted(clusters)}
         actions = rollout.plan(
             workload.ask.unit if workload.ask is not None else Unit.REPLICAS,
             record.shares,
-            held,
+            observed,
             # What is asked for now has not been decided: a part of a larger count may be all that there is.
             max_unavailable=workload.max_unavailable if self.state.is_current(workload, record) else 0,
             max_clusters_at_once=record.terms.max_clusters_at_once,
         )
         return {action.cluster: action for action in actions}
 
-    def _held(self, cluster: str, workload: Workload, record: Record) -> Held:
+    def _observed(self, cluster: str, workload: Workload, record: Record) -> Observed:
         member = self.state.holder(cluster)
         if member is None or not member.heard:
-            return Held(cluster, known=False, exists=cluster in self.state.slices_of(workload.key))
+            return Observed(cluster, known=False, exists=cluster in self.state.slices_of(workload.key))
         seen = member.slice_of(workload.key)
         if seen is None:
-            return Held(cluster, known=member.knows(workload.key.kind))
+            return Observed(cluster, known=member.knows(workload.key.kind))
         observed, share = seen.observation, record.share_of(cluster)
         given = cutting.allowed(workload, record, seen)
         told = givens.cut(observed, given)[0]
         standing = self.standing(member, workload, share, seen)
         speaks = member.speaks_of(workload.key.kind)
-        return Held(
+        return Observed(
             cluster,
             known=True,
             reported=speaks,

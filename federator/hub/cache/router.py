@@ -17,9 +17,9 @@ class Turn(StrEnum):
     """Decides where it goes."""
     DISPATCH = "dispatching"
     """Brings every member that has, or should have, a part of it to what is decided."""
-    BURY = "finalizing"
+    FINALIZE = "finalizing"
     """Looks whether its decisions are still needed."""
-    FOLD = "status"
+    AGGREGATE = "status"
     """Folds what members say into its status; clusters that wait for others of it plan again."""
 
 
@@ -66,42 +66,42 @@ class Changed(StrEnum):
 
 
 ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
-    Changed.ASKED: (Turn.PLACE, Turn.DISPATCH, Turn.BURY, Turn.FOLD),
-    Changed.GONE: (Turn.BURY, Turn.FOLD),
-    Changed.STATUS: (Turn.FOLD,),
-    Changed.UNRECORDED: (Turn.PLACE, Turn.FOLD),
-    Changed.NAMESPACE: (Turn.PLACE, Turn.DISPATCH, Turn.FOLD),
+    Changed.ASKED: (Turn.PLACE, Turn.DISPATCH, Turn.FINALIZE, Turn.AGGREGATE),
+    Changed.GONE: (Turn.FINALIZE, Turn.AGGREGATE),
+    Changed.STATUS: (Turn.AGGREGATE,),
+    Changed.UNRECORDED: (Turn.PLACE, Turn.AGGREGATE),
+    Changed.NAMESPACE: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE),
     Changed.PROFILE: (Turn.DISPATCH,),
     Changed.POLICY: (Turn.PLACE,),
-    Changed.BINDING: (Turn.PLACE, Turn.FOLD),
-    Changed.DECISION: (Turn.BURY, Turn.DISPATCH, Turn.FOLD),
+    Changed.BINDING: (Turn.PLACE, Turn.AGGREGATE),
+    Changed.DECISION: (Turn.FINALIZE, Turn.DISPATCH, Turn.AGGREGATE),
     Changed.OTHERWISE: (Turn.PLACE,),
     Changed.LOST: (Turn.PLACE,),
-    Changed.ORPHANED: (Turn.BURY,),
+    Changed.ORPHANED: (Turn.FINALIZE,),
     Changed.ENDED: (Turn.PLACE,),
-    Changed.REFUSED: (Turn.FOLD,),
-    Changed.STRUCK: (Turn.FOLD,),
-    Changed.WRITTEN: (Turn.DISPATCH, Turn.FOLD),
-    Changed.JUDGED: (Turn.FOLD,),
+    Changed.REFUSED: (Turn.AGGREGATE,),
+    Changed.STRUCK: (Turn.AGGREGATE,),
+    Changed.WRITTEN: (Turn.DISPATCH, Turn.AGGREGATE),
+    Changed.JUDGED: (Turn.AGGREGATE,),
     Changed.IN_FORCE: (Turn.DISPATCH,),
-    Changed.STANDS: (Turn.FOLD,),
-    Changed.SERVED: (Turn.FOLD,),
+    Changed.STANDS: (Turn.AGGREGATE,),
+    Changed.SERVED: (Turn.AGGREGATE,),
     Changed.UNDERCHARGED: (Turn.PLACE,),
-    Changed.SLICE: (Turn.FOLD,),
+    Changed.SLICE: (Turn.AGGREGATE,),
     Changed.UNLIKE: (Turn.DISPATCH,),
     Changed.LATER: (Turn.PLACE,),
     Changed.EMPTIED: (Turn.PLACE,),
-    Changed.LEFT_BEHIND: (Turn.BURY,),
+    Changed.LEFT_BEHIND: (Turn.FINALIZE,),
     Changed.NUMBERED: (Turn.PLACE,),
-    Changed.COMPARED: (Turn.FOLD,),
-    Changed.ANSWERED: (Turn.FOLD,),
-    Changed.PARDONED: (Turn.FOLD,),
-    Changed.PAUSED: (Turn.FOLD,),
-    Changed.RESUMED: (Turn.DISPATCH, Turn.BURY),
-    Changed.LEFT: (Turn.BURY,),
+    Changed.COMPARED: (Turn.AGGREGATE,),
+    Changed.ANSWERED: (Turn.AGGREGATE,),
+    Changed.PARDONED: (Turn.AGGREGATE,),
+    Changed.PAUSED: (Turn.AGGREGATE,),
+    Changed.RESUMED: (Turn.DISPATCH, Turn.FINALIZE),
+    Changed.LEFT: (Turn.FINALIZE,),
     Changed.DROPPED: (Turn.PLACE,),
-    Changed.LEADING: (Turn.PLACE, Turn.DISPATCH, Turn.FOLD, Turn.BURY),
-    Changed.REACHED: (Turn.FOLD,),
+    Changed.LEADING: (Turn.PLACE, Turn.DISPATCH, Turn.AGGREGATE, Turn.FINALIZE),
+    Changed.REACHED: (Turn.AGGREGATE,),
     Changed.ABANDONED: (Turn.PLACE,),
 }
 

@@ -15,14 +15,14 @@ class Signals:
 
     to_place: list[KeyListener] = field(default_factory=list)
     to_dispatch: list[KeyListener] = field(default_factory=list)
-    to_fold: list[KeyListener] = field(default_factory=list)
+    to_aggregate: list[KeyListener] = field(default_factory=list)
     to_claim: list[Callable[[str], None]] = field(default_factory=list)
     """A member does not know yet whose it is, and something is to be written there."""
     to_ask: list[Callable[[], None]] = field(default_factory=list)
     """A shape is wanted that members have not been asked about."""
     on_booked: list[Callable[[], None]] = field(default_factory=list)
     on_freed: list[Callable[[], None]] = field(default_factory=list)
-    to_bury: list[Callable[[str, str], None]] = field(default_factory=list)
+    to_finalize: list[Callable[[str, str], None]] = field(default_factory=list)
     """(namespace, name) of a decision whose workload may be gone."""
     to_refuse: list[Callable[[str, str], None]] = field(default_factory=list)
     """(namespace, name) of a decision that this host's hub cannot have made."""
@@ -45,8 +45,8 @@ class Signals:
         for listener in self.to_dispatch if self.heeded else ():
             listener(key)
 
-    def fold(self, key: WorkloadKey) -> None:
-        for listener in self.to_fold if self.heeded else ():
+    def aggregate(self, key: WorkloadKey) -> None:
+        for listener in self.to_aggregate if self.heeded else ():
             listener(key)
 
     def claim(self, cluster: str) -> None:
@@ -68,8 +68,8 @@ class Signals:
         for listener in self.on_freed:
             listener()
 
-    def bury(self, namespace: str, name: str) -> None:
-        for listener in self.to_bury if self.heeded else ():
+    def finalize(self, namespace: str, name: str) -> None:
+        for listener in self.to_finalize if self.heeded else ():
             listener(namespace, name)
 
     def doubt(self, member: Member) -> None:

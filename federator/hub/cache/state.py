@@ -115,15 +115,15 @@ class HubState:
     def changed(self, what: Changed, key: WorkloadKey) -> None:
         """Gives the turns that are due because of a change about one workload."""
         for turn in ROUTES[what]:
-            if turn is Turn.BURY:
+            if turn is Turn.FINALIZE:
                 for record in self.records_of(key):
-                    self.signals.bury(key.namespace, record.name)
+                    self.signals.finalize(key.namespace, record.name)
             elif turn is Turn.PLACE:
                 self.signals.place(key)
             elif turn is Turn.DISPATCH:
                 self.signals.dispatch(key)
             else:
-                self.signals.fold(key)
+                self.signals.aggregate(key)
 
     def snapshot(self, clock: Clock) -> FleetSnapshot:
         """The fleet as of now, from what is in memory."""
@@ -492,7 +492,7 @@ class HubState:
 
     def drop_refused(self, namespace: str, name: str, uid: str) -> None:
         """A decision that was refused is gone. What this hub had decided stands: it is to be written anew or, where its
-        workload is gone, to be buried without an object."""
+        workload is gone, to be finalized without an object."""
         refused = self.refused.get((namespace, name))
         if refused is None or refused.uid != uid:
             return
@@ -507,7 +507,8 @@ class HubState:
 
     def lose_record(self, namespace: str, name: str, uid: str) -> bool:
         """The object of a decision is gone, and nobody here let go of it. What was decided stands: it is to be written
-        anew or, where the workload is gone and has slices, to be buried without an object. Tells whether that is so."""
+        anew or, where the workload is gone and has slices, to be finalized without an object. Tells whether
+        that is so."""
         record = self.records.get((namespace, name))
         if record is None or record.uid != uid or name != decisions.name_of(record.key, record.workload_uid):
             return False

@@ -1,7 +1,7 @@
 """Whether members hold nothing of a workload any more, proven rather than not seen.
 
 A watch can fall silent before an earlier leader makes a slice: until the next probes fail, its member looks heard and
-empty. Burying therefore lets a decision go only when every member that it names was seen to lose its slice, or says
+empty. Finalizing therefore lets a decision go only when every member that it names was seen to lose its slice, or says
 itself that there is none.
 """
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Emptiness:
-    """What has been proven so far, by the uid of a decision. Used by burying only."""
+    """What has been proven so far, by the uid of a decision. Used by finalizing only."""
 
     def __init__(self, state: HubState) -> None:
         self.state = state

@@ -25,7 +25,7 @@ from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
 from federator.model.fleet import serves
 from federator.model.names import WorkloadKey
-from federator.model.steps import Delete, ObjectRef, Revisit
+from federator.model.steps import Delete, ObjectRef, RequeueAfter
 
 log = logging.getLogger(__name__)
 
@@ -148,7 +148,7 @@ class Departed:
         await self._write(entries)
         log.warning("%s (%s) was given up as lost; what it holds is removed if it joins again", member.name, uid)
 
-    async def turn(self, name: str) -> Revisit | None:
+    async def turn(self, name: str) -> RequeueAfter | None:
         """One member that is back: its stale slices go. Raises ApiErrors."""
         member = self.state.members.get(name)
         if member is None or not self.state.ready or self.state.paused or not member.heard or member.let_go:
@@ -157,7 +157,7 @@ class Departed:
         if entry is None or member.identity != member.uid:
             return None
         if any(not member.knows(kind) for kind in kinds.WORKLOADS if serves(member.apis, kind)):
-            return Revisit(name, SLOW_RECHECK_S, "what it holds is still being listed")
+            return RequeueAfter(name, SLOW_RECHECK_S, "what it holds is still being listed")
         stale = list(self._stale(member, entry))
         if not stale:
             await self._write({uid: one for uid, one in self.entries.items() if uid != entry.uid})
@@ -167,19 +167,19 @@ class Departed:
             return None
         if not member.claimed:
             self.state.signals.claim(name)
-            return Revisit(name, RECHECK_S, "it is being recorded there which host it belongs to")
+            return RequeueAfter(name, RECHECK_S, "it is being recorded there which host it belongs to")
         for key, seen in stale:
             if seen.deleting or member.applier is None:
                 continue
             if wait_s := self.state.may_delete(1, self.clock.monotonic()):
-                return Revisit(name, min(wait_s, SLOW_RECHECK_S), "deletions are spread over time")
+                return RequeueAfter(name, min(wait_s, SLOW_RECHECK_S), "deletions are spread over time")
             log.info("%s: removing the slice of %s, which is of the time before it was given up", name, key)
             outcome = await member.applier.apply(
                 Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
             )
             if outcome.error is not None:
                 log.info("%s: stale slice of %s not removed yet: %s", name, key, outcome.error)
-        return Revisit(name, RECHECK_S, "stale slices are being removed")
+        return RequeueAfter(name, RECHECK_S, "stale slices are being removed")
 
     def _stale(self, member: Member, entry: Entry) -> Iterator[tuple[WorkloadKey, SliceSeen]]:
         for key in dict.fromkeys((*member.slice_keys(), *member.own_writes)):

@@ -1,4 +1,4 @@
-"""Burying: a decision whose workload is gone empties the members and only then lets go of its finalizer.
+"""Finalizing: a decision whose workload is gone empties the members and only then lets go of its finalizer.
 
 One that somebody deleted although its workload lives is let go at once, and written anew: it is not its workload's end.
 
@@ -25,7 +25,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import DECISION_FINALIZER, WorkloadKey
-from federator.model.steps import Delete, Revisit
+from federator.model.steps import Delete, RequeueAfter
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ RECHECK_S = 1.0
 BLOCKED_RECHECK_S = 15.0
 
 
-class Burying:
+class Finalizing:
     """Takes decisions through their end."""
 
     def __init__(
@@ -63,7 +63,7 @@ class Burying:
         self._rechecks: Counter[tuple[str, str]] = Counter()
         """How often each decision was looked at again although nothing was heard of it."""
         self.queue: WorkQueue[tuple[str, str]] = WorkQueue("burying", rng=rng, metrics=state.metrics)
-        state.signals.to_bury.append(lambda namespace, name: self.queue.add((namespace, name)))
+        state.signals.to_finalize.append(lambda namespace, name: self.queue.add((namespace, name)))
 
     async def _hand_on(self) -> bool:
         return self._note is None or await self._note()
@@ -71,7 +71,7 @@ class Burying:
     async def run(self) -> None:
         await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
 
-    async def turn(self, name: tuple[str, str]) -> Revisit | None:
+    async def turn(self, name: tuple[str, str]) -> RequeueAfter | None:
         """One decision: still needed, to be deleted, or to be emptied and let go."""
         record = self.state.records.get(name)
         if record is None:
@@ -120,41 +120,41 @@ class Burying:
             return self._recheck(name, "slices are being removed")
         if blocked := await self._give_up(record, blocked):
             await self._say_blocked(name, record, blocked)
-            return Revisit(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
+            return RequeueAfter(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
         if unproven := await self._emptiness.unproven(record):
             return self._recheck(name, f"it is not proven that {', '.join(unproven)} hold nothing")
         # The decision is the proof until it goes. From then on only the Lease tells the next leader that a slice which
         # comes late may be removed.
         self.state.prove_gone(record.workload_uid)
         if not await self._hand_on():
-            return self._recheck(name, "the lease does not say yet what was buried")
+            return self._recheck(name, "the lease does not say yet which workloads are finalized")
         await self._let_go(name, record)
         return None
 
-    async def _bury_lost(self, name: tuple[str, str], record: Record) -> Revisit | None:
+    async def _bury_lost(self, name: tuple[str, str], record: Record) -> RequeueAfter | None:
         """A decision without an object, of a workload that is gone: the tomb lets its slices be removed, those of
         members that are not heard when they return."""
         await confirm_absence(self.host, record.key, record.workload_uid)
         self.state.prove_gone(record.workload_uid)
         if not await self._hand_on():
-            return self._recheck(name, "the lease does not say yet what was buried")
+            return self._recheck(name, "the lease does not say yet which workloads are finalized")
         slices = sum(1 for _ in self.state.slices_with_uid(record.key, record.workload_uid))
         if slices and record.workload_uid not in self._paid:
             if wait_s := self.state.may_delete(slices, self.clock.monotonic()):
-                return Revisit(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
+                return RequeueAfter(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
             self._paid.add(record.workload_uid)
         if (await self._empty(record))[1]:
             return self._recheck(name, "slices are being removed")
         self._gone(name, record)
         return None
 
-    def _recheck(self, name: tuple[str, str], why: str) -> Revisit:
+    def _recheck(self, name: tuple[str, str], why: str) -> RequeueAfter:
         """Watches tell what comes of a deletion; a watch that tells nothing must not have it sent every second."""
         delay_s = min(RECHECK_S * 2 ** min(self._rechecks[name], 8), BLOCKED_RECHECK_S)
         self._rechecks[name] += 1
-        return Revisit(name, delay_s, why)
+        return RequeueAfter(name, delay_s, why)
 
-    async def _wait_for_budget(self, name: tuple[str, str], record: Record) -> Revisit | None:
+    async def _wait_for_budget(self, name: tuple[str, str], record: Record) -> RequeueAfter | None:
         """Holds a deletion back while too many were let go lately; None for one that may go on."""
         if record.uid in self._paid:
             return None
@@ -173,7 +173,7 @@ class Burying:
             " slices are deleted in a minute (settings hub.deletions_permille and hub.deletions_floor)."
         )
         await self._say(name, record, "DeletionBudget", message)
-        return Revisit(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
+        return RequeueAfter(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
 
     def _count_waiting(self, name: tuple[str, str], *, waits: bool) -> None:
         (self._waiting.add if waits else self._waiting.discard)(name)

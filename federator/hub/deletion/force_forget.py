@@ -1,7 +1,7 @@
 """Forgetting: deletions that an operator did not want to wait for an unreachable cluster, and what is left to do when
 it returns.
 
-`remember` writes a tombstone to the MemberCluster's status before the decision lets go (burying calls it); `turn`
+`remember` writes a tombstone to the MemberCluster's status before the decision lets go (finalizing calls it); `turn`
 empties the cluster of what is remembered once it is heard, and strikes it from the list. Bounded: a list that is full
 takes no more, and the deletion stays blocked.
 """
@@ -19,7 +19,7 @@ from federator.hub.records.decisions import Record
 from federator.kube import client as clients
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import WorkloadKey
-from federator.model.steps import Delete, Revisit
+from federator.model.steps import Delete, RequeueAfter
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Forgetting:
         log.warning("%s: the deletion of %s does not wait for it any more", member.name, key)
         return True
 
-    async def turn(self, name: str) -> Revisit | None:
+    async def turn(self, name: str) -> RequeueAfter | None:
         """One member: removes what was given up there. Nothing before it is heard, nothing without a uid."""
         member = self.state.members.get(name)
         if member is None or member.let_go or not member.heard or not self.state.ready or self.state.paused:
@@ -71,10 +71,10 @@ class Forgetting:
             return None
         if not member.claimed:
             self.state.signals.claim(name)
-            return Revisit(name, RECHECK_S, "it is being recorded there which host it belongs to")
+            return RequeueAfter(name, RECHECK_S, "it is being recorded there which host it belongs to")
         for entry in left:
             await self._remove(member, key_of(entry))
-        return Revisit(name, RECHECK_S, "slices are being removed")
+        return RequeueAfter(name, RECHECK_S, "slices are being removed")
 
     def _still_there(self, member: Member, entry: Mapping[str, Any]) -> bool:
         key, uid = key_of(entry), raw.text(entry, "workloadUID")

@@ -1,4 +1,4 @@
-"""Removes slices that came back although their workload was buried: their cluster was restored from a backup, or a
+"""Removes slices that came back although their workload was finalized: their cluster was restored from a backup, or a
 write came late.
 
 Called for every slice that no workload and no decision accounts for. Nothing is deleted without the proof in `tombs`,
@@ -20,7 +20,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names
 from federator.model.names import WorkloadKey
-from federator.model.steps import Delete, Revisit
+from federator.model.steps import Delete, RequeueAfter
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ class Orphans:
         if restored.is_stranger(self.state, member, key):
             self.queue.add((member.name, key))
 
-    async def turn(self, place: Place) -> Revisit | None:
+    async def turn(self, place: Place) -> RequeueAfter | None:
         """One slice: removed when it is proven to be nobody's. Raises ApiErrors."""
         cluster, key = place
         member = self.state.members.get(cluster)
@@ -70,7 +70,7 @@ class Orphans:
         await confirm_absence(self.host, key, uid)
         await self._confirm_no_decision(key, uid)
         if wait_s := self.state.may_delete(1, self.clock.monotonic()):
-            return Revisit(place, wait_s, "deletions are spread over time")
+            return RequeueAfter(place, wait_s, "deletions are spread over time")
         log.warning("%s: slice of %s came back, whose workload %s was deleted; removing it", cluster, key, uid)
         outcome = await member.applier.apply(Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key)
         if outcome.error is not None:
@@ -78,7 +78,7 @@ class Orphans:
         return None
 
     async def _confirm_no_decision(self, key: WorkloadKey, uid: str) -> None:
-        """A decision that stands buries its slices itself."""
+        """The slices of a decision that stands are removed by its finalizer."""
         short = kinds.KINDS[key.kind].short_names[0]
         name = names.decision_name(short, key.name, uid)
         try:

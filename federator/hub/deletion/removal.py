@@ -31,7 +31,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.fleet import serves
 from federator.model.names import CLUSTER_FINALIZER, FLEET_LABEL, WorkloadKey
-from federator.model.steps import Revisit
+from federator.model.steps import RequeueAfter
 from federator.status.conditions import TRUE, Condition
 
 log = logging.getLogger(__name__)
@@ -86,7 +86,7 @@ class Removing:
         for name in sorted(self.state.members):
             self.queue.add(name)
 
-    async def turn(self, name: str) -> Revisit | None:
+    async def turn(self, name: str) -> RequeueAfter | None:
         """One member: marked with the finalizer while it is in the fleet, taken through its end when it is deleted.
         Raises ApiErrors."""
         member = self.state.members.get(name)
@@ -109,7 +109,7 @@ class Removing:
 
     # -- emptied ---------------------------------------------------------------------------------------------------
 
-    async def _empty(self, member: Member, named: Sequence[Record]) -> Revisit | None:
+    async def _empty(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
         """What we made there goes first."""
         if not member.heard:
             return await self._unheard(member, named)
@@ -121,16 +121,16 @@ class Removing:
             self._say(member, reason, message)
             if found and not member.claimed:
                 self.state.signals.claim(member.name)
-            return Revisit(member.name, RECHECK_S, message)
+            return RequeueAfter(member.name, RECHECK_S, message)
         if missed := await self._still_there(member):
             self._say(member, "Emptying", f"Slices are there that were not seen before: {_shown(missed)}.")
-            return Revisit(member.name, WAITING_RECHECK_S, "its watches have still to show what it holds")
+            return RequeueAfter(member.name, WAITING_RECHECK_S, "its watches have still to show what it holds")
         member.released = True
         stays = await self.tidying.leave(member)
         await self._finish(member, "Removed", "It was emptied." + "".join(f" {text}" for text in stays))
         return None
 
-    async def _unheard(self, member: Member, named: Sequence[Record]) -> Revisit | None:
+    async def _unheard(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
         """It cannot be asked what it holds. One that never joined, and was given nothing, holds nothing of ours."""
         never = not raw.text(member.obj, "status", "clusterUID") and not member.uid
         if never and not named and member.known_or_unknown:
@@ -143,7 +143,7 @@ class Removing:
             " --lost`."
         )
         self._say(member, "NotHeard", message)
-        return Revisit(member.name, WAITING_RECHECK_S, "it is not heard")
+        return RequeueAfter(member.name, WAITING_RECHECK_S, "it is not heard")
 
     def _slices(self, member: Member) -> list[WorkloadKey]:
         """What it holds of this fleet, by its watches and the answers to our own writes."""
@@ -224,7 +224,7 @@ class Removing:
 
     # -- let go ----------------------------------------------------------------------------------------------------
 
-    async def _let_go(self, member: Member, named: Sequence[Record]) -> Revisit | None:
+    async def _let_go(self, member: Member, named: Sequence[Record]) -> RequeueAfter | None:
         """What is there stays; decisions forget the cluster, and only then its object goes."""
         lost = member.removal is Removal.LOST
         if lost and not member.duplicate_of and not member.other_host:
@@ -233,7 +233,7 @@ class Removing:
             for record in named:
                 await self._drop(record, member.name)
             self._say(member, "LettingGo", f"{_workloads(named, member.name)} are being placed without it.")
-            return Revisit(member.name, RECHECK_S, "decisions still name it")
+            return RequeueAfter(member.name, RECHECK_S, "decisions still name it")
         if member.duplicate_of:
             await self._finish(member, "Removed", f"It was the same cluster as {member.duplicate_of}, which stays.")
         elif member.other_host:
@@ -262,7 +262,7 @@ class Removing:
                 self.state.commitments.record(commitment)
         self.state.changed(Changed.STRUCK, record.key)
 
-    async def _orphan(self, member: Member) -> Revisit | None:
+    async def _orphan(self, member: Member) -> RequeueAfter | None:
         """Tells the cluster that it belongs to no host any more."""
         if not member.heard or member.client is None:
             _, why = member.readiness()
@@ -271,7 +271,7 @@ class Removing:
                 f" remove {member.name} --lost`."
             )
             self._say(member, "NotHeard", message)
-            return Revisit(member.name, WAITING_RECHECK_S, "it is not heard")
+            return RequeueAfter(member.name, WAITING_RECHECK_S, "it is not heard")
         found = self._slices(member)
         member.released = True
         await self.tidying.release(member)

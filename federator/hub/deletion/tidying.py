@@ -22,7 +22,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model import names, podsecurity
-from federator.model.steps import Delete, ObjectRef, Patch, Revisit
+from federator.model.steps import Delete, ObjectRef, Patch, RequeueAfter
 
 log = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ class Tidying:
         """It is heard, perhaps after a long time."""
         self.queue.add_after(member.name, RECHECK_S)
 
-    async def turn(self, name: str) -> Revisit | None:
+    async def turn(self, name: str) -> RequeueAfter | None:
         """One member: namespaces that we made there, which bear another level than the host's, or which the host has no
         more. Raises ApiErrors."""
         member = self.state.members.get(name)
@@ -101,11 +101,11 @@ class Tidying:
                 continue
             await self._confirm_absence(member, space)
             if pause_s := self.state.may_delete(1, self.clock.monotonic()):
-                return Revisit(name, pause_s, "deletions are spread over time")
+                return RequeueAfter(name, pause_s, "deletions are spread over time")
             log.info("%s: the namespace %s, which we made, is gone from the host; removing it", name, space)
             await self._delete(member, obj, "namespaces")
             member.namespaces.discard(space)
-        return Revisit(name, wait_s, "namespaces are in use") if wait_s else None
+        return RequeueAfter(name, wait_s, "namespaces are in use") if wait_s else None
 
     async def _label(self, member: Member, obj: dict[str, Any], space: str) -> bool:
         """Gives a namespace of ours the Pod Security level of the host's; False when it has another one still. One

@@ -26,8 +26,8 @@ from federator.model import names
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
-from federator.model.steps import Revisit
-from federator.scheduling.rollout import Action, Do
+from federator.model.steps import RequeueAfter
+from federator.scheduling.rollout import Action, ActionKind
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +70,7 @@ class Dispatching:
         self.holding: dict[WorkloadKey, set[str]] = {}
         """Clusters whose next step waits for others of the same workload."""
         state.signals.to_dispatch.append(self.spread)
-        state.signals.to_fold.append(self.release)
+        state.signals.to_aggregate.append(self.release)
 
     def queue_of(self, member: Member) -> WorkQueue[WorkloadKey]:
         found = self.queues.get(member.name)
@@ -109,22 +109,24 @@ class Dispatching:
         for cluster in sorted(self.holding.get(key, ())):
             self.look_at(cluster, key)
 
-    async def turn(self, member: Member, key: WorkloadKey) -> Revisit | None:
+    async def turn(self, member: Member, key: WorkloadKey) -> RequeueAfter | None:
         """This member's part of one workload."""
         if (due := self._due(member, key)) is None:
             return None
         workload, record = due
         if restored.behind(self.state, workload):
-            return Revisit(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
+            return RequeueAfter(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
         if not member.claimed:
             self.state.signals.claim(member.name)
-            return Revisit(key, CLAIM_RECHECK_S, "it is being recorded there which host it belongs to")
+            return RequeueAfter(key, CLAIM_RECHECK_S, "it is being recorded there which host it belongs to")
         host, served = workload, await self.in_force.load(workload, record)
         if served is None:
-            return Revisit(key, HOLD_RECHECK_S, "what is in force of it while an edit is held back is not known yet")
+            return RequeueAfter(
+                key, HOLD_RECHECK_S, "what is in force of it while an edit is held back is not known yet"
+            )
         if self.in_force.undercharged(workload, record):
             self.state.changed(Changed.UNDERCHARGED, key)
-            return Revisit(key, HOLD_RECHECK_S, "what is in force of it asks for more than its decision charges")
+            return RequeueAfter(key, HOLD_RECHECK_S, "what is in force of it asks for more than its decision charges")
         workload = served
         seen = member.slice_of(key)
         if (
@@ -142,13 +144,13 @@ class Dispatching:
         waits = action is not None and not _is_final(action, record.share_of(member.name))
         self._note_hold(key, member.name, waits)
         if action is not None and (wait_s := self._wait_for_budget(record, action)):
-            return Revisit(key, wait_s, "deletions are spread over time")
-        if action is not None and action.do is not Do.DELETE and self._stays_as_it_is(workload):
+            return RequeueAfter(key, wait_s, "deletions are spread over time")
+        if action is not None and action.kind is not ActionKind.DELETE and self._stays_as_it_is(workload):
             self._accepted(member, key)
             return None
         if action is not None and seen is not None and self._is_numbered_higher(member, workload, record, action, seen):
-            return Revisit(key, HOLD_RECHECK_S, "its slice bears a higher number than the decision says")
-        if action is not None and action.do not in (Do.NOTHING, Do.HOLD):
+            return RequeueAfter(key, HOLD_RECHECK_S, "its slice bears a higher number than the decision says")
+        if action is not None and action.kind not in (ActionKind.NOTHING, ActionKind.HOLD):
             try:
                 again = await self._do(member, workload, record, action)
             except errors.ApiError:
@@ -163,7 +165,7 @@ class Dispatching:
                 self.queue_of(member).add(key)
         else:
             self._left_as_it_is(member, workload, record, seen)
-        return Revisit(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
+        return RequeueAfter(key, HOLD_RECHECK_S, action.why) if action is not None and waits else None
 
     def _due(self, member: Member, key: WorkloadKey) -> tuple[Workload, Record] | None:
         """The workload and its decision; None while nothing of them may reach this member."""
@@ -189,7 +191,7 @@ class Dispatching:
     ) -> bool:
         """Whether a slice that is to be changed bears a higher seq than its share: API servers refuse a lower one, and
         a higher one stands in the decision first. Has that done, unless the slice changes its number all the time."""
-        if action.do is not Do.UPDATE or seen.mark is None or not self.view.is_this(seen, workload):
+        if action.kind is not ActionKind.UPDATE or seen.mark is None or not self.view.is_this(seen, workload):
             return False
         if seen.mark.seq <= record.mark(member.name):
             return False
@@ -206,7 +208,7 @@ class Dispatching:
     def _wait_for_budget(self, record: Record, action: Action) -> float:
         """Seconds for which a slice must stay that its workload leaves because of an edit of a policy or of labels; 0.0
         for one that may go, or that a person took away."""
-        if action.do is not Do.DELETE or not record.terms.moved:
+        if action.kind is not ActionKind.DELETE or not record.terms.moved:
             return 0.0
         return self.state.may_delete(1, self.clock.monotonic())
 
@@ -217,9 +219,9 @@ class Dispatching:
         share = record.share_of(member.name)
         if share is not None and share.count > 0:
             if seen is None and member.knows(workload.key.kind):
-                return Action(member.name, Do.CREATE, count=share.count)
+                return Action(member.name, ActionKind.CREATE, count=share.count)
             if seen is not None and self.view.carries(member, workload, share, seen):
-                return Action(member.name, Do.NOTHING, count=share.count)
+                return Action(member.name, ActionKind.NOTHING, count=share.count)
         return self.view.plan(workload, record).get(member.name)
 
     def _note_hold(self, key: WorkloadKey, cluster: str, waits: bool) -> None:
@@ -233,7 +235,7 @@ class Dispatching:
         now = self.state.workloads.get(workload.key)
         return now is None or not now.asks_like(workload) or self.state.record_of(now) is not record
 
-    async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> Revisit | None:
+    async def _do(self, member: Member, workload: Workload, record: Record, action: Action) -> RequeueAfter | None:
         """Carries an action out; what the member would not take is remembered for the fold."""
         key = workload.key
         share, before = record.share_of(member.name), member.slice_of(key)
@@ -242,9 +244,9 @@ class Dispatching:
                 member.name, workload.uid, share.seq
             )  # decided by an earlier leader, perhaps
         want, now = self.writer.wish(workload, record, action), self.clock.monotonic()
-        if action.do is not Do.DELETE and (until_s := member.futile.paused_until_s(key, want, now)):
+        if action.kind is not ActionKind.DELETE and (until_s := member.write_fights.paused_until_s(key, want, now)):
             self._refused(member, key, ("CannotConverge", FUTILE.format(self.state.options.futile_writes), True))
-            return Revisit(key, until_s - now, "what is written there does not last")
+            return RequeueAfter(key, until_s - now, "what is written there does not last")
         profile = self.view.profile_of(workload)
         undoes = self.drift.undoes(member, workload, share, profile)
         try:
@@ -264,13 +266,13 @@ class Dispatching:
         seen = member.slice_of(key)
         standing = self.view.standing(member, workload, share, seen) if seen is not None else None
         if wrote is not None:
-            member.futile.written(key, want, now)
+            member.write_fights.written(key, want, now)
             if undoes:
                 self.drift.tell(member, workload, wrote)
             if standing is not None and standing.current:
                 self.drift.in_place(member, workload, share, profile)
             elif standing is not None and standing.known and _is_final(action, share):
-                return Revisit(key, NO_EFFECT_S, "the member did not keep what was written")
+                return RequeueAfter(key, NO_EFFECT_S, "the member did not keep what was written")
         self._accepted(member, key)
         return None
 
@@ -289,6 +291,6 @@ class Dispatching:
 
 def _is_final(action: Action, share: Share | None) -> bool:
     """Whether nothing will be left to do in this cluster once the action is done."""
-    if action.do is Do.UPDATE:
+    if action.kind is ActionKind.UPDATE:
         return share is not None and action.count == share.count and not action.keep_template
-    return action.do is not Do.HOLD
+    return action.kind is not ActionKind.HOLD

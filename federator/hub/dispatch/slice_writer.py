@@ -29,7 +29,7 @@ from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
-from federator.scheduling.rollout import Action, Do
+from federator.scheduling.rollout import Action, ActionKind
 
 log = logging.getLogger(__name__)
 
@@ -84,7 +84,7 @@ class SliceWriter:
     ) -> tuple[str, ...] | None:
         """Creates, updates or deletes one slice; returns the fields that were changed, none for one that was made, None
         when nothing was written into it. Raises ApiErrors."""
-        if action.do is Do.DELETE:
+        if action.kind is ActionKind.DELETE:
             await self._delete(member, workload.key)
             return None
         obj = await self.documents.fetch(workload)
@@ -95,7 +95,7 @@ class SliceWriter:
         if not share.ranges and action.count != share.count:
             share = dataclasses.replace(share, count=action.count, slots=action.count)
         await self._ensure_profile(member, self.view.profile_of(workload))
-        if action.do is Do.CREATE:
+        if action.kind is ActionKind.CREATE:
             live = await self._create(member, workload, self._rendered(workload, obj, share))
             seen = member.made(workload.key.kind, live)
         else:
@@ -107,7 +107,7 @@ class SliceWriter:
         if not self._proven(member, workload, share, seen):
             self._compare(member, workload, obj, live, share, seen=seen, answered=True)
         member.note(seen)
-        log.info("%s: %s slice of %s, share %d", member.name, action.do.value.lower(), workload.key, share.count)
+        log.info("%s: %s slice of %s, share %d", member.name, action.kind.value.lower(), workload.key, share.count)
         return changed
 
     def wish(self, workload: Workload, record: Record, action: Action) -> str:

@@ -16,7 +16,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store
 from federator.model import diffs
-from federator.model.steps import Revisit
+from federator.model.steps import RequeueAfter
 from federator.status import conditions
 from federator.status.conditions import Condition
 
@@ -58,14 +58,14 @@ class Crowding:
         for namespace in sorted({name for name, _ in self.policies}):
             self.queue.add(namespace)
 
-    async def tell(self, namespace: str) -> Revisit | None:
+    async def tell(self, namespace: str) -> RequeueAfter | None:
         """Brings the conditions of one namespace up to date, some at a time."""
         beyond, marked = self.state.rules.beyond(namespace), self._marked.get(namespace, set())
         again = set(marked).difference(beyond)
         due = list(itertools.islice((*sorted(again), *(one for one in beyond if one not in marked)), WRITES + 1))
         for which in due[:WRITES]:
             await self._write(which, beyond=which not in again)
-        return Revisit(namespace, PAUSE_S, "more policies are to be told") if len(due) > WRITES else None
+        return RequeueAfter(namespace, PAUSE_S, "more policies are to be told") if len(due) > WRITES else None
 
     async def _write(self, which: tuple[str, str], *, beyond: bool) -> None:
         obj = self.policies.get(which)

@@ -20,7 +20,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
-from federator.model.steps import ObjectRef, Tell
+from federator.model.steps import EmitEvent, ObjectRef
 from federator.status.conditions import Condition
 
 log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ class Events:
         self._clock = clock
         self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
         """(uid, reason) -> when that trouble was last told, in monotonic seconds."""
-        self._queue: asyncio.Queue[Tell] = asyncio.Queue(WAITING_MAX)
+        self._queue: asyncio.Queue[EmitEvent] = asyncio.Queue(WAITING_MAX)
         self.dropped = 0
 
     def placed(self, workload: Workload, before: Record | None, decision: Decision) -> None:
@@ -67,7 +67,7 @@ class Events:
         """A member takes no new work any more, or does again."""
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
-        self._enqueue(Tell(regarding, uid, reason, note, warning=lost, action="Probe"))
+        self._enqueue(EmitEvent(regarding, uid, reason, note, warning=lost, action="Probe"))
         self._journal.cluster(member.name, reason, note, lost=lost)
 
     def changed(
@@ -89,29 +89,29 @@ class Events:
     def about_decision(self, name: tuple[str, str], record: Record, reason: str, note: str) -> None:
         """An Event on a PlacementDecision: the workload it speaks of is gone."""
         regarding = kinds.KINDS["PlacementDecision"].ref(*name)
-        self._enqueue(Tell(regarding, record.uid, reason, note, warning=True, action="Delete"))
+        self._enqueue(EmitEvent(regarding, record.uid, reason, note, warning=True, action="Delete"))
 
     def about_cluster(self, member: Member, reason: str, note: str, *, warning: bool = False) -> None:
         """An Event on a MemberCluster that is being removed."""
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
-        self._enqueue(Tell(regarding, uid, reason, note, warning=warning, action="Remove"))
+        self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action="Remove"))
 
     def member_went_back(self, member: Member) -> None:
         """An Event on a MemberCluster."""
         note = "its API server tells of an older state than before, as after a restore; its slices are compared anew"
         uid = str(member.obj["metadata"].get("uid", ""))
         regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
-        self._enqueue(Tell(regarding, uid, "MemberWentBack", note, warning=True, action="Compare"))
+        self._enqueue(EmitEvent(regarding, uid, "MemberWentBack", note, warning=True, action="Compare"))
 
     def tell(
         self, key: WorkloadKey, uid: str, reason: str, note: str, *, action: str = "Reconcile", warning: bool = False
     ) -> None:
         """Queues one Event on a workload; when too many wait, it is dropped and counted."""
         regarding: ObjectRef = kinds.KINDS[key.kind].ref(key.namespace, key.name)
-        self._enqueue(Tell(regarding, uid, reason, note, warning=warning, action=action))
+        self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action=action))
 
-    def _enqueue(self, event: Tell) -> None:
+    def _enqueue(self, event: EmitEvent) -> None:
         try:
             self._queue.put_nowait(event)
         except asyncio.QueueFull:

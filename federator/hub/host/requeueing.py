@@ -34,7 +34,7 @@ class Requeueing:
         self._all: set[str] = set()
         self._tell = False
         """Whether the status of all workloads may say otherwise, too."""
-        self._woken = asyncio.Event()
+        self._told = asyncio.Event()
 
     def policies_changed(self, rules: Iterable[Rule]) -> None:
         """These policies are not what they were, or were not there; each as it was and as it is."""
@@ -49,7 +49,7 @@ class Requeueing:
             if len(known) > RULES_MAX:
                 del self._rules[namespace]
                 self._all.add(namespace)
-        self._woken.set()
+        self._told.set()
 
     def everything(self, *, tell: bool = False) -> None:
         """Something that any decision may depend on changed; those whose inputs did not are left alone. With `tell`
@@ -57,13 +57,13 @@ class Requeueing:
         if self.state.signals.heeded:
             self._tell = self._tell or tell
             self._all.add("")
-            self._woken.set()
+            self._told.set()
 
     async def run(self) -> None:
         """Follows what is told until cancelled."""
         while True:
-            await self._woken.wait()
-            self._woken.clear()
+            await self._told.wait()
+            self._told.clear()
             while self._all or self._rules:
                 if "" in self._all:
                     self._all.clear()

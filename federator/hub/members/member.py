@@ -1,6 +1,6 @@
 """One member as the hub holds it in memory: its line, its slices, its capacity report. One object per MemberCluster.
 
-Written by its `membership.Line` and its reflectors; read by placing, dispatching and gathering. Lives as long as the
+Written by its connection and its reflectors; read by placing, dispatching and status aggregation. Lives as long as the
 MemberCluster object; a closed line leaves the last seen slices in place, because silence is not absence.
 """
 
@@ -28,7 +28,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.lanes import Lane
-from federator.kube.control.write_fights import Futility
+from federator.kube.control.write_fights import WriteFightDetector
 from federator.kube.store import Bound, Store, own_version, version_number
 from federator.kube.tokens import Token
 from federator.kube.watch.reflector import Reflector
@@ -110,11 +110,15 @@ class Member:
     vitals: Vitals = field(default_factory=Vitals)
     trust: Trust = field(default_factory=Trust)
     """Whether what it says agrees with what it was given."""
-    futile: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=3, window_s=120.0, pause_s=300.0))
+    write_fights: WriteFightDetector[WorkloadKey] = field(
+        default_factory=lambda: WriteFightDetector(writes=3, window_s=120.0, pause_s=300.0)
+    )
     """Writes of slices that did not last."""
     highest_seq: int = 0
     """How far the numbers of slices there go, by all that was heard of it and given to it."""
-    later: Futility[WorkloadKey] = field(default_factory=lambda: Futility(writes=10, window_s=120.0, pause_s=300.0))
+    later: WriteFightDetector[WorkloadKey] = field(
+        default_factory=lambda: WriteFightDetector(writes=10, window_s=120.0, pause_s=300.0)
+    )
     """Slices there that were taken for those of decisions that the host has lost, and how often."""
     disbelieved: set[WorkloadKey] = field(default_factory=set)
     """Slices that were taken for that too often: for a while what they say is no news."""

@@ -18,7 +18,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import DECISION_FINALIZER
-from federator.model.steps import Revisit
+from federator.model.steps import RequeueAfter
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +55,14 @@ class Foreign:
         for name in sorted(self.state.refused):
             self.queue.add(name)
 
-    async def turn(self, name: Name) -> Revisit | None:
+    async def turn(self, name: Name) -> RequeueAfter | None:
         """Removes one. Raises ApiErrors."""
         refused = self.state.refused.get(name)
         if refused is None or not self.state.ready or self.state.paused:
             return None
         now_s = self.clock.monotonic()
         if (wait_s := self._due_s.get(name, now_s) - now_s) > 0:
-            return Revisit(name, wait_s, "it was removed a short while ago")
+            return RequeueAfter(name, wait_s, "it was removed a short while ago")
         if not self._removed[name]:
             log.warning("decision %s/%s is removed: %s", *name, self.state.objection(refused))
         self._tell(name, refused)

@@ -45,7 +45,7 @@ class _Bucket:
     """Workloads with copies to move, and how many: the first is looked at next."""
 
 
-class Moves:
+class MoveBuckets:
     """The buckets of all policies."""
 
     def __init__(self, state: HubState, *, clock: Clock, later: Callable[[WorkloadKey, float], None]) -> None:

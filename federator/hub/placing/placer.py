@@ -22,9 +22,9 @@ from federator.hub.host.events import Events
 from federator.hub.host.in_force import InForce
 from federator.hub.members.member import Member
 from federator.hub.placing import move_budget
-from federator.hub.placing.move_budget import Moves
+from federator.hub.placing.move_budget import MoveBuckets
 from federator.hub.placing.pledges import Pledges
-from federator.hub.placing.unschedulable import Feedback
+from federator.hub.placing.unschedulable import UnschedulableCaps
 from federator.hub.records import decisions
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
@@ -43,7 +43,7 @@ from federator.scheduling import cycle, queueing_hints, write_order
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing, as_charged, no_mark
 from federator.scheduling.queue import Queue
-from federator.scheduling.queueing_hints import Change
+from federator.scheduling.queueing_hints import Hint
 from federator.scheduling.write_order import Decided, Effect
 from federator.status import given as givens
 
@@ -77,14 +77,14 @@ class Placing:
         state: HubState,
         host: Applier,
         events: Events,
-        feedback: Feedback,
+        caps: UnschedulableCaps,
         in_force: InForce,
         *,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self.state = state
-        self.feedback = feedback
+        self.caps = caps
         self.in_force = in_force
         self.host = host
         self.events = events
@@ -93,8 +93,8 @@ class Placing:
             "placing", rng=rng, group=names.namespace_of, metrics=state.metrics
         )
         self.inadmissible = Queue()
-        """Workloads that lack something, and what news could help them."""
-        self.moves = Moves(state, clock=clock, later=self.queue.add_after)
+        """Workloads that lack something, and which hints could help them."""
+        self.moves = MoveBuckets(state, clock=clock, later=self.queue.add_after)
         self._pledges = Pledges()
         self._unheard: dict[WorkloadKey, str] = {}
         """Key -> uid of workloads that are charged for a first decision of which nobody knows whether it was taken."""
@@ -108,9 +108,9 @@ class Placing:
             self.turn, most=options.batch_size, linger_s=options.batch_linger_s, at_once=options.batches_at_once
         )
 
-    def wake(self, change: Change) -> None:
+    def requeue(self, hint: Hint) -> None:
         """Room, quota or membership changed: those whom it could help are decided again."""
-        for key in self.inadmissible.helped_by(change):
+        for key in self.inadmissible.requeued_by(hint):
             self.queue.add(key)
 
     async def turn(self, batch: Batch[WorkloadKey]) -> None:
@@ -157,7 +157,7 @@ class Placing:
             held=() if void else self.holdings(workload, record),
             recorded=record.recorded if record is not None else None,
             admitted=None if void else self._admitted(workload, record),
-            capped=self.feedback.capped(key),
+            capped=self.caps.capped(key),
             done=progress.done(state, workload, record),
             mark=lambda cluster: restored.mark(state, record, cluster),
             overtaken=overtaken,
@@ -229,13 +229,13 @@ class Placing:
             if workload is not None:
                 self.state.changed(Changed.JUDGED, key)
             else:
-                self.feedback.drop(key)
+                self.caps.drop(key)
             return None
         if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
             return None
         if self.state.refused_of(workload) is not None:
             return None  # somebody's object stands where its decision is written: it is removed first
-        if (in_s := self.feedback.refresh(key)) is not None:
+        if (in_s := self.caps.refresh(key)) is not None:
             self.queue.add_after(key, in_s)
         restored.believe_again(self.state, key, self.clock.monotonic())
         ask = self.asked(workload)
@@ -318,7 +318,7 @@ class Placing:
         return tuple(name for name in sorted(record.clusters) if name in members and members[name].let_go)
 
     def _capped(self, key: WorkloadKey, record: Record) -> bool:
-        capped = self.feedback.capped(key)
+        capped = self.caps.capped(key)
         return any(share.slots > capped.get(share.cluster, share.slots) for share in record.shares)
 
     def asked(self, workload: Workload) -> Ask | None:
@@ -370,7 +370,7 @@ class Placing:
             self.state.changed(Changed.WRITTEN, key)
             now = self.state.workloads.get(key)
             if now is None or now.uid != record.workload_uid:
-                # It went while the decision was being written: who heard of that found nothing to bury yet.
+                # It went while the decision was being written: who heard of that found nothing to finalize yet.
                 self.state.changed(Changed.GONE, key)
         return None
 
@@ -392,7 +392,7 @@ class Placing:
 
     def _forget_unheard(self, key: WorkloadKey, workload: Workload | None) -> None:
         """A workload that is gone is charged for nothing any more; if its decision turns up after all, that is booked
-        again until it is buried."""
+        again until it is finalized."""
         uid = self._unheard.pop(key, "")
         gone = uid and (workload is None or workload.uid != uid)
         if gone and all(record.workload_uid != uid for record in self.state.records_of(key)):

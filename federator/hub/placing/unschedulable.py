@@ -1,4 +1,4 @@
-"""Feedback from members' schedulers: what could not be bound for a while caps the cluster, so that the rest moves.
+"""Unschedulable caps: what a member's scheduler could not bind for a while caps the cluster, so that the rest moves.
 
 A cap holds for some minutes, also when nothing is left there, and then decays: the next decision may try the cluster
 again. It speaks of the pods as they are: with another template it is forgotten. How long copies wait is measured here,
@@ -34,7 +34,7 @@ class _Caps:
     by_cluster: dict[str, _Cap] = field(default_factory=dict)
 
 
-class Feedback:
+class UnschedulableCaps:
     """Remembers what members' schedulers could not do. Placing asks it before each decision."""
 
     def __init__(self, state: HubState, *, clock: Clock) -> None:

@@ -1,4 +1,4 @@
-"""Which workloads were buried: deleted on the host, and every member emptied of them.
+"""Which workloads were finalized: deleted on the host, and every member emptied of them.
 
 A slice that comes back afterwards (its cluster was restored from a backup, a write came late) is removed only on this
 proof: that the host knows nothing of its workload is none, for the host may have been restored itself. The proofs of

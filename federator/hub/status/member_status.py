@@ -30,7 +30,7 @@ from federator.model.ask import Tier
 from federator.model.fleet import Capacity, QuotaAccount
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
-from federator.model.steps import Revisit
+from federator.model.steps import RequeueAfter
 from federator.model.taints import Taint
 from federator.placement import accounts
 from federator.status import conditions
@@ -146,14 +146,16 @@ class Reporting:
         due_s = self._figures_due.get(member.name, 0.0) - self.clock.monotonic()
         self.reports.add_after(member.name, max(due_s, SETTLE_S))
 
-    async def report(self, name: str) -> Revisit | None:
+    async def report(self, name: str) -> RequeueAfter | None:
         """Brings one MemberCluster's status up to date."""
         member = self.state.members.get(name)
         if member is None or not (member.known_or_unknown or member.link.trusted):
             return None
         live = member.obj.get("status") or {}
         if (patience_s := self._patience(member, live)) > 0:
-            return Revisit(name, patience_s, "it may still be heard, and what it holds be listed: that is no loss yet")
+            return RequeueAfter(
+                name, patience_s, "it may still be heard, and what it holds be listed: that is no loss yet"
+            )
         await self._look_for_strangers(member)
         self._heed_pardon(member, live)
         want = self._verdict(member, live)
@@ -182,8 +184,8 @@ class Reporting:
         if figures and not wait_s:
             self._figures_due[name] = self.clock.monotonic() + self.state.options.capacity_copy_interval_s
         if wait_s:
-            return Revisit(name, min(wait_s, LOOK_S), "figures are copied at most twice a minute")
-        return Revisit(name, LOOK_S, "slices of nobody are looked for")
+            return RequeueAfter(name, min(wait_s, LOOK_S), "figures are copied at most twice a minute")
+        return RequeueAfter(name, LOOK_S, "slices of nobody are looked for")
 
     def _heed_pardon(self, member: Member, live: Mapping[str, Any]) -> None:
         """An operator's word that a cluster is to be trusted again: it names the time of the verdict that it ends, so

@@ -1,4 +1,4 @@
-"""Gathering: folds what all members report about a workload into its host status, and writes only what differs.
+"""Status aggregation: folds what all members report about a workload into its host status; writes what differs.
 
 At once when a workload has settled or turned; otherwise at most once a second per workload, and an unsettled first
 status waits that long, so that a quick placement costs one status write in all.
@@ -29,7 +29,7 @@ from federator.model.ask import Unit
 from federator.model.decision import Reason
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
-from federator.model.steps import Patch, Revisit
+from federator.model.steps import Patch, RequeueAfter
 from federator.placement import quota
 from federator.scheduling import rollout
 from federator.status import aggregate, conditions, verdict
@@ -55,7 +55,7 @@ class _Refused:
     until_s: float
 
 
-class Gathering:
+class StatusAggregation:
     """The only writer of host statuses of workloads."""
 
     def __init__(
@@ -81,12 +81,12 @@ class Gathering:
         self._refused: dict[WorkloadKey, _Refused] = {}
         """Workloads whose last status the host would not take."""
         self._rng = rng
-        state.signals.to_fold.append(self.queue.add)
+        state.signals.to_aggregate.append(self.queue.add)
 
     async def run(self) -> None:
         await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
 
-    async def turn(self, key: WorkloadKey) -> Revisit | None:
+    async def turn(self, key: WorkloadKey) -> RequeueAfter | None:
         """Folds one workload; writes when it is time."""
         workload = self.state.workloads.get(key)
         if workload is None or not self.state.ready or self.state.refuses_native(key.kind):
@@ -99,7 +99,7 @@ class Gathering:
             return None  # its decision is still to be heard of, by a list that was not old, or to be made again
         now, wait = self.clock.monotonic(), self.state.options.status_interval_s
         if self.on_its_way(workload) and now < (due := self._not_before.setdefault(key, now + wait)):
-            return Revisit(key, due - now, WAITS)  # what exactly it will say then need not be known yet
+            return RequeueAfter(key, due - now, WAITS)  # what exactly it will say then need not be known yet
         live = workload.live_status()
         result = self._fold(workload, live)
         patch = self._patch(workload, live, result)
@@ -111,9 +111,9 @@ class Gathering:
         if not (result.settled and (moving is None or moving.get("status") == conditions.TRUE)):
             due = self._not_before.setdefault(key, now if result.settled else now + wait)
             if now < due:
-                return Revisit(key, due - now, WAITS)
+                return RequeueAfter(key, due - now, WAITS)
         if (waits_s := self._refused_for(workload, now)) > 0:
-            return Revisit(key, waits_s, REFUSED)
+            return RequeueAfter(key, waits_s, REFUSED)
         await self._write(workload, live, patch, result)
         self._not_before[key] = self.clock.monotonic() + wait
         return None

@@ -11,9 +11,9 @@ from typing import Any, assert_never
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.control.event_recorder import Teller
+from federator.kube.control.event_recorder import EventRecorder
 from federator.kube.control.lanes import Lane, LaneClosed
-from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Step, Tell
+from federator.model.steps import Apply, Create, Delete, EmitEvent, ObjectRef, Patch, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Applier:
     ) -> None:
         self.client = client
         self.lane = lane
-        self.teller = Teller(client, clock=clock, component=component, instance=instance)
+        self.recorder = EventRecorder(client, clock=clock, component=component, instance=instance)
 
     async def apply(self, step: Step, key: Hashable = None) -> Outcome:
         """Carries out one step. `key` is whose turn in the lane this is; by default the object's namespace and name."""
@@ -67,7 +67,7 @@ class Applier:
         for step in steps:
             outcome = await self.apply(step, key)
             outcomes.append(outcome)
-            if not outcome.ok and not isinstance(step, Tell):
+            if not outcome.ok and not isinstance(step, EmitEvent):
                 break
         return outcomes
 
@@ -81,8 +81,8 @@ class Applier:
                 return await self.client.patch(ref, body, kind="apply", subresource=subresource, force=force)
             case Delete(ref, uid, propagation, version):
                 return await self.client.delete(ref, uid=uid, propagation=propagation, resource_version=version)
-            case Tell():
-                return await self.teller.tell(step)
+            case EmitEvent():
+                return await self.recorder.record(step)
             case _:
                 assert_never(step)
 
@@ -103,4 +103,4 @@ def was_sent(outcome: Outcome) -> bool:
 
 def target(step: Step) -> ObjectRef:
     """The object that a step is about."""
-    return step.regarding if isinstance(step, Tell) else step.ref
+    return step.regarding if isinstance(step, EmitEvent) else step.ref

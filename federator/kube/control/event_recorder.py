@@ -1,6 +1,6 @@
 """Events on users' objects: one object per thing told, repeats counted in it, talkative objects slowed down (F68).
 
-Used by the applier for `Tell` steps. Losing an Event is harmless; it never fails a turn.
+Used by the applier for `EmitEvent` steps. Losing an Event is harmless; it never fails a turn.
 """
 
 import collections
@@ -13,7 +13,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model import plaintext
-from federator.model.steps import ObjectRef, Tell
+from federator.model.steps import EmitEvent, ObjectRef
 
 API_VERSION = "events.k8s.io/v1"
 SERIES_S = 360.0
@@ -40,7 +40,7 @@ class _Allowance:
     at: float
 
 
-class Teller:
+class EventRecorder:
     """Writes Events to one API server. `component` is the reporting controller, `instance` this process."""
 
     def __init__(self, client: Client, *, clock: Clock, component: str = "federator", instance: str = "") -> None:
@@ -53,7 +53,7 @@ class Teller:
         self.dropped = 0
         """Events that were not written because their object had too many."""
 
-    async def tell(self, step: Tell) -> dict[str, Any] | None:
+    async def record(self, step: EmitEvent) -> dict[str, Any] | None:
         """Writes the Event, or counts it in the one that is there; None when it was dropped. Raises ApiErrors."""
         now = self._clock.now()
         same = (step.uid, step.regarding.namespace, step.regarding.name, step.reason, step.note, step.action)
@@ -71,7 +71,7 @@ class Teller:
             return None
         return await self._create(step, same, now)
 
-    async def _create(self, step: Tell, same: tuple[str, ...], now: float) -> dict[str, Any]:
+    async def _create(self, step: EmitEvent, same: tuple[str, ...], now: float) -> dict[str, Any]:
         stamp = self._clock.rfc3339_micro()
         name = _name(step, same, stamp)
         self._series[same] = _Series(name, 1, now)
@@ -79,11 +79,11 @@ class Teller:
             self._series.popitem(last=False)
         return await self._client.create(self._ref(step, name), self._body(step, name, stamp))
 
-    async def _count(self, step: Tell, series: _Series) -> dict[str, Any]:
+    async def _count(self, step: EmitEvent, series: _Series) -> dict[str, Any]:
         told = {"series": {"count": series.count, "lastObservedTime": self._clock.rfc3339_micro()}}
         return await self._client.patch(self._ref(step, series.name), told)
 
-    def _body(self, step: Tell, name: str, stamp: str) -> Mapping[str, Any]:
+    def _body(self, step: EmitEvent, name: str, stamp: str) -> Mapping[str, Any]:
         about = step.regarding
         regarding = {"apiVersion": about.api_version, "kind": about.kind, "name": about.name, "uid": step.uid}
         if about.namespace:
@@ -102,7 +102,7 @@ class Teller:
             "regarding": regarding,
         }
 
-    def _ref(self, step: Tell, name: str) -> ObjectRef:
+    def _ref(self, step: EmitEvent, name: str) -> ObjectRef:
         return ObjectRef(API_VERSION, "events", _namespace(step), name, "Event")
 
     def _allowed(self, about: str, now: float) -> bool:
@@ -119,12 +119,12 @@ class Teller:
         return True
 
 
-def _namespace(step: Tell) -> str:
+def _namespace(step: EmitEvent) -> str:
     """Events about cluster-scoped objects live in `default`; an API server takes them nowhere else."""
     return step.regarding.namespace or "default"
 
 
-def _name(step: Tell, same: tuple[str, ...], stamp: str) -> str:
+def _name(step: EmitEvent, same: tuple[str, ...], stamp: str) -> str:
     digest = hashlib.sha256("\0".join((*same, stamp)).encode()).hexdigest()[:16]
     return f"{step.regarding.name[:200].rstrip('.-')}.{digest}"
 

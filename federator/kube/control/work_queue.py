@@ -14,19 +14,19 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable
 from typing import Generic, Protocol, TypeVar
 
 from federator.kube import backoff, cancelling, errors
-from federator.kube.control.fair_order import Turns
-from federator.model.steps import Revisit
+from federator.kube.control.fair_queue import FairQueue
+from federator.model.steps import RequeueAfter
 
 K = TypeVar("K", bound=Hashable)
 
 log = logging.getLogger(__name__)
 
-Answer = Revisit | Iterable[Revisit] | None
+Answer = RequeueAfter | Iterable[RequeueAfter] | None
 
-LEAST_DELAY_S = 0.001
-"""No delay is shorter: one that is only a rounding error long would ring, find itself not yet due, and ring again."""
+MIN_DELAY_S = 0.001
+"""Floor for delays, in seconds: a shorter timer can fire before its due time and be set again for ever."""
 
-COMPANY = 4
+BURST = 4
 """A batch lingers when the one before it was begun less than so many times the lingering ago."""
 
 
@@ -87,7 +87,7 @@ class WorkQueue(Generic[K]):
         self._cap_s = cap_s
         self._stuck_s = stuck_s
         self._metrics = metrics
-        self._ready: Turns[K] = Turns(group)
+        self._ready: FairQueue[K] = FairQueue(group)
         self._waiting: dict[K, float] = {}  # in `_ready`, with the time of the first signal
         self._signalled_last = 0.0
         self._taken_last = float("-inf")
@@ -97,15 +97,15 @@ class WorkQueue(Generic[K]):
         self._due: dict[K, float] = {}
         self._timers: list[tuple[float, int, K]] = []
         self._order = itertools.count()
-        self._alarm: asyncio.Handle | None = None
-        self._alarm_at = 0.0
+        self._timer: asyncio.Handle | None = None
+        self._timer_at = 0.0
         self._failed: dict[K, int] = {}
-        self._getters: collections.deque[asyncio.Future[None]] = collections.deque()
-        self._sparing: collections.deque[asyncio.Future[None]] = collections.deque()
-        """Getters of unserved groups."""
-        self._hire: Callable[[], None] | None = None
+        self._waiters: collections.deque[asyncio.Future[None]] = collections.deque()
+        self._starved_waiters: collections.deque[asyncio.Future[None]] = collections.deque()
+        """Waiters for keys of starved groups."""
+        self._spawn: Callable[[], None] | None = None
         """Makes one worker more, unless there are as many as there may be."""
-        self._hired = 0
+        self._workers = 0
 
     def __len__(self) -> int:
         """Keys ready to be taken."""
@@ -139,7 +139,7 @@ class WorkQueue(Generic[K]):
         if delay_s <= 0:
             self.add(key)
             return
-        due = asyncio.get_running_loop().time() + max(delay_s, LEAST_DELAY_S)
+        due = asyncio.get_running_loop().time() + max(delay_s, MIN_DELAY_S)
         if due >= self._due.get(key, float("inf")):
             return
         self._due[key] = due
@@ -147,31 +147,31 @@ class WorkQueue(Generic[K]):
         if len(self._timers) > 2 * len(self._due) + 64:
             self._timers = [entry for entry in self._timers if self._due.get(entry[2]) == entry[0]]
             heapq.heapify(self._timers)
-        self._set_alarm()
+        self._set_timer()
 
-    async def get(self, *, unserved: bool = False) -> K:
-        """Waits for a key and takes it; `done` must follow. `unserved`: only of a group none of which is in work."""
-        getters = self._sparing if unserved else self._getters
-        while not self._ready.ready(unserved=unserved):
-            getter = asyncio.get_running_loop().create_future()
-            getters.append(getter)
+    async def get(self, *, starved: bool = False) -> K:
+        """Waits for a key and takes it; `done` must follow. `starved`: only of a starved group."""
+        waiters = self._starved_waiters if starved else self._waiters
+        while not self._ready.ready(starved=starved):
+            waiter = asyncio.get_running_loop().create_future()
+            waiters.append(waiter)
             try:
-                await getter
+                await waiter
             except asyncio.CancelledError:
                 # Hand a wake-up that already reached us to the next in line, or it would be lost with us.
-                if getter.done() and not getter.cancelled() and self._ready:
-                    _wake(getters)
+                if waiter.done() and not waiter.cancelled() and self._ready:
+                    _wake(waiters)
                 raise
-        return self._take(unserved=unserved)
+        return self._take(starved=starved)
 
-    async def take_batch(self, most: int, linger_s: float = 0.0, *, unserved: bool = False) -> list[K]:
+    async def take_batch(self, most: int, linger_s: float = 0.0, *, starved: bool = False) -> list[K]:
         """Waits for a key, then up to `linger_s` seconds for more; at most `most` keys, each to be given to `done`.
 
         A key that comes out of silence is taken at once: it would most likely wait for nobody.
         """
-        batch = [await self.get(unserved=unserved)]
+        batch = [await self.get(starved=starved)]
         before, self._taken_last = self._taken_last, asyncio.get_running_loop().time()
-        crowded = self._ready or len(self._running) > 1 or self._taken_last - before < COMPANY * linger_s
+        crowded = self._ready or len(self._running) > 1 or self._taken_last - before < BURST * linger_s
         if linger_s > 0 and crowded and len(self._ready) + 1 < most:
             try:
                 await asyncio.sleep(linger_s)
@@ -179,8 +179,8 @@ class WorkQueue(Generic[K]):
                 self.done(batch[0])
                 self.add(batch[0])
                 raise
-        while len(batch) < most and self._ready.ready(unserved=unserved):
-            batch.append(self._take(unserved=unserved))
+        while len(batch) < most and self._ready.ready(starved=starved):
+            batch.append(self._take(starved=starved))
         return batch
 
     def done(self, key: K) -> None:
@@ -192,8 +192,8 @@ class WorkQueue(Generic[K]):
         signalled = self._again.pop(key, None)
         if signalled is not None:
             self._enqueue(key, signalled)
-        elif self._sparing and self._ready.neglects(key):
-            _wake(self._sparing)
+        elif self._starved_waiters and self._ready.is_starved(key):
+            _wake(self._starved_waiters)
 
     def succeed(self, key: K) -> None:
         """Forgets the failures of `key`."""
@@ -216,23 +216,25 @@ class WorkQueue(Generic[K]):
     async def run(self, handler: Callable[[K], Awaitable[Answer]], workers: int = 1) -> None:
         """Serves keys with at most `workers` workers until cancelled. The handler may return when to look again.
 
-        One worker is always there; others are hired when a key is ready and all are busy, and leave when none is: of
+        One worker is always there; others are spawned when a key is ready and all are busy, and leave when none is: of
         a thousand queues most are idle, and sixteen tasks that wait for nothing cost more than all else of a member.
         """
         async with asyncio.TaskGroup() as group:
 
-            def hire() -> None:
-                if self._hired < workers:
-                    self._hired += 1
-                    group.create_task(self._work(handler, hired=True), name=f"queue {self.name} worker {self._hired}")
+            def spawn() -> None:
+                if self._workers < workers:
+                    self._workers += 1
+                    group.create_task(
+                        self._work(handler, spawned=True), name=f"queue {self.name} worker {self._workers}"
+                    )
 
-            self._hired, self._hire = 1, hire
+            self._workers, self._spawn = 1, spawn
             try:
                 for _ in range(len(self._ready) - 1):
-                    hire()
+                    spawn()
                 await self._work(handler)
             finally:
-                self._hire = None
+                self._spawn = None
 
     async def run_batches(
         self, handler: Callable[[Batch[K]], Awaitable[Answer]], *, most: int, linger_s: float = 0.0, at_once: int = 1
@@ -240,20 +242,20 @@ class WorkQueue(Generic[K]):
         """Serves batches of keys until cancelled, `at_once` of them side by side. A failed batch backs off all of its
         keys whose turns have not ended.
 
-        One more serves unserved groups alone: what is new there waits for nobody's thousand keys that are in work.
+        One more serves starved groups alone: what is new there waits for nobody's thousand keys that are in work.
         """
         async with asyncio.TaskGroup() as group:
             for number in range(at_once + 1):
-                working = self._work_batches(handler, most, linger_s, unserved=number == at_once)
+                working = self._work_batches(handler, most, linger_s, starved=number == at_once)
                 group.create_task(working, name=f"queue {self.name} batches {number}")
 
     async def _work_batches(
-        self, handler: Callable[[Batch[K]], Awaitable[Answer]], most: int, linger_s: float, *, unserved: bool
+        self, handler: Callable[[Batch[K]], Awaitable[Answer]], most: int, linger_s: float, *, starved: bool
     ) -> None:
         while True:
-            batch = Batch(self, await self.take_batch(most, linger_s, unserved=unserved))
+            batch = Batch(self, await self.take_batch(most, linger_s, starved=starved))
             try:
-                self._heed(await cancelling.contained(handler(batch)))
+                self._requeue(await cancelling.contained(handler(batch)))
             except asyncio.CancelledError:
                 for key in batch.held:
                     self.add(key)
@@ -271,19 +273,19 @@ class WorkQueue(Generic[K]):
             # keys that need nothing there are hundreds of batches.
             await asyncio.sleep(0)
 
-    async def _work(self, handler: Callable[[K], Awaitable[Answer]], *, hired: bool = False) -> None:
-        """Serves keys one by one; a hired worker leaves when none is ready."""
+    async def _work(self, handler: Callable[[K], Awaitable[Answer]], *, spawned: bool = False) -> None:
+        """Serves keys one by one; a spawned worker leaves when none is ready."""
         try:
-            while self._ready or not hired:
+            while self._ready or not spawned:
                 await self._serve(await self.get(), handler)
                 # A handler that never waits must not keep everything else on this loop from running.
                 await asyncio.sleep(0)
         finally:
-            self._hired -= 1
+            self._workers -= 1
 
     async def _serve(self, key: K, handler: Callable[[K], Awaitable[Answer]]) -> None:
         try:
-            self._heed(await cancelling.contained(handler(key)))
+            self._requeue(await cancelling.contained(handler(key)))
         except asyncio.CancelledError:
             self.add(key)  # a turn that was cut short is owed to whoever serves this queue next
             raise
@@ -294,11 +296,11 @@ class WorkQueue(Generic[K]):
         finally:
             self.done(key)
 
-    def _heed(self, answer: Answer) -> None:
+    def _requeue(self, answer: Answer) -> None:
         if answer is None:
             return
-        for revisit in (answer,) if isinstance(answer, Revisit) else answer:
-            self.add_after(revisit.key, revisit.after_s)
+        for requeue in (answer,) if isinstance(answer, RequeueAfter) else answer:
+            self.add_after(requeue.key, requeue.after_s)
 
     def _report(self, key: K, error: BaseException, delay_s: float) -> None:
         kind = type(error).__name__
@@ -315,15 +317,15 @@ class WorkQueue(Generic[K]):
         self._ready.append(key)
         if self._metrics is not None:
             self._metrics.queue_added(self.name, len(self._ready))
-        if _wake(self._getters):
+        if _wake(self._waiters):
             return
-        if self._sparing and self._ready.neglects(key):
-            _wake(self._sparing)
-        if self._hire is not None:
-            self._hire()
+        if self._starved_waiters and self._ready.is_starved(key):
+            _wake(self._starved_waiters)
+        if self._spawn is not None:
+            self._spawn()
 
-    def _take(self, *, unserved: bool = False) -> K:
-        key = self._ready.popleft(unserved=unserved)
+    def _take(self, *, starved: bool = False) -> K:
+        key = self._ready.popleft(starved=starved)
         signalled = self._waiting.pop(key)
         now = asyncio.get_running_loop().time()
         self._running[key] = now
@@ -331,38 +333,38 @@ class WorkQueue(Generic[K]):
             self._metrics.queue_started(self.name, len(self._ready), now - signalled)
         return key
 
-    def _set_alarm(self) -> None:
+    def _set_timer(self) -> None:
         while self._timers and self._due.get(self._timers[0][2]) != self._timers[0][0]:
             heapq.heappop(self._timers)
         if not self._timers:
             return
         due = self._timers[0][0]
-        if self._alarm is not None:
+        if self._timer is not None:
             # Not `when()`: for what is due within a millisecond uvloop gives a handle that does not know it.
-            if not self._alarm.cancelled() and self._alarm_at <= due:
+            if not self._timer.cancelled() and self._timer_at <= due:
                 return
-            self._alarm.cancel()
-        self._alarm = asyncio.get_running_loop().call_at(due, self._ring, due)
-        self._alarm_at = due
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(due, self._fire_timer, due)
+        self._timer_at = due
 
-    def _ring(self, due_now: float) -> None:
-        self._alarm = None
-        # A loop may ring a hair early by its own clock; what the alarm was set for is due all the same.
+    def _fire_timer(self, due_now: float) -> None:
+        self._timer = None
+        # A loop may fire a hair early by its own clock; what the timer was set for is due all the same.
         now = max(asyncio.get_running_loop().time(), due_now)
         while self._timers and self._timers[0][0] <= now:
             due, _, key = heapq.heappop(self._timers)
             if self._due.get(key) == due:
                 del self._due[key]
                 self.add(key)
-        self._set_alarm()
+        self._set_timer()
 
 
-def _wake(getters: collections.deque[asyncio.Future[None]]) -> bool:
+def _wake(waiters: collections.deque[asyncio.Future[None]]) -> bool:
     """Wakes the one that waits longest; whether there was one."""
-    while getters:
-        getter = getters.popleft()
-        if not getter.done():
-            getter.set_result(None)
+    while waiters:
+        waiter = waiters.popleft()
+        if not waiter.done():
+            waiter.set_result(None)
             return True
     return False
 

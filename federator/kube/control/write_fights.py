@@ -26,7 +26,7 @@ FORGOTTEN_AT_ONCE = 64
 """Old tries that are forgotten with one new one: whoever wrote very many must not stand still for them later."""
 
 
-class Futility(Generic[K]):
+class WriteFightDetector(Generic[K]):
     """The tries of every object that was written lately. `want` is a digest of what was wished for.
 
     Tries that are too old to count are forgotten, and with them objects that are gone: the absence of an object alone

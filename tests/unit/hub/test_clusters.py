@@ -9,7 +9,7 @@ import pytest
 from federator.hub.options import HubOptions
 from federator.model.decision import Share
 from federator.model.steps import ObjectRef
-from federator.scheduling.rollout import Do
+from federator.scheduling.rollout import ActionKind
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"
@@ -293,9 +293,9 @@ def test_a_turn_whose_decision_was_overtaken_plans_with_the_clusters_that_decisi
         assert record is not None
         earlier = replace(record.facts, shares=(*record.shares, Share("left", 1, 1, record.seq)))
         actions = hub.view.plan(workload, replace(record, facts=earlier))
-        assert {name: action.do for name, action in actions.items()} == {
-            **dict.fromkeys("abc", Do.NOTHING),
-            "left": Do.HOLD,
+        assert {name: action.kind for name, action in actions.items()} == {
+            **dict.fromkeys("abc", ActionKind.NOTHING),
+            "left": ActionKind.HOLD,
         }
 
     play(scenario)

@@ -59,7 +59,7 @@ def test_a_deletion_that_waits_is_called_off_when_the_workload_is_there_after_al
         known = hub.state.workloads.pop(key)  # the cache has lost it
         (record,) = hub.state.records_of(key)
         hub.state.deletions.take(3, 6, world.federation.clock.monotonic())
-        hub.state.signals.bury("feed", record.name)
+        hub.state.signals.finalize("feed", record.name)
         await asyncio.sleep(5)
         (held,) = [one for one in await world.decisions() if "deletion" in one["spec"]]
         assert held["spec"]["deletion"]["reason"] == "DeletionBudget"
@@ -358,7 +358,7 @@ def test_a_decision_deleted_by_hand_stays_guarded_while_the_end_of_its_workload_
         deleting = await world.get("PlacementDecision", "feed", name)
         assert deleting is not None
         hub.state.observe_decision("feed", hub.state.read_record(deleting))  # of the decision the watch is in time
-        hub.state.signals.bury("feed", name)
+        hub.state.signals.finalize("feed", name)
         await asyncio.sleep(5)
         assert [one["metadata"]["uid"] for one in await world.decisions()] == [decision["metadata"]["uid"]]
         world.mute.clear()

@@ -379,7 +379,7 @@ def test_what_a_leader_has_not_issued_is_refused_while_it_leads() -> None:
     state.drop_refused("feed", "d", "another uid")
     state.drop_refused("feed", "d", "d")
     assert not state.refused
-    assert state.records["feed", "d"].lost  # until it is buried: no workload of it lives
+    assert state.records["feed", "d"].lost  # until it is finalized: no workload of it lives
 
 
 def test_the_numbers_of_a_term_end_with_an_error_and_not_in_the_next_term() -> None:

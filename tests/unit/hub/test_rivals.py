@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from federator.kube import errors
-from federator.kube.control.write_fights import Futility
+from federator.kube.control.write_fights import WriteFightDetector
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, play, service
 
@@ -30,7 +30,7 @@ async def fight(world: World, seconds: int) -> None:
 
 
 def test_the_same_wish_is_written_three_times_and_then_left_alone() -> None:
-    tries: Futility[str] = Futility(writes=3, window_s=120.0, pause_s=300.0)
+    tries: WriteFightDetector[str] = WriteFightDetector(writes=3, window_s=120.0, pause_s=300.0)
     for at_s in (0.0, 1.0):
         tries.written("web", "wish", at_s)
         assert not tries.paused_until_s("web", "wish", at_s)
@@ -42,7 +42,7 @@ def test_the_same_wish_is_written_three_times_and_then_left_alone() -> None:
 
 
 def test_drift_now_and_then_is_no_fight() -> None:
-    tries: Futility[str] = Futility(writes=3, window_s=120.0, pause_s=300.0)
+    tries: WriteFightDetector[str] = WriteFightDetector(writes=3, window_s=120.0, pause_s=300.0)
     for at_s in range(0, 2000, 200):
         tries.written("web", "wish", float(at_s))
 

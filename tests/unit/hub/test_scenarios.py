@@ -319,7 +319,7 @@ def test_a_status_of_an_earlier_workload_never_lands_on_the_one_made_anew() -> N
         hub.state.workloads[key] = known  # the watch is late
         live = known.live_status()
         with pytest.raises(errors.Conflict):
-            await hub.gathering._write(known, live, {"observedGeneration": 99}, hub.gathering.fold(known))
+            await hub.aggregation._write(known, live, {"observedGeneration": 99}, hub.aggregation.fold(known))
 
         found = await world.get("Deployment", "feed", "page")
         assert found is not None

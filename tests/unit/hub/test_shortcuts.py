@@ -5,7 +5,7 @@ import asyncio
 from collections import Counter
 
 from federator.model.names import WorkloadKey
-from federator.scheduling.rollout import Do
+from federator.scheduling.rollout import ActionKind
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
@@ -18,16 +18,16 @@ class Watching:
         self.hub = world.federation.hub
         self.met: Counter[str] = Counter()
         self.wrong: list[str] = []
-        self.hub.state.signals.to_fold.append(self.look)
+        self.hub.state.signals.to_aggregate.append(self.look)
 
     def look(self, key: WorkloadKey) -> None:
-        state, gathering, view = self.hub.state, self.hub.gathering, self.hub.view
+        state, aggregation, view = self.hub.state, self.hub.aggregation, self.hub.view
         workload = state.workloads.get(key)
         record = state.record_of(workload) if workload is not None else None
         if workload is None or record is None:
             return
-        settled = gathering.fold(workload).settled
-        if gathering.on_its_way(workload):
+        settled = aggregation.fold(workload).settled
+        if aggregation.on_its_way(workload):
             self.met["not folded"] += 1
             if settled:
                 self.wrong.append(f"{key} has settled and was not folded")
@@ -37,7 +37,7 @@ class Watching:
             share, seen = record.share_of(name), member.slice_of(key)
             if share is not None and share.count and seen and view.carries(member, workload, share, seen):
                 self.met["not planned"] += 1
-                if (planned[name].do, planned[name].count) != (Do.NOTHING, share.count):
+                if (planned[name].kind, planned[name].count) != (ActionKind.NOTHING, share.count):
                     self.wrong.append(f"in {name} {planned[name]} was due and not planned")
             elif name in planned:
                 self.met["planned"] += 1
@@ -75,9 +75,9 @@ def test_a_roll_out_is_composed_once_for_each_of_its_statuses_and_not_for_each_o
         def signalled(key: WorkloadKey) -> None:
             workload = hub.state.workloads.get(key)
             if workload is not None and hub.state.record_of(workload) is not None:
-                folded.append(not hub.gathering.on_its_way(workload))
+                folded.append(not hub.aggregation.on_its_way(workload))
 
-        hub.state.signals.to_fold.append(signalled)
+        hub.state.signals.to_aggregate.append(signalled)
         await world.settle()
         assert sum(folded) * 3 < len(folded)
 

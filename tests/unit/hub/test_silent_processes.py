@@ -10,7 +10,7 @@ from federator.model import names
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.scheduling import rollout
-from federator.scheduling.rollout import Do, Held
+from federator.scheduling.rollout import ActionKind, Observed
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC, PJS = "PinterestService", "PinterestJobSet"
@@ -170,14 +170,16 @@ def test_unknown_is_not_gone_deletions_go_on_and_shards_stay_where_they_are() ->
 
 def test_copies_elsewhere_are_held_while_nobody_says_that_those_in_a_silent_cluster_are_ready() -> None:
     shares = (Share("b", 4, 4),)
-    leaving = Held("a", known=True, exists=True, current=False, template_current=True, count=4, ready=4)
-    silent = Held("b", known=True, reported=False, exists=True, current=True, template_current=True, count=4, ready=4)
+    leaving = Observed("a", known=True, exists=True, current=False, template_current=True, count=4, ready=4)
+    silent = Observed(
+        "b", known=True, reported=False, exists=True, current=True, template_current=True, count=4, ready=4
+    )
 
-    def next_in_a(there: Held) -> Do:
+    def next_in_a(there: Observed) -> ActionKind:
         actions = rollout.plan(
             Unit.REPLICAS, shares, {"a": leaving, "b": there}, max_unavailable=0, max_clusters_at_once=None
         )
-        return actions[0].do
+        return actions[0].kind
 
-    assert next_in_a(silent) is Do.HOLD
-    assert next_in_a(replace(silent, reported=True)) is Do.DELETE
+    assert next_in_a(silent) is ActionKind.HOLD
+    assert next_in_a(replace(silent, reported=True)) is ActionKind.DELETE

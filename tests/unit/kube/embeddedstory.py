@@ -14,7 +14,7 @@ from federator.kube.control.applier import Applier
 from federator.kube.control.lanes import Lane
 from federator.kube.store import Store
 from federator.kube.watch.reflector import Reflector
-from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Tell
+from federator.model.steps import Apply, Create, Delete, EmitEvent, ObjectRef, Patch
 
 REF = ObjectRef("v1", "configmaps", "default", "web", "ConfigMap")
 
@@ -63,7 +63,7 @@ async def tell(client: Client, clock: Clock) -> None:
     await until(lambda: store.get(key) == {"a": "2", "b": "3", "c": "4"})
     assert isinstance((await applier.apply(Patch(REF, {"data": 7}))).error, errors.Invalid)
 
-    told = await applier.apply_in_order([Tell(REF, uid, "Placed", "6 of 6")] * 2)
+    told = await applier.apply_in_order([EmitEvent(REF, uid, "Placed", "6 of 6")] * 2)
     assert [outcome.error for outcome in told] == [None, None]
     (event,) = (await client.list("events.k8s.io/v1", "events", "default")).items
     assert (event["note"], event["series"]["count"]) == ("6 of 6", 2)

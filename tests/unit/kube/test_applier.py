@@ -11,7 +11,7 @@ from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier, was_sent
 from federator.kube.control.lanes import Lane
-from federator.model.steps import Apply, Create, Delete, ObjectRef, Patch, Step, Tell
+from federator.model.steps import Apply, Create, Delete, EmitEvent, ObjectRef, Patch, Step
 from tests.unit.kube.scripted import Script, on_virtual_time, reply, status
 
 REF = ObjectRef("apps/v1", "deployments", "ns", "web", "Deployment")
@@ -86,7 +86,7 @@ async def test_a_write_without_an_answer_is_unknown_and_a_refused_one_is_not() -
 
 @on_virtual_time
 async def test_steps_in_order_stop_at_the_first_failure_but_not_at_an_event() -> None:
-    tell = Tell(REF, "u", "Placed", "6 of 6")
+    tell = EmitEvent(REF, "u", "Placed", "6 of 6")
     script = Script(reply(OK), status(403, "Forbidden"), status(409, "Conflict"))
     outcomes = await applier(script).apply_in_order([Create(REF, {}), tell, Apply(REF, {}), Delete(REF, "u")])
     assert [outcome.ok for outcome in outcomes] == [True, False, False]
@@ -105,7 +105,7 @@ async def test_a_closed_lane_is_an_outcome_that_sent_nothing() -> None:
 @on_virtual_time
 async def test_an_event_says_who_what_and_about_whom() -> None:
     script = Script(reply(OK))
-    await applier(script).apply(Tell(REF, "u1", "ApplyFailed", "x" * 2000 + "é", warning=True, action="Apply"))
+    await applier(script).apply(EmitEvent(REF, "u1", "ApplyFailed", "x" * 2000 + "é", warning=True, action="Apply"))
     body = json.loads(script.requests[0].body)
     assert script.requests[0].path == "/apis/events.k8s.io/v1/namespaces/ns/events"
     assert body["regarding"] == {
@@ -125,7 +125,7 @@ async def test_an_event_says_who_what_and_about_whom() -> None:
 async def test_an_event_about_a_cluster_scoped_object_goes_to_default() -> None:
     script = Script(reply(OK))
     cluster = ObjectRef("federation.pinterest.com/v1alpha1", "memberclusters", "", "east", "MemberCluster")
-    await applier(script).apply(Tell(cluster, "u1", "NotReady", "silent for 40 s"))
+    await applier(script).apply(EmitEvent(cluster, "u1", "NotReady", "silent for 40 s"))
     assert "/namespaces/default/events" in script.requests[0].path
     assert "namespace" not in json.loads(script.requests[0].body)["regarding"]
 
@@ -135,7 +135,7 @@ async def test_the_same_event_again_is_counted_in_the_first() -> None:
     script = Script(after=reply(OK))
     one = applier(script)
     for _ in range(3):
-        await one.apply(Tell(REF, "u1", "ApplyFailed", "no"))
+        await one.apply(EmitEvent(REF, "u1", "ApplyFailed", "no"))
     methods = [request.method for request in script.requests]
     assert methods == ["POST", "PATCH", "PATCH"]
     assert json.loads(script.requests[2].body)["series"]["count"] == 3
@@ -147,8 +147,8 @@ async def test_a_talkative_object_is_slowed_down_and_others_are_not() -> None:
     script = Script(after=reply(OK))
     one = applier(script)
     for number in range(50):
-        await one.apply(Tell(REF, "u1", "Moved", f"move {number}"))
+        await one.apply(EmitEvent(REF, "u1", "Moved", f"move {number}"))
     assert len(script.requests) == 10
-    assert one.teller.dropped == 40
-    await one.apply(Tell(REF, "u2", "Moved", "another object"))
+    assert one.recorder.dropped == 40
+    await one.apply(EmitEvent(REF, "u2", "Moved", "another object"))
     assert len(script.requests) == 11

@@ -10,7 +10,7 @@ import uvloop
 
 from federator.kube import errors
 from federator.kube.control.work_queue import WorkQueue
-from federator.model.steps import Revisit
+from federator.model.steps import RequeueAfter
 from tests.unit.kube.scripted import on_virtual_time
 from tests.unit.kube.served import Served, queue
 
@@ -57,7 +57,7 @@ async def test_a_key_never_has_two_turns_at_once_whatever_the_number_of_workers(
 
 
 @on_virtual_time
-async def test_workers_are_hired_when_all_are_busy_and_leave_when_nothing_is_ready() -> None:
+async def test_workers_are_spawned_when_all_are_busy_and_leave_when_nothing_is_ready() -> None:
     work = queue()
     at_once = most = 0
 
@@ -68,18 +68,18 @@ async def test_workers_are_hired_when_all_are_busy_and_leave_when_nothing_is_rea
         await asyncio.sleep(1)
         at_once -= 1
 
-    def hired() -> int:
+    def spawned() -> int:
         return sum(task.get_name().startswith("queue test worker") for task in asyncio.all_tasks())
 
     served = Served(work, handler, workers=8)
-    for _ in range(2):  # those who left are hired again
+    for _ in range(2):  # those who left are spawned again
         most = 0
         await asyncio.sleep(0.5)
-        assert hired() == 0
+        assert spawned() == 0
         for number in range(20):
             work.add(str(number))
         await asyncio.sleep(0.5)
-        assert (at_once, hired()) == (8, 7)
+        assert (at_once, spawned()) == (8, 7)
         await asyncio.sleep(3)
         assert (most, work.idle) == (8, True)
     await served.stop()
@@ -88,7 +88,7 @@ async def test_workers_are_hired_when_all_are_busy_and_leave_when_nothing_is_rea
         work.add(str(number))
     served = Served(work, handler, workers=8)
     await asyncio.sleep(0.5)
-    assert (at_once, hired()) == (8, 7)
+    assert (at_once, spawned()) == (8, 7)
     await served.stop()
 
 
@@ -143,9 +143,9 @@ async def test_delays_of_nothing_are_signals_at_once() -> None:
 async def test_a_delay_of_a_rounding_error_still_lets_time_pass() -> None:
     work, due = queue(), asyncio.get_running_loop().time() + 1.1
 
-    async def again_until_due(key: str) -> Revisit | None:
+    async def again_until_due(key: str) -> RequeueAfter | None:
         left = due - asyncio.get_running_loop().time()
-        return Revisit(key, min(left, 1e-12), "not quite there") if left > 0 else None
+        return RequeueAfter(key, min(left, 1e-12), "not quite there") if left > 0 else None
 
     served = Served(work, again_until_due)
     work.add("a")
@@ -159,7 +159,7 @@ async def test_a_revisit_brings_the_key_back() -> None:
     work = queue()
 
     async def handler(key: str) -> Any:
-        return Revisit(key, 7.0, "a token expires") if len(served.turns) < 3 else None
+        return RequeueAfter(key, 7.0, "a token expires") if len(served.turns) < 3 else None
 
     served = Served(work, handler)
     work.add("a")
@@ -355,7 +355,7 @@ async def test_random_traffic_ends_with_every_key_seen_after_its_last_signal() -
             if rng.random() < 0.2:
                 raise errors.Unreachable("no")
             seen[key] = begun
-            return Revisit(key, 0.5, "again") if rng.random() < 0.1 else None
+            return RequeueAfter(key, 0.5, "again") if rng.random() < 0.1 else None
 
         served = Served(work, handler, workers=rng.randrange(1, 5))
         for _ in range(100):

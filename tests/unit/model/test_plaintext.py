@@ -19,11 +19,11 @@ from federator.embedded.server import EmbeddedCluster
 from federator.hub import offline
 from federator.kube.client import Client
 from federator.kube.clock import Clock
-from federator.kube.control.event_recorder import Teller
+from federator.kube.control.event_recorder import EventRecorder
 from federator.model import plaintext
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
-from federator.model.steps import ObjectRef, Tell
+from federator.model.steps import EmitEvent, ObjectRef
 from federator.process import logs
 from federator.status import conditions
 from federator.status.conditions import Condition
@@ -114,8 +114,8 @@ async def test_notes_of_events_are_safe() -> None:
     clock = Clock(1_700_000_000.0)
     cluster = EmbeddedCluster("host", clock=clock, rng=random.Random(1), controllers=False)
     about = ObjectRef("v1", "namespaces", "", "default", "Namespace")
-    teller = Teller(Client(cluster.transport(), "host"), clock=clock)
-    told = await teller.tell(Tell(about, "a-uid", "Odd", HOSTILE))
+    recorder = EventRecorder(Client(cluster.transport(), "host"), clock=clock)
+    told = await recorder.record(EmitEvent(about, "a-uid", "Odd", HOSTILE))
     assert told is not None
     assert is_safe(told["note"])
 

@@ -17,7 +17,7 @@ from federator.placement import candidates, inputs
 from federator.placement.commitments import Commitments
 from federator.placement.policies import Policies, Rule, Subject
 from federator.scheduling import ordering, queueing_hints
-from federator.scheduling.queueing_hints import Change, News
+from federator.scheduling.queueing_hints import Hint, HintKind
 from tests.unit.placement import worlds
 from tests.unit.placement.fleets import POD, cluster, commitment, counts, decide, fleet, held, service
 
@@ -187,18 +187,18 @@ def test_room_wakes_only_those_who_could_use_that_cluster() -> None:
     narrow = service(9, name="narrow", policy=Policy(names=("a",)))
     wide = service(50, name="wide")
     both = [waiting(narrow, SNAPSHOT), waiting(wide, SNAPSHOT)]
-    assert [key.name for key in queueing_hints.woken([Change(News.ROOM, "b")], both)] == ["wide"]
-    assert [key.name for key in queueing_hints.woken([Change(News.ROOM, "a")], both)] == ["narrow", "wide"]
-    assert [key.name for key in queueing_hints.woken([Change(News.CLUSTER, "c")], both)] == ["narrow", "wide"]
-    assert queueing_hints.woken([Change(News.QUOTA, projects=frozenset({"feed"}))], both) == []
+    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.ROOM, "b")], both)] == ["wide"]
+    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.ROOM, "a")], both)] == ["narrow", "wide"]
+    assert [key.name for key in queueing_hints.requeued([Hint(HintKind.CLUSTER, "c")], both)] == ["narrow", "wide"]
+    assert queueing_hints.requeued([Hint(HintKind.QUOTA, projects=frozenset({"feed"}))], both) == []
 
 
 def test_quota_wakes_only_those_of_its_projects_who_lack_it() -> None:
     short = dataclasses.replace(waiting(service(50), SNAPSHOT), reason=Reason.QUOTA_EXCEEDED)
-    assert queueing_hints.helps(Change(News.QUOTA), short)
-    assert queueing_hints.helps(Change(News.QUOTA, projects=frozenset({"feed"})), short)
-    assert not queueing_hints.helps(Change(News.QUOTA, projects=frozenset({"ads"})), short)
-    assert not queueing_hints.helps(Change(News.ROOM, "a"), short)
+    assert queueing_hints.may_help(Hint(HintKind.QUOTA), short)
+    assert queueing_hints.may_help(Hint(HintKind.QUOTA, projects=frozenset({"feed"})), short)
+    assert not queueing_hints.may_help(Hint(HintKind.QUOTA, projects=frozenset({"ads"})), short)
+    assert not queueing_hints.may_help(Hint(HintKind.ROOM, "a"), short)
 
 
 def test_retries_without_news_back_off_to_a_ceiling() -> None:

@@ -19,7 +19,7 @@ from federator.scheduling import cycle, ordering
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Recorded, Standing
 from federator.scheduling.queue import Queue
-from federator.scheduling.queueing_hints import Change, News
+from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Effect
 from tests.unit.placement.fleets import POD, cluster, commitment, commitments_with, fleet, held, jobs, service
 
@@ -65,7 +65,7 @@ def test_quota_that_one_gives_up_another_gets_and_is_written_after_it() -> None:
         (Effect.FREES, ["shrinks"]),
         (Effect.TAKES, ["grows"]),
     ]
-    assert made.hints == (Change(News.QUOTA),)
+    assert made.hints == (Hint(HintKind.QUOTA),)
     assert [one.sake for one in made.decided] == [one.key for one in made.decided]
 
 
@@ -92,8 +92,8 @@ def test_who_lacks_something_is_tried_again_later_each_time_and_sooner_with_news
     assert made.requeues == {ask.key: 5.0}
     assert ask.key not in queue, "a cycle changes no queue"
     queue.settle([ask.key], made.inadmissible)
-    assert queue.helped_by(Change(News.ROOM, "a")) == [ask.key]
-    assert queue.helped_by(Change(News.QUOTA)) == []
+    assert queue.requeued_by(Hint(HintKind.ROOM, "a")) == [ask.key]
+    assert queue.requeued_by(Hint(HintKind.QUOTA)) == []
     assert run(Entry(ask=ask), snapshot=snapshot, queue=queue).requeues == {ask.key: 10.0}
 
     made = run(Entry(ask=ask), snapshot=fleet(cluster("a", 6)), queue=queue)

@@ -19,7 +19,7 @@ from federator.model.names import WorkloadKey
 from federator.scheduling import cycle
 from federator.scheduling.entry import Entry
 from federator.scheduling.queue import Queue
-from tests.unit.hub.test_feedback import befriend, choosy
+from tests.unit.hub.test_unschedulable_caps import befriend, choosy
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 from tests.unit.query.asking import at_once
 
@@ -131,7 +131,7 @@ def test_a_cluster_that_the_hub_has_capped_is_chosen_by_nobody() -> None:
         await befriend(world, "b")
         await asyncio.sleep(70)
         key = WorkloadKey(PSVC, "feed", "web")
-        assert world.federation.hub.feedback.capped(key) == {"a": 0, "c": 0}
+        assert world.federation.hub.caps.capped(key) == {"a": 0, "c": 0}
 
         decision = (await compared(world))[key]
         assert {one.cluster: one.reason for one in decision.verdicts} == {

@@ -66,21 +66,21 @@ def test_nothing_is_remembered_of_copies_that_found_a_node_or_are_gone() -> None
     async def scenario(world: World) -> None:
         await turned_away(world)
         await asyncio.sleep(20)
-        feedback = world.federation.hub.feedback
-        assert len(feedback._waiting) == 1
+        caps = world.federation.hub.caps
+        assert len(caps._waiting) == 1
         for index in range(8):
             ref = ObjectRef("v1", "nodes", "", f"a-0-{index}", "Node")
             await world.member("a").patch(ref, {"spec": {"taints": None}})
         await asyncio.sleep(20)
-        assert not feedback._waiting
+        assert not caps._waiting
 
         await taint_all(world, "a", 8)
         await throw_out(world, "a", 1)
         await asyncio.sleep(20)
-        assert len(feedback._waiting) == 1
+        assert len(caps._waiting) == 1
         await world.delete("MemberCluster", "", "a")
         await asyncio.sleep(5)
-        assert not feedback._waiting
+        assert not caps._waiting
 
     play(scenario, fleet=small_fleet(2, nodes=8))
 

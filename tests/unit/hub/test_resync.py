@@ -1,4 +1,4 @@
-"""Surveys give everybody a turn, in parts that leave others room."""
+"""A resync gives everybody a turn, in parts that leave others room."""
 
 import asyncio
 import random
@@ -10,7 +10,7 @@ from federator.hub.members.link import Link
 from federator.hub.options import HubOptions
 from federator.hub.records.decisions import summarise
 from federator.hub.records.workloads import Workload
-from federator.hub.resync import AT_ONCE, Surveying
+from federator.hub.resync import AT_ONCE, Resync
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import WorkloadKey
 from tests.unit.hub.world import World, play, service
@@ -28,7 +28,7 @@ def nowhere(_cluster: str, _key: WorkloadKey) -> None:
 
 
 def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
-    """A hub that knows so many workloads, and the queue into which surveys put them for placing."""
+    """A hub that knows so many workloads, and the queue into which a resync puts them for placing."""
     state, turns = HubState(HubOptions()), WorkQueue[WorkloadKey]("placing", rng=random.Random(1))
     state.workloads.update((key(number), cast("Workload", None)) for number in range(workloads))
     state.signals.to_place.append(turns.add)
@@ -39,7 +39,7 @@ def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
 @on_virtual_time
 async def test_a_first_survey_leaves_room_for_what_comes_meanwhile() -> None:
     state, turns = hub_of(5 * AT_ONCE)
-    survey = asyncio.create_task(Surveying(state, (turns,), nowhere, rng=random.Random(2)).run())
+    resyncing = asyncio.create_task(Resync(state, (turns,), nowhere, rng=random.Random(2)).run())
     await asyncio.sleep(1)
     assert len(turns) == AT_ONCE
     seen: list[WorkloadKey] = []
@@ -49,8 +49,8 @@ async def test_a_first_survey_leaves_room_for_what_comes_meanwhile() -> None:
         turns.done(seen[-1])
         assert len(turns) <= AT_ONCE
     assert seen == [key(number) for number in range(5 * AT_ONCE)]
-    survey.cancel()
-    await asyncio.wait([survey])
+    resyncing.cancel()
+    await asyncio.wait([resyncing])
 
 
 @on_virtual_time
@@ -60,14 +60,14 @@ async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
     state.observe_decision(
         "feed", summarise({"metadata": {"name": "psvc-gone", "namespace": "feed", "uid": "d"}, "spec": spec})
     )
-    buried: list[tuple[str, str]] = []
-    state.signals.to_bury.append(lambda namespace, name: buried.append((namespace, name)))
-    survey = asyncio.create_task(Surveying(state, (turns,), nowhere, rng=random.Random(2)).run())
+    finalized: list[tuple[str, str]] = []
+    state.signals.to_finalize.append(lambda namespace, name: finalized.append((namespace, name)))
+    resyncing = asyncio.create_task(Resync(state, (turns,), nowhere, rng=random.Random(2)).run())
     await asyncio.sleep(1)
-    assert buried == [("feed", "psvc-gone")]
+    assert finalized == [("feed", "psvc-gone")]
     assert await turns.get() == WorkloadKey(PSVC, "feed", "gone")
-    survey.cancel()
-    await asyncio.wait([survey])
+    resyncing.cancel()
+    await asyncio.wait([resyncing])
 
 
 async def folded(world: World) -> list[WorkloadKey]:
@@ -75,7 +75,7 @@ async def folded(world: World) -> list[WorkloadKey]:
     await world.create(PSVC, "feed", "web", service(9))
     await world.settle()
     touched: list[WorkloadKey] = []
-    world.federation.hub.state.signals.to_fold.append(touched.append)
+    world.federation.hub.state.signals.to_aggregate.append(touched.append)
     return touched
 
 
@@ -98,7 +98,7 @@ def test_a_workload_that_a_member_holds_by_decision_is_told_once_in_its_survey()
 
     async def scenario(world: World) -> None:
         touched = await folded(world)
-        world.federation.hub.surveying.members.add("b")
+        world.federation.hub.resync.members.add("b")
         await asyncio.sleep(1)
         assert touched == [WorkloadKey(PSVC, "feed", "web")]
 
@@ -137,14 +137,14 @@ def test_news_of_a_member_are_acted_on_there_alone() -> None:
         state, looked_at = world.federation.hub.state, list[tuple[str, WorkloadKey]]()
         everywhere: list[WorkloadKey] = []
         state.signals.to_dispatch.append(everywhere.append)
-        surveying = Surveying(state, (), lambda *found: looked_at.append(found), rng=random.Random(2))
-        survey = asyncio.create_task(surveying.members.run(surveying.member))
-        surveying.members.add("b")
+        resync = Resync(state, (), lambda *found: looked_at.append(found), rng=random.Random(2))
+        resyncing = asyncio.create_task(resync.members.run(resync.member))
+        resync.members.add("b")
         await asyncio.sleep(1)
         assert looked_at == [("b", WorkloadKey(PSVC, "feed", "web"))]
         assert everywhere == []
-        survey.cancel()
-        await asyncio.wait([survey])
+        resyncing.cancel()
+        await asyncio.wait([resyncing])
 
     play(scenario)
 
@@ -154,7 +154,7 @@ def test_a_member_whose_lists_were_told_of_is_no_news_again_at_its_next_probe() 
     async def scenario(world: World) -> None:
         await taken_over(world)
         touched: list[WorkloadKey] = []
-        world.federation.hub.state.signals.to_fold.append(touched.append)
+        world.federation.hub.state.signals.to_aggregate.append(touched.append)
         await asyncio.sleep(60)
         assert touched == []
 

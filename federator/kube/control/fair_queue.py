@@ -1,4 +1,4 @@
-"""The order in which the keys of a work queue get their turns."""
+"""Fair queue: the order in which the keys of a work queue get their turns."""
 
 import collections
 from collections.abc import Callable, Hashable
@@ -7,10 +7,10 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 
-class Turns(Generic[K]):
+class FairQueue(Generic[K]):
     """Keys in the order of their turns: groups take turns, within a group first come, first served.
 
-    A group is unserved while none of its keys is in work.
+    A group is starved while keys of it wait and none is in work.
     """
 
     __slots__ = ("_count", "_group", "_groups", "_working")
@@ -36,10 +36,10 @@ class Turns(Generic[K]):
         keys.append(key)
         self._count += 1
 
-    def popleft(self, *, unserved: bool = False) -> K:
-        """The next key, which is in work from now on; `unserved`: of those groups only. Raises StopIteration when
+    def popleft(self, *, starved: bool = False) -> K:
+        """The next key, which is in work from now on; `starved`: of those groups only. Raises StopIteration when
         there is none."""
-        group = next(found for found in self._groups if not unserved or found not in self._working)
+        group = next(found for found in self._groups if not starved or found not in self._working)
         keys = self._groups[group]
         key = keys.popleft()
         if keys:
@@ -57,13 +57,13 @@ class Turns(Generic[K]):
         if left > 0:
             self._working[group] = left
 
-    def neglects(self, key: K) -> bool:
-        """Whether keys of this one's group wait and none is in work."""
+    def is_starved(self, key: K) -> bool:
+        """Whether keys of the group of `key` wait and none is in work."""
         group = self._group_of(key)
         return group in self._groups and group not in self._working
 
-    def ready(self, *, unserved: bool) -> bool:
+    def ready(self, *, starved: bool) -> bool:
         """Whether `popleft` would find a key."""
-        if not unserved:
+        if not starved:
             return self._count > 0
         return any(group not in self._working for group in self._groups)
