@@ -20,8 +20,8 @@ from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.query.options import QueryOptions
 from federator.member.options import MemberOptions
-from federator.model import selectors
 from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
 
 PREFIX = "FEDERATOR_"
 

@@ -13,12 +13,14 @@ from federator.advice import patches, requests, rooms
 from federator.advice.trials import Change, Trials, World, least
 from federator.api import deployment, kinds, raw
 from federator.hub.offline import Id
-from federator.model import quantity
 from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, QuotaAccount
-from federator.model.taints import Taint
-from federator.placement import filters, mentions, quota
+from federator.model.kubernetes import quantity
+from federator.model.kubernetes.taints import Taint
+from federator.placement.policy import mentions
+from federator.placement.quota import quota
+from federator.placement.selection import filters
 
 MAX_CLUSTERS: Final = 16
 """Closed clusters that are tried, those with most room first."""

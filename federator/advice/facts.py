@@ -13,13 +13,15 @@ from federator.advice.trials import Stop, never
 from federator.api import raw
 from federator.hub.offline import Situation
 from federator.hub.records.workloads import Workload
-from federator.model import quantity, shards
+from federator.model import shards
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.decision import REFUSALS, Reason, Share, Verdict
+from federator.model.kubernetes import quantity
 from federator.model.resources import Resources
 from federator.placement import explain as split
-from federator.placement import filters, mentions
 from federator.placement.explain import Explanation
+from federator.placement.policy import mentions
+from federator.placement.selection import filters
 
 HINTS: Final[Mapping[Reason, str]] = {
     Reason.MISCONFIGURED: "correct the field that the message names",

@@ -10,9 +10,9 @@ from typing import Any, Final
 from federator.advice import patches
 from federator.advice.trials import Change, Trials, World, least
 from federator.api import raw
-from federator.model import quantity
 from federator.model.decision import Decision
 from federator.model.errors import FieldError
+from federator.model.kubernetes import quantity
 
 RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 LEAST_PART: Final = 16

@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Final
 
 from federator.advice.trials import Trials, World, least, placed
-from federator.model import quantity
 from federator.model.ask import Ask
 from federator.model.decision import Decision
 from federator.model.fleet import ClusterView, NodeRow
-from federator.placement import capacity, filters
+from federator.model.kubernetes import quantity
+from federator.placement.room import capacity
+from federator.placement.selection import filters
 
 MAX_CLUSTERS: Final = 4
 """Clusters for which more nodes are tried."""

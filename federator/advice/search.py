@@ -12,7 +12,7 @@ from federator.advice.trials import Change, Stop, Trials, World
 from federator.hub.offline import Situation
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
-from federator.placement import filters
+from federator.placement.selection import filters
 
 MAX_SINGLE: Final = 250
 """Trials with one change; what is left of `trials.MAX_TRIALS` is for pairs."""

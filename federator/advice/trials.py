@@ -22,7 +22,7 @@ from federator.model.decision import Decision
 from federator.model.fleet import ClusterView, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.placement.policies import Bindings, Policies
+from federator.placement.policy.policies import Bindings, Policies
 
 MAX_TRIALS: Final = 600
 Stop = Callable[[], bool]

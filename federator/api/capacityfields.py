@@ -28,13 +28,14 @@ from federator.api.common import (
 from federator.api.federatedquota import vector
 from federator.api.placementfields import TolerationFields
 from federator.api.raw import Obj
-from federator.model import quantity, sharing, taints
 from federator.model import seq as seqs
+from federator.model import sharing
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
+from federator.model.kubernetes import quantity, taints
+from federator.model.kubernetes.taints import Taint
 from federator.model.resources import CPU, PODS, Resources
-from federator.model.taints import Taint
 
 MAX_ROWS = 256
 MAX_NODES = 1_000_000

@@ -11,9 +11,9 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 from pydantic_core import PydanticCustomError
 
-from federator.model import quantity, selectors
 from federator.model import seq as seqs
 from federator.model.errors import FieldError
+from federator.model.kubernetes import quantity, selectors
 
 INT32_MAX = 2**31 - 1
 INT64_MAX = 2**63 - 1

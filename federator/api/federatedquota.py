@@ -21,10 +21,10 @@ from federator.api.common import (
     rules,
 )
 from federator.api.raw import Obj
-from federator.model import quantity
 from federator.model.ask import Tier
 from federator.model.errors import FieldError
 from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.kubernetes import quantity
 from federator.model.resources import ZERO, Resources
 
 KIND: Final = "FederatedQuota"

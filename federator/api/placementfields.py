@@ -28,11 +28,11 @@ from federator.api.common import (
     rules,
 )
 from federator.api.raw import Obj
-from federator.model import selectors, taints
 from federator.model.ask import Division, Group, MoveBudget, Policy, SpreadRule, Strategy, Weight
 from federator.model.errors import FieldError
-from federator.model.selectors import LabelSelector
-from federator.model.taints import Toleration
+from federator.model.kubernetes import selectors, taints
+from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.kubernetes.taints import Toleration
 
 VALUES = "values are needed for In and NotIn, and refused for Exists and DoesNotExist"
 

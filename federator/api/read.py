@@ -14,8 +14,9 @@ from federator.api import crds, decoding, kinds, raw, structural
 from federator.api.common import Model
 from federator.api.decoding import Limits
 from federator.api.kinds import Kind
-from federator.model import errors, names, selectors
+from federator.model import errors, names
 from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
 
 LONGEST_WORKLOAD_NAME = 52
 MAX_PROBLEMS = 50

@@ -5,8 +5,9 @@ from typing import Any, Final
 from federator.api import deployment, pinterestservice, raw, read
 from federator.convert import templates
 from federator.convert.drafts import BadInput, Book, Draft, Item, LeftAlone, only_fields
-from federator.model import names, selectors
+from federator.model import names
 from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
 
 _KNOWN: Final = frozenset(
     {

@@ -10,8 +10,8 @@ from typing import Any, Final
 from federator.api import pinterestservice, raw, read
 from federator.api.raw import Obj
 from federator.convert.drafts import BadInput, Book, Draft, Item, LeftAlone, listed, only_fields
-from federator.model import selectors
 from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
 
 MAX_FURTHER: Final = 8
 """Entries of `spec.additionalServices` that the schema allows."""

@@ -12,8 +12,8 @@ from federator.embedded.auth.aggregation import Aggregation
 from federator.embedded.auth.tokens import Tokens
 from federator.embedded.catalogue.registry import Registry
 from federator.embedded.controllers import Controllers, NodePool
-from federator.embedded.controllers.behaviour import Defaults
-from federator.embedded.controllers.crd_cleanup import CrdCleanup
+from federator.embedded.controllers.cleanup.crd_cleanup import CrdCleanup
+from federator.embedded.controllers.kubelet.behaviour import Defaults
 from federator.embedded.rest.api import Api
 from federator.embedded.rest.context import Context
 from federator.embedded.rest.inprocess import InProcessTransport

@@ -12,11 +12,11 @@ from typing import Any
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.expand import inject as injection
-from federator.model import quantity, selectors, taints
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
+from federator.model.kubernetes import quantity, selectors, taints
+from federator.model.kubernetes.taints import Toleration
 from federator.model.resources import PODS, ZERO, Resources
-from federator.model.taints import Toleration
 
 HOSTNAME = "kubernetes.io/hostname"
 POD = f"{injection.TEMPLATE}.spec"

@@ -13,7 +13,8 @@ from federator.api.raw import Obj
 from federator.expand import inject as injection
 from federator.expand import priorities
 from federator.expand.labels import CONFIG_HASH_ANNOTATION, IAM_ROLE_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL
-from federator.model import names, selectors
+from federator.model import names
+from federator.model.kubernetes import selectors
 
 CONFIG_VOLUME: Final = "pinterest-config"
 CONFIG_PATH: Final = "/etc/pinterest/config"

@@ -2,7 +2,7 @@
 
 Looks at the whole pod that a member would be given, support of the RuntimeProfile included, because the member's
 namespace holds for all of it; the path says whether the template or the profile is the cause. Pure; whether it is
-allowed is decided by `placement.permitted`.
+allowed is decided by `placement.policy.permitted`.
 """
 
 import re
@@ -13,9 +13,10 @@ from federator.api import kinds, raw
 from federator.api.raw import Obj
 from federator.api.verbs import WorkloadVerbs
 from federator.expand import inject, parts, priorities
-from federator.model import podsecurity, sharing
+from federator.model import sharing
 from federator.model.ask import Privileges, Unit
-from federator.model.podsecurity import Level, Violation
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import Level, Violation
 
 _PART: Final = re.compile(r"spec\.(initContainers|containers|ephemeralContainers|volumes)\[(\d+)\](.*)", re.DOTALL)
 _OWN_ACCOUNT: Final = "default"
@@ -26,7 +27,7 @@ def of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
     """Raises FieldError as injection does."""
     template = verbs.pod_template(obj)
     pod = inject.inject(template, profile, verbs.sidecars(obj), batch=verbs.unit is Unit.SHARDS)
-    strict = list(podsecurity.violations(pod, Level.RESTRICTED))
+    strict = list(pod_security.violations(pod, Level.RESTRICTED))
     source = _Source(template, profile, pod)
     spec = raw.mapping(template, "spec")
     own = priorities.class_name(verbs.tier(obj))

@@ -15,15 +15,17 @@ from federator.hub.records import decisions as records
 from federator.hub.records import workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
-from federator.model import names, podsecurity
+from federator.model import names
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
-from federator.model.podsecurity import Level
-from federator.placement import permitted, policies, verdicts
-from federator.placement.commitments import Commitments
-from federator.placement.policies import Policies
+from federator.placement import verdicts
+from federator.placement.policy import permitted, policies
+from federator.placement.policy.policies import Policies
+from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing
@@ -148,7 +150,7 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
     for obj in objs:
         found = kinds.kind_of(obj)
         if (obj.get("apiVersion"), obj.get("kind")) == NAMESPACE:
-            level = podsecurity.enforced(raw.mapping(obj, "metadata", "labels")).level
+            level = pod_security.enforced(raw.mapping(obj, "metadata", "labels")).level
             levels[raw.text(obj, "metadata", "name")] = level
         elif found is not None:
             by_kind.setdefault(found.kind, []).append(_with_uid(obj))

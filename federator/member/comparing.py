@@ -17,7 +17,8 @@ from federator.member import jobs, rows
 from federator.member.caches import native_ref
 from federator.member.options import MemberOptions
 from federator.member.rows import NativeKey, NativeRow
-from federator.model import diffs, names, ownedfields
+from federator.model import names
+from federator.model.kubernetes import diffs, owned_fields
 from federator.model.steps import Apply, Delete, Patch, Step
 
 JOB_MUTABLE: Final = ("parallelism", "suspend")
@@ -323,9 +324,9 @@ def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool
     one request for each object in the life of a process, which changes nothing where the suspicion was wrong.
     """
     fields = msgspec.json.decode(row.applied) if row.applied else {}
-    if ownedfields.removals(fields, live, body, complete=False):
+    if owned_fields.removals(fields, live, body, complete=False):
         return True
-    return first and ownedfields.surplus(fields, live, body)
+    return first and owned_fields.surplus(fields, live, body)
 
 
 def _job_step(body: Mapping[str, Any], row: NativeRow, *, behind: bool) -> Step | None:

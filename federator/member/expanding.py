@@ -22,9 +22,10 @@ from federator.member.comparing import Plan, Scene, Verdicts, Work
 from federator.member.options import MemberOptions
 from federator.member.results import Judgement, Result
 from federator.member.rows import NativeKey, SliceRow
-from federator.model import names, quantity
+from federator.model import names
 from federator.model.ask import Unit
 from federator.model.errors import FieldError
+from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
 from federator.model.observation import MISSING
 from federator.model.steps import Create, RequeueAfter

@@ -21,12 +21,12 @@ from federator.member.caches import Caches
 from federator.member.options import MemberOptions
 from federator.member.room import Masks, Room
 from federator.member.rows import SliceRow
-from federator.model import diffs, quantity
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity
+from federator.model.kubernetes import diffs, quantity
 from federator.model.resources import ZERO
 from federator.model.steps import Create, Patch
-from federator.placement import capacity as capacities
+from federator.placement.room import capacity as capacities
 
 Entitlement = Callable[[SliceRow], tuple[PodShape, int] | None]
 """What a slice of ours may have at once: the shape of a copy and how many; None for what is not ours to count."""

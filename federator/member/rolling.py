@@ -22,8 +22,9 @@ from federator.member.expanding import Expander
 from federator.member.options import MemberOptions
 from federator.member.results import Result
 from federator.member.rows import NativeRow, SliceRow
-from federator.model import diffs, shards
+from federator.model import shards
 from federator.model.ask import Unit
+from federator.model.kubernetes import diffs
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
 from federator.model.steps import Patch, RequeueAfter

@@ -2,7 +2,7 @@
 it.
 
 Pure; made anew for every capacity report. Claims are placed the way the scheduler does by default
-(`placement.binding`). What fits nowhere takes nothing, since it holds nothing.
+(`placement.room.binding`). What fits nowhere takes nothing, since it holds nothing.
 """
 
 import json
@@ -15,11 +15,11 @@ import numpy.typing as npt
 
 from federator.member import nodematch
 from federator.member.rows import Node
-from federator.model import taints
 from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
+from federator.model.kubernetes import taints
 from federator.model.resources import PODS, Resources
-from federator.placement import binding
+from federator.placement.room import binding
 
 Column = npt.NDArray[np.int64]
 Mask = npt.NDArray[np.bool_]

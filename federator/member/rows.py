@@ -20,13 +20,14 @@ from federator.expand import effective, jobsets
 from federator.expand.labels import MANAGED_BY, MANAGED_BY_LABEL
 from federator.kube import clock
 from federator.member.options import FIELD_MANAGER
-from federator.model import names, ownedfields, quantity
+from federator.model import names
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
+from federator.model.kubernetes import owned_fields, quantity
+from federator.model.kubernetes.taints import REFUSING, Taint
 from federator.model.names import WorkloadKey
 from federator.model.resources import PODS, ZERO, Resources
 from federator.model.shards import Range
-from federator.model.taints import REFUSING, Taint
 from federator.status import reasons
 from federator.status.reasons import Trouble
 
@@ -151,7 +152,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         spec={name: spec[name] for name in _KEPT_SPEC if name in spec},
         shards=jobsets.piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
         workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
-        applied=msgspec.json.encode(ownedfields.of(meta, FIELD_MANAGER, "Apply")),
+        applied=msgspec.json.encode(owned_fields.of(meta, FIELD_MANAGER, "Apply")),
     )
 
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from federator.model import names
+from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.kubernetes.taints import Toleration
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
-from federator.model.selectors import LabelSelector
-from federator.model.taints import Toleration
 
 
 class Tier(StrEnum):

@@ -11,11 +11,11 @@ from typing import TypeVar
 from federator.model import shards
 from federator.model.ask import Ask, PodShape, Tier
 from federator.model.decision import Share
+from federator.model.kubernetes.pod_security import Level
+from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
-from federator.model.podsecurity import Level
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
-from federator.model.taints import Taint
 
 _Given = TypeVar("_Given", bound="Holding | Share")
 

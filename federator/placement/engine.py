@@ -10,17 +10,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from federator.model import seq as seqs
-from federator.model import shards, taints
+from federator.model import shards
 from federator.model.ask import Ask, Strategy, Unit
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of, remaining
+from federator.model.kubernetes import taints
 from federator.model.shards import Ranges
-from federator.placement import candidates, enforcing, filters, inputs, leaving, seating, spread, verdicts
-from federator.placement import shards as assignment
-from federator.placement.candidates import Candidate, Place
-from federator.placement.division import DIVIDERS, Party
-from federator.placement.ledger import Ledger
-from federator.placement.quota import Admission
+from federator.placement import inputs, verdicts
+from federator.placement.division import shards as assignment
+from federator.placement.division import spread
+from federator.placement.division.division import DIVIDERS, Party
+from federator.placement.policy import enforcing
+from federator.placement.quota.quota import Admission
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates, filters, leaving, seating
+from federator.placement.selection.candidates import Candidate, Place
 
 
 @dataclass(slots=True)

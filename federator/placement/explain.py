@@ -5,14 +5,14 @@ charged, nothing is written.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from federator.model import quantity, taints
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding
+from federator.model.kubernetes import quantity, taints
 from federator.model.resources import PODS, ZERO, Resources
-from federator.placement import candidates
-from federator.placement.commitments import Commitments
-from federator.placement.ledger import Ledger
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates
 
 
 @dataclass(frozen=True, slots=True)

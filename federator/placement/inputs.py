@@ -9,13 +9,14 @@ from collections.abc import MutableMapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from federator.model import names, selectors
+from federator.model import names
 from federator.model.ask import Ask, Demand, Group, Policy, Weight
 from federator.model.fleet import ClusterView, FleetSnapshot
-from federator.model.selectors import LabelSelector
-from federator.placement import filters
-from federator.placement.candidates import domains_of
-from federator.placement.division import by_static_weight
+from federator.model.kubernetes import selectors
+from federator.model.kubernetes.selectors import LabelSelector
+from federator.placement.division.division import by_static_weight
+from federator.placement.selection import filters
+from federator.placement.selection.candidates import domains_of
 
 _Names = TypeVar("_Names", Weight, Group)
 

@@ -13,9 +13,10 @@ from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.shards import Ranges
-from federator.placement import filters, quota
-from federator.placement.commitments import Commitments
-from federator.placement.division import DIVIDERS
+from federator.placement.division.division import DIVIDERS
+from federator.placement.quota import quota
+from federator.placement.room.commitments import Commitments
+from federator.placement.selection import filters
 
 
 @dataclass(frozen=True, slots=True)

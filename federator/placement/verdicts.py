@@ -7,12 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from federator.model import quantity
 from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
 from federator.model.decision import Reason, Verdict
-from federator.placement import admitting, enforcing, filters
-from federator.placement.candidates import Candidate, Place
-from federator.placement.quota import Admission
+from federator.model.kubernetes import quantity
+from federator.placement.policy import enforcing
+from federator.placement.quota.quota import Admission
+from federator.placement.selection import admitting, filters
+from federator.placement.selection.candidates import Candidate, Place
 
 CAPPED: Final = "it could not schedule more lately"
 """In the verdict of a cluster that its own scheduler caps; read back from decisions."""

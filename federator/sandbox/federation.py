@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from federator.api import crds, kinds
-from federator.embedded.controllers.behaviour import Defaults
+from federator.embedded.controllers.kubelet.behaviour import Defaults
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions

@@ -16,8 +16,8 @@ from federator.model.fleet import Commitment, FleetSnapshot
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
 from federator.placement import engine, inputs
-from federator.placement.commitments import Commitments
-from federator.placement.ledger import Ledger
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
 from federator.scheduling.entry import Entry
 from federator.scheduling.queue import Queue

@@ -13,9 +13,11 @@ from federator.model.decision import Decision, Reason
 from federator.model.fleet import FleetSnapshot, Holding, copies_of, remaining
 from federator.model.resources import PODS, Resources
 from federator.model.shards import Ranges
-from federator.placement import candidates, engine, inputs, leaving, quota
-from federator.placement.ledger import PENDING, Ledger
-from federator.placement.quota import Edit
+from federator.placement import engine, inputs
+from federator.placement.quota import quota
+from federator.placement.quota.quota import Edit
+from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.selection import candidates, leaving
 
 FORMER: Final = "what was admitted before"
 

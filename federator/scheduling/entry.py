@@ -12,8 +12,8 @@ from federator.model.decision import Share
 from federator.model.fleet import Holding
 from federator.model.names import WorkloadKey
 from federator.model.shards import Ranges
-from federator.placement.leaving import Leave
-from federator.placement.permitted import Refused
+from federator.placement.policy.permitted import Refused
+from federator.placement.selection.leaving import Leave
 
 
 def no_mark(_: str) -> int:

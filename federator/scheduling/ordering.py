@@ -15,9 +15,9 @@ from typing import Final
 from federator.model.ask import Ask, Tier
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
-from federator.placement import candidates
-from federator.placement.commitments import Commitments
-from federator.placement.ledger import Ledger
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
+from federator.placement.selection import candidates
 
 _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 

@@ -12,8 +12,8 @@ from typing import Final
 from federator.model.ask import Ask
 from federator.model.decision import REFUSALS, Decision, Reason
 from federator.model.names import WorkloadKey
-from federator.placement.candidates import NOBODY
-from federator.placement.division import DIVIDERS
+from federator.placement.division.division import DIVIDERS
+from federator.placement.selection.candidates import NOBODY
 
 FIRST_RETRY_S: Final = 5.0
 LAST_RETRY_S: Final = 300.0

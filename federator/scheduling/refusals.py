@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason, Share
-from federator.placement.permitted import Refused
+from federator.placement.policy.permitted import Refused
 from federator.scheduling.entry import Entry, Recorded
 
 

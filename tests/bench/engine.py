@@ -10,12 +10,12 @@ from collections.abc import Iterator
 import msgspec
 
 from federator.api import placementdecision
-from federator.model import quantity
 from federator.model.ask import Ask, Division, PodShape, Policy, SpreadRule, Strategy, Unit
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
+from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
 from federator.placement import engine
-from federator.placement.commitments import Commitments
+from federator.placement.room.commitments import Commitments
 from tests.bench.harness import Result
 
 SIZES = {"E1": 10, "E2": 100, "E3": 1000}

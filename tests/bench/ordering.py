@@ -28,8 +28,9 @@ from federator.hub.options import HubOptions
 from federator.model.ask import Ask, PodShape, Policy
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.resources import CPU, GPU, MEMORY, PODS, Resources
-from federator.placement import engine, filters
-from federator.placement.commitments import Commitments
+from federator.placement import engine
+from federator.placement.room.commitments import Commitments
+from federator.placement.selection import filters
 from federator.scheduling import ordering
 from tests.bench.harness import Result
 from tests.controlplane import build

@@ -12,7 +12,7 @@ from dataclasses import replace
 from federator.model.ask import SpreadRule
 from federator.model.decision import Decision
 from federator.placement import engine
-from federator.placement.commitments import Commitments
+from federator.placement.room.commitments import Commitments
 from tests.bench.harness import Result
 from tests.unit.placement.fleets import cluster, fleet, service
 

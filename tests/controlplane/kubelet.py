@@ -1,7 +1,8 @@
 """Takes pods that are bound to stand-in nodes of a real cluster through their life, as annotations of the pod say.
 
 nodes.py owns one `Kubelet` for all its nodes. How a pod behaves is read by the same pure function as in the embedded
-API (`federator.embedded.controllers.behaviour`), so that a scenario means the same on both. It never creates a pod.
+API (`federator.embedded.controllers.kubelet.behaviour`), so that a scenario means the same on both. It
+never creates a pod.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from federator.embedded.controllers import behaviour
+from federator.embedded.controllers.kubelet import behaviour
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import RealClock

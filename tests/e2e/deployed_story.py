@@ -9,7 +9,7 @@ from typing import Any
 
 from federator.kube import tokens
 from federator.kube.login import kubeconfigs
-from federator.model import podsecurity
+from federator.model.kubernetes import pod_security
 from tests.e2e import workloads
 from tests.e2e.deployed import HUB, POOL, Deployed, user
 from tests.e2e.federations import POLICIES_MAX, Fleet, until
@@ -180,7 +180,7 @@ def _what_a_service_gives_up_goes(fleet: Fleet) -> None:
 
 def _a_namespace_has_another_level(fleet: Fleet) -> None:
     """The hub made the members' namespaces with the default; what the host says now reaches them."""
-    levels = podsecurity.Enforced(podsecurity.Level.BASELINE, "v1.35").labels
+    levels = pod_security.Enforced(pod_security.Level.BASELINE, "v1.35").labels
     fleet.host("label", "ns", "feed", *(f"{name}={value}" for name, value in levels.items()))
 
     def reached() -> bool:

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from federator.model import names, podsecurity
+from federator.model import names
+from federator.model.kubernetes import pod_security
 from tests.controlplane.cluster import Cluster
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed, federations, workloads
@@ -226,15 +227,15 @@ def test_a_namespace_that_goes_takes_its_decisions_along(host: Guarded) -> None:
 
 def test_the_level_of_a_namespace_is_for_those_who_may_change_namespaces_everywhere(host: Guarded) -> None:
     """A tenant with every right in a namespace has, by RBAC, every right on that namespace too."""
-    level = {"metadata": {"labels": {podsecurity.ENFORCE: "privileged"}}}
+    level = {"metadata": {"labels": {pod_security.ENFORCE: "privileged"}}}
     note = {"metadata": {"labels": {"example.com/team": "shop"}}}
     why = "The Pod Security level of a namespace is changed by whoever"
     taken(host.patch(f"ns/{SPACE}", note, AS_TENANT), host.patch(f"ns/{SPACE}", level))
     refused(host.patch(f"ns/{SPACE}", level, AS_TENANT), why)
     refused(host.patch(f"ns/{SPACE}", level, AS_TENANT, "--subresource=status"), why)
-    host.shell("label", "ns", SPACE, f"{podsecurity.ENFORCE}=restricted")
-    refused(host.patch(f"ns/{SPACE}", {"metadata": {"labels": {podsecurity.ENFORCE: None}}}, AS_TENANT), why)
-    host.shell("label", "ns", SPACE, f"{podsecurity.ENFORCE}-")
+    host.shell("label", "ns", SPACE, f"{pod_security.ENFORCE}=restricted")
+    refused(host.patch(f"ns/{SPACE}", {"metadata": {"labels": {pod_security.ENFORCE: None}}}, AS_TENANT), why)
+    host.shell("label", "ns", SPACE, f"{pod_security.ENFORCE}-")
 
 
 def test_the_hub_changes_no_cluster_and_takes_no_revision_of_others(host: Guarded) -> None:

@@ -10,8 +10,9 @@ import pytest
 import yaml
 
 from federator.expand import priorities
-from federator.model import names, podsecurity
-from federator.model.podsecurity import Level
+from federator.model import names
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import Level
 from tests import hostilepods
 from tests.controlplane.plane import ControlPlane
 from tests.e2e import deployed, federations
@@ -46,7 +47,7 @@ def member(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
     shell("create", "ns", SPACE)
     for level in ("baseline", "restricted", "privileged"):
         shell("create", "ns", level)
-        labels = podsecurity.Enforced(Level(level)).labels
+        labels = pod_security.Enforced(Level(level)).labels
         shell("label", "ns", level, *(f"{name}={value}" for name, value in labels.items()))
     shell("create", "sa", "boss", "-n", SPACE)
     shell("create", "clusterrolebinding", "boss", "--clusterrole=cluster-admin", f"--serviceaccount={SPACE}:boss")
@@ -93,7 +94,7 @@ def test_a_real_server_refuses_the_pods_that_we_refuse(member: Guarded, row: Row
         if status == 422:
             assert row.path in NEVER_VALID, said(answer)
             continue
-        ours = list(podsecurity.violations(row.template, level))
+        ours = list(pod_security.violations(row.template, level))
         assert (status == 403 and "violates PodSecurity" in said(answer)) == bool(ours), said(answer)
 
 
@@ -165,7 +166,7 @@ def test_the_hub_gives_its_namespaces_a_level_but_opens_none(member: Guarded) ->
     act = f"--as={deployed.user(HUB)}"
 
     def space(level: str, name: str = "ours") -> dict[str, Any]:
-        labels = {names.FLEET_LABEL: "federator", podsecurity.ENFORCE: level}
+        labels = {names.FLEET_LABEL: "federator", pod_security.ENFORCE: level}
         return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}}
 
     refused(create(member, space("privileged"), act), "makes no namespace privileged that is not in the list")
@@ -173,13 +174,13 @@ def test_the_hub_gives_its_namespaces_a_level_but_opens_none(member: Guarded) ->
     assert create(member, space("restricted"), act).code == 0
     member.shell("create", "-f", "-", act, input=yaml.safe_dump(space("baseline")))
     for level, code in (("restricted", 0), ("privileged", 1)):
-        change = json.dumps({"metadata": {"labels": {podsecurity.ENFORCE: level}}})
+        change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: level}}})
         ran = member.shell.run("patch", "ns/ours", "--type=merge", "-p", change, "--dry-run=server", act)
         assert ran.code == code, ran.err
-    change = json.dumps({"metadata": {"labels": {podsecurity.ENFORCE: "restricted"}}})
+    change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: "restricted"}}})
     foreign = member.shell.run("patch", f"ns/{SPACE}", "--type=merge", "-p", change, "--dry-run=server", act)
     refused(foreign, "changes and deletes only what carries its label")
-    change = json.dumps({"metadata": {"labels": {podsecurity.ENFORCE: "privileged"}}})
+    change = json.dumps({"metadata": {"labels": {pod_security.ENFORCE: "privileged"}}})
     names_it = [{"op": "replace", "path": "/spec/variables/0/expression", "value": '["ours"]'}]
     member.shell("patch", "validatingadmissionpolicy/federator-levels", "--type=json", "-p", json.dumps(names_it))
     federations.until(

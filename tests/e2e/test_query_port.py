@@ -12,7 +12,7 @@ import pytest
 import pytest_asyncio
 import yaml
 
-from federator.cli import sandbox
+from federator.cli.running import sandbox
 from federator.embedded import http
 from federator.embedded.storage.messages import Caller
 from federator.hub.options import HubOptions

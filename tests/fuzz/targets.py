@@ -31,8 +31,9 @@ from federator.kube import errors
 from federator.kube.login import kubeconfigs
 from federator.kube.watch import object_reader
 from federator.kube.wire import decode
-from federator.model import quantity, selectors, shards, taints
+from federator.model import shards
 from federator.model.errors import FieldError
+from federator.model.kubernetes import quantity, selectors, taints
 from federator.sandbox import fleetfile
 from tests.hostile import cases_members, cases_objects, cases_texts
 from tests.unit.kube import test_kubeconfigs

@@ -14,8 +14,8 @@ import pytest
 
 from federator.api import kinds
 from federator.kube.metrics import Metrics
-from federator.model import quantity
 from federator.model.ask import Tier
+from federator.model.kubernetes import quantity
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.status.given import Contradiction

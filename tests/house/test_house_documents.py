@@ -16,9 +16,9 @@ from federator.hub.cache import router
 from federator.hub.members.link import MOVES
 from federator.kube import metrics
 from federator.placement import invariants
-from federator.placement.division import DIVIDERS
-from federator.placement.filters import FILTERS
-from federator.placement.scorers import SCORERS
+from federator.placement.division.division import DIVIDERS
+from federator.placement.selection.filters import FILTERS
+from federator.placement.selection.scorers import SCORERS
 from federator.sandbox.faults import table as faults
 from tests.house import sources
 

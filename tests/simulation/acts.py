@@ -17,7 +17,7 @@ from federator.kube.client import Client
 from federator.member import heartbeat
 from federator.member.options import MemberOptions
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.objects import going_on, ours
+from federator.sandbox.faults.episodes.objects import going_on, ours
 from federator.sandbox.federation import ensure
 
 if TYPE_CHECKING:

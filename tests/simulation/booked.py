@@ -14,7 +14,7 @@ from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.model import names, shards
 from federator.model.ask import Unit
-from federator.model.quantity import vector
+from federator.model.kubernetes.quantity import vector
 from tests.simulation.invariants import Obj, Step, all_of, finished, is_decision
 
 ROOM = "2 room is not over-booked"

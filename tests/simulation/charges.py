@@ -16,8 +16,8 @@ from federator.hub.process import HubProcess
 from federator.member.caches import NATIVES
 from federator.model import names, shards
 from federator.model.ask import Unit
+from federator.model.kubernetes.quantity import vector
 from federator.model.names import WorkloadKey
-from federator.model.quantity import vector
 from federator.model.shards import Ranges
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending

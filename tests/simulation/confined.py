@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from federator.api import capacityfields, placementfields, raw
 from federator.api.decisionfacts import DecisionFacts, decision_facts
 from federator.hub.records.decisions import STRUCK
-from federator.model import taints
-from federator.model.quantity import vector
-from federator.model.taints import Effect
+from federator.model.kubernetes import taints
+from federator.model.kubernetes.quantity import vector
+from federator.model.kubernetes.taints import Effect
 from tests.simulation.invariants import Obj, Step, charge, is_decision
 
 REQUIRED = "2 required policies hold"

@@ -8,7 +8,8 @@ from federator.hub.cache.state import HubState
 from federator.hub.dispatch.dispatcher import Dispatching
 from federator.hub.host.in_force import InForce
 from federator.hub.members.member import Member
-from federator.placement import enforcing, permitted, quota
+from federator.placement.policy import enforcing, permitted
+from federator.placement.quota import quota
 from federator.scheduling import editing
 from federator.status import given as givens
 from federator.status.given import Given

@@ -10,11 +10,12 @@ from collections.abc import Iterator, Mapping
 from federator.api import capacityfields, membercluster, raw
 from federator.api.decisionfacts import DecisionFacts
 from federator.api.membercluster import Removal
-from federator.model import shards, taints
+from federator.model import shards
 from federator.model.ask import Policy, Strategy
 from federator.model.decision import Share
+from federator.model.kubernetes import taints
+from federator.model.kubernetes.taints import Effect
 from federator.model.shards import Ranges
-from federator.model.taints import Effect
 from tests.simulation.invariants import Obj
 
 NAME = "2 nobody leaves for nowhere"

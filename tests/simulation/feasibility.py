@@ -19,14 +19,15 @@ from federator.hub.process import HubProcess
 from federator.hub.records.decisions import STRUCK, Record
 from federator.hub.records.workloads import Workload
 from federator.kube.store import Version
-from federator.model import shards, taints
+from federator.model import shards
 from federator.model.ask import Policy, Strategy, Unit
 from federator.model.decision import Share
 from federator.model.fleet import Holding
-from federator.model.quantity import vector
+from federator.model.kubernetes import taints
+from federator.model.kubernetes.quantity import vector
+from federator.model.kubernetes.taints import Effect
 from federator.model.shards import Ranges
-from federator.model.taints import Effect
-from federator.placement.policies import Policies, Subject
+from federator.placement.policy.policies import Policies, Subject
 from federator.sandbox.faults.lives import Life
 from tests.simulation import bounds, confined, departures, hearing, machines
 from tests.simulation.invariants import Obj, Step, charge, is_decision

@@ -20,7 +20,7 @@ from federator.model import names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Unit
 from federator.model.shards import Ranges
-from federator.placement import quota
+from federator.placement.quota import quota
 
 Obj = Mapping[str, Any]
 NOTE = "example.com/"

@@ -10,7 +10,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model import shards
-from federator.sandbox.faults.objects import going_on, ours
+from federator.sandbox.faults.episodes.objects import going_on, ours
 from federator.sandbox.faults.rows import is_hub
 from tests.simulation.acts import Act, Actor, Obj, lying
 from tests.simulation.tenants import ESCAPES

@@ -40,9 +40,11 @@ from federator.model import names
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.model.steps import Delete, Patch, RequeueAfter
-from federator.placement import engine, filters, spread
-from federator.placement import leaving as engine_leaving
-from federator.placement.commitments import Commitments
+from federator.placement import engine
+from federator.placement.division import spread
+from federator.placement.room.commitments import Commitments
+from federator.placement.selection import filters
+from federator.placement.selection import leaving as engine_leaving
 from federator.sandbox.faults.rows import is_hub
 from tests.simulation import departures
 from tests.simulation.running import Plant

@@ -10,8 +10,8 @@ from typing import Any
 
 from federator.api import federatedquota, kinds, membercluster
 from federator.api.decisionfacts import DecisionFacts, decision_facts
-from federator.embedded.controllers.fit import node_matches
 from federator.embedded.controllers.nodes import Node
+from federator.embedded.controllers.scheduling.fit import node_matches
 from federator.embedded.server import EmbeddedCluster
 from federator.expand import jobsets
 from federator.hub.cache import policying
@@ -23,9 +23,9 @@ from federator.model import names, shards
 from federator.model.ask import PodShape, Policy, Strategy, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
-from federator.model.quantity import vector
-from federator.placement import quota
-from federator.placement.policies import Bindings, Policies, Subject
+from federator.model.kubernetes.quantity import vector
+from federator.placement.policy.policies import Bindings, Policies, Subject
+from federator.placement.quota import quota
 from tests.simulation import feasibility, foreign
 from tests.simulation.invariants import Obj, all_of, finished
 from tests.simulation.world import World

@@ -10,7 +10,7 @@ from federator.api import kinds
 from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults.guests import drop, until
+from federator.sandbox.faults.episodes.guests import drop, until
 from tests.simulation.acts import TENANT, Act, Actor, service, standing, tainted, tenant, tried
 from tests.simulation.invariants import FORGED, all_of
 

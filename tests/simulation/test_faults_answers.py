@@ -9,7 +9,7 @@ import pytest
 from federator.api import kinds
 from federator.embedded.storage.revisions import DELETED, Event
 from federator.kube.wire.transport import Response, Transport
-from federator.sandbox.faults import admission
+from federator.sandbox.faults.episodes import admission
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.requests import refusal
 from federator.sandbox.faults.rows import Box, Sending, is_hub

@@ -7,7 +7,7 @@ import pytest
 from federator.api import kinds
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import names
-from federator.sandbox.faults import clusters
+from federator.sandbox.faults.episodes import clusters
 from federator.sandbox.faults.requests import CannedResponse
 from tests.simulation import running, solo
 from tests.simulation.invariants import Obj, Step, all_of

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from federator.sandbox.faults import guests
+from federator.sandbox.faults.episodes import guests
 from tests.simulation import solo
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.world import World

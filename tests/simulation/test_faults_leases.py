@@ -2,7 +2,7 @@
 
 import asyncio
 
-from federator.sandbox.faults import leases
+from federator.sandbox.faults.episodes import leases
 from tests.simulation import solo
 from tests.simulation.script import perform
 from tests.simulation.world import World

@@ -3,7 +3,7 @@
 import asyncio
 
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults import objects
+from federator.sandbox.faults.episodes import objects
 from tests.simulation import solo
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.script import SERVICE

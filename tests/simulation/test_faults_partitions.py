@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from federator.hub.members.connection import LISTS_MAX
+from federator.sandbox.faults.episodes.partitions import severed
+from federator.sandbox.faults.episodes.processes import a_list
 from federator.sandbox.faults.links import Cut
 from federator.sandbox.faults.lives import Life
-from federator.sandbox.faults.partitions import severed
-from federator.sandbox.faults.processes import a_list
 from federator.sandbox.faults.rows import Sending, is_hub
 from tests.simulation import solo
 from tests.simulation.script import perform

@@ -3,7 +3,7 @@
 import asyncio
 
 from federator.model.steps import ObjectRef
-from federator.sandbox.faults import rooms
+from federator.sandbox.faults.episodes import rooms
 from tests.simulation import solo
 from tests.simulation.script import SERVICE
 from tests.simulation.setting import UNSCHEDULABLE_AFTER_S

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from federator.model.decision import Reason
-from federator.placement import filters
-from federator.placement.commitments import Commitments
+from federator.placement.room.commitments import Commitments
+from federator.placement.selection import filters
 from tests.simulation import booked, lifetimes, mutations, running, script, solo
 from tests.simulation.invariants import Step
 from tests.simulation.reach import SLOW_S, STILL_S, Reach

@@ -7,7 +7,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
 from federator.model.shards import Ranges
-from federator.placement.commitments import Commitments
+from federator.placement.room.commitments import Commitments
 from tests.simulation import charges, once
 from tests.simulation.mutations import Method, instead
 from tests.simulation.running import Plant

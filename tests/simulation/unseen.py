@@ -20,8 +20,8 @@ from federator.member import jobs
 from federator.model import shards
 from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
-from federator.placement import shards as dividing
-from federator.placement.ledger import Ledger
+from federator.placement.division import shards as dividing
+from federator.placement.room.ledger import Ledger
 from federator.sandbox.faults.rows import is_hub
 from federator.scheduling import rollout
 from federator.status import given

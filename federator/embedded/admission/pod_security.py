@@ -1,8 +1,8 @@
 """The PodSecurity admission plugin of a real API server: what the labels of a namespace ask of pods, in its words.
 
-Which fields a level forbids is `model.podsecurity`'s; here is how a server says it. Labels that ask for a version
-before 1.36 switch off the checks that came later; what older versions allowed less of (types, sysctls) is not told
-apart. Pure; used by the REST layer and by the stand-in controllers, whose pods pass no REST layer.
+Which fields a level forbids is `model.kubernetes.pod_security`'s; here is how a server says it. Labels that ask for
+a version before 1.36 switch off the checks that came later; what older versions allowed less of (types, sysctls) is not
+told apart. Pure; used by the REST layer and by the stand-in controllers, whose pods pass no REST layer.
 """
 
 import re
@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from federator.embedded.storage.field_errors import FieldError, invalid
-from federator.model import podsecurity
-from federator.model.podsecurity import APPARMOR, Level, Violation
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import APPARMOR, Level, Violation
 
 Pod = Mapping[str, Any]
 """A pod or a pod template."""
@@ -102,7 +102,7 @@ class Finding:
 def findings(pod: Pod, standard: Standard) -> list[Finding]:
     """What of the pod the standard does not allow, in the order of a real server."""
     groups: dict[tuple[str, Level], list[Violation]] = {}
-    for violation in podsecurity.violations(pod, standard.level):
+    for violation in pod_security.violations(pod, standard.level):
         groups.setdefault((violation.control, violation.level), []).append(violation)
     strict = standard.level is Level.RESTRICTED
     inside = [key for key in _WORDS if standard.minor >= _SINCE.get(key, 0) and (strict or key[1] is Level.BASELINE)]
@@ -372,7 +372,7 @@ def template_of(obj: Pod, kind: tuple[str, str]) -> Pod | None:
 
 def changes_containers(pod: Pod, old: Pod) -> bool:
     """Whether an update of a pod is looked at again: only images and containers that are added count."""
-    return any(_images(pod, field) != _images(old, field) for field in podsecurity.CONTAINERS)
+    return any(_images(pod, field) != _images(old, field) for field in pod_security.CONTAINERS)
 
 
 def _images(pod: Pod, field: str) -> list[Any]:

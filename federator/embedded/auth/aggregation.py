@@ -15,7 +15,7 @@ from federator.embedded.catalogue.registry import Registry
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.revisions import Event, JsonObject
 from federator.embedded.storage.store import Store
-from federator.model import selectors
+from federator.model.kubernetes import selectors
 
 GROUP: Final = "rbac.authorization.k8s.io"
 _MANAGER: Final = "clusterrole-aggregation-controller"

@@ -4,7 +4,7 @@ They work straight on the store of one embedded cluster, driven by its changes a
 Started by whoever runs an `EmbeddedCluster`. How pods behave is said by annotations: see `behaviour`.
 """
 
-from federator.embedded.controllers.behaviour import Defaults
+from federator.embedded.controllers.kubelet.behaviour import Defaults
 from federator.embedded.controllers.nodes import NodePool
 from federator.embedded.controllers.runtime import Controllers
 

@@ -15,8 +15,8 @@ from federator.embedded.controllers.requests import Amounts
 from federator.embedded.controllers.world import World, condition
 from federator.embedded.schema import builtins
 from federator.embedded.storage.revisions import DELETED, Event, JsonObject
-from federator.model import taints
-from federator.model.taints import Taint
+from federator.model.kubernetes import taints
+from federator.model.kubernetes.taints import Taint
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 

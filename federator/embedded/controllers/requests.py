@@ -7,8 +7,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federator.model import quantity
 from federator.model.errors import FieldError
+from federator.model.kubernetes import quantity
 
 Amounts = tuple[tuple[str, int], ...]
 """(resource, amount) pairs sorted by name, zero amounts left out: cpu in milli, all else in base units."""

@@ -13,21 +13,21 @@ from typing import Final
 from federator.embedded.auth.tokens import Tokens
 from federator.embedded.controllers.accounts import AccountTokens
 from federator.embedded.controllers.agenda import Agenda
-from federator.embedded.controllers.behaviour import Defaults
-from federator.embedded.controllers.daemonsets import DaemonSets
-from federator.embedded.controllers.deployments import Deployments
-from federator.embedded.controllers.garbage import Garbage
-from federator.embedded.controllers.jobs import Jobs
-from federator.embedded.controllers.kubelet import Kubelet
-from federator.embedded.controllers.namespaces import Namespaces
-from federator.embedded.controllers.neighbours import Neighbours
-from federator.embedded.controllers.nodelife import NodeLife
+from federator.embedded.controllers.cleanup.garbage import Garbage
+from federator.embedded.controllers.cleanup.namespaces import Namespaces
+from federator.embedded.controllers.kubelet.behaviour import Defaults
+from federator.embedded.controllers.kubelet.kubelet import Kubelet
+from federator.embedded.controllers.kubelet.nodelife import NodeLife
 from federator.embedded.controllers.nodes import Fleet, NodePool, provide
 from federator.embedded.controllers.pods import PodIndex
-from federator.embedded.controllers.replicasets import ReplicaSets
-from federator.embedded.controllers.scheduler import Scheduler
+from federator.embedded.controllers.scheduling.neighbours import Neighbours
+from federator.embedded.controllers.scheduling.scheduler import Scheduler
 from federator.embedded.controllers.services import Ingresses, Services
-from federator.embedded.controllers.statefulsets import Claims, StatefulSets
+from federator.embedded.controllers.workloads.daemonsets import DaemonSets
+from federator.embedded.controllers.workloads.deployments import Deployments
+from federator.embedded.controllers.workloads.jobs import Jobs
+from federator.embedded.controllers.workloads.replicasets import ReplicaSets
+from federator.embedded.controllers.workloads.statefulsets import Claims, StatefulSets
 from federator.embedded.controllers.world import Controller, World
 from federator.embedded.schema import builtins
 from federator.embedded.storage.resources import ResourceInfo

@@ -12,19 +12,10 @@ from urllib.parse import unquote
 
 from federator.embedded.auth import impersonation
 from federator.embedded.auth.rbac import Attributes
-from federator.embedded.rest import (
-    deleting,
-    discovery,
-    field_selectors,
-    patching,
-    reading,
-    reviews,
-    subresources,
-    watching,
-    writing,
-)
+from federator.embedded.rest import deleting, discovery, field_selectors, patching, reading, watching, writing
 from federator.embedded.rest.context import Context
-from federator.embedded.rest.subresources import Handler
+from federator.embedded.rest.subresources import reviews, subresources
+from federator.embedded.rest.subresources.subresources import Handler
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import Answer, ApiRequest, Caller, Target, json_answer, text_answer
 from federator.embedded.storage.resources import ResourceInfo

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from federator.embedded.catalogue.registry import Registry
-from federator.embedded.rest import subresources
+from federator.embedded.rest.subresources import subresources
 from federator.embedded.rest.views import media_ranges
 from federator.embedded.schema import builtins, openapi
 from federator.embedded.storage import refusals

@@ -13,8 +13,8 @@ from federator.embedded.schema import event_groups
 from federator.embedded.storage import field_errors, refusals
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.validation import metadata_rules
-from federator.model import selectors
 from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
 
 Predicate = Callable[[dict[str, Any]], bool]
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from federator.embedded.storage.revisions import JsonObject
 from federator.embedded.tables import ages
-from federator.model import selectors
+from federator.model.kubernetes import selectors
 
 NONE = "<none>"
 LISTED_MAX = 3

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from federator.embedded.storage.field_errors import FieldError, forbidden, go_json, invalid, not_supported, required
 from federator.embedded.storage.schema import Node
-from federator.embedded.validation import cel_rules, schema_rules
+from federator.embedded.validation import schema_rules
+from federator.embedded.validation.cel import rules
 
 Schema = Mapping[str, Any]
 
@@ -337,8 +338,8 @@ def _rules(root: Node, path: str) -> Iterator[FieldError]:
 
 def _compiles(raw: Schema, key: str, node: Node, where: str) -> Iterator[FieldError]:
     try:
-        cel_rules.compile_expression(raw[key], node)
-    except cel_rules.RuleError as error:
+        rules.compile_expression(raw[key], node)
+    except rules.RuleError as error:
         # A real server prints the rule as its Go struct.
         printed = {go: raw.get(name, empty) for go, name, empty in _RULE_FIELDS}
         yield FieldError(

@@ -9,7 +9,8 @@ from typing import Any
 from federator.embedded.storage.field_errors import FieldError, duplicate, invalid, required
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.schema import MAP, SET, Node
-from federator.embedded.validation import cel_rules, metadata_rules, schema_rules
+from federator.embedded.validation import metadata_rules, schema_rules
+from federator.embedded.validation.cel import rules
 
 _BLOCKING = frozenset(
     {
@@ -47,8 +48,8 @@ def check(obj: dict[str, Any], old: dict[str, Any] | None, info: ResourceInfo, s
     if lists and (old is None or not any(_lists(old, node, ""))):
         errors += lists
     if any(error.reason in _BLOCKING for error in errors):
-        return [*errors, _UNCHECKED] if cel_rules.has_rules(node) else errors
-    return errors + cel_rules.check(obj, old, node)
+        return [*errors, _UNCHECKED] if rules.has_rules(node) else errors
+    return errors + rules.check(obj, old, node)
 
 
 def _in_characters(error: FieldError) -> FieldError:

@@ -8,8 +8,9 @@ from federator.api import placementfields, placementpolicy
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, Policy
 from federator.model.errors import FieldError
-from federator.placement import enforcing, quota
-from federator.placement.policies import Bindings, Policies, Rule, Subject
+from federator.placement.policy import enforcing
+from federator.placement.policy.policies import Bindings, Policies, Rule, Subject
+from federator.placement.quota import quota
 
 
 def asked(workload: Workload, rules: Policies, bindings: Bindings) -> Ask | None:

@@ -27,17 +27,18 @@ from federator.hub.records.workloads import Served, Workload
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
-from federator.model import podsecurity, sharing
 from federator.model import seq as seqs
+from federator.model import sharing
 from federator.model.ask import PodShape, Unit
 from federator.model.decision import REFUSALS
 from federator.model.fleet import FleetSnapshot, QuotaAccount
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import Enforced, Level
 from federator.model.names import WorkloadKey
-from federator.model.podsecurity import Enforced, Level
-from federator.placement import permitted
-from federator.placement.commitments import Commitments
-from federator.placement.permitted import Refused
-from federator.placement.policies import Bindings, Policies, Rule
+from federator.placement.policy import permitted
+from federator.placement.policy.permitted import Refused
+from federator.placement.policy.policies import Bindings, Policies, Rule
+from federator.placement.room.commitments import Commitments
 from federator.status.given import SEQ_NOT_ISSUED, Contradiction
 
 log = logging.getLogger(__name__)
@@ -328,7 +329,7 @@ class HubState:
             self.spaces.pop(name, None)
         else:
             self.spaces[name] = new
-            if new.level is not podsecurity.DEFAULT:
+            if new.level is not pod_security.DEFAULT:
                 levels[name] = new.level
         self.levels = levels
 

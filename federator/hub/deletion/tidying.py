@@ -21,7 +21,8 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
-from federator.model import names, podsecurity
+from federator.model import names
+from federator.model.kubernetes import pod_security
 from federator.model.steps import Delete, ObjectRef, Patch, RequeueAfter
 
 log = logging.getLogger(__name__)
@@ -115,7 +116,7 @@ class Tidying:
         labels = raw.mapping(meta, "labels")
         if all(labels.get(name) == value for name, value in wanted.labels.items()) or member.applier is None:
             return True
-        if not wanted.said and podsecurity.ENFORCE not in labels and (needy := self.state.refused_in(space)):
+        if not wanted.said and pod_security.ENFORCE not in labels and (needy := self.state.refused_in(space)):
             log.info("%s: the namespace %s keeps no Pod Security level yet: %s needs more", member.name, space, needy)
             return False
         ref = ObjectRef("v1", "namespaces", "", space, "Namespace")

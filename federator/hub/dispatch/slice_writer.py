@@ -24,9 +24,10 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.kube import errors
-from federator.model import names, podsecurity
+from federator.model import names
 from federator.model.ask import Unit
 from federator.model.decision import Share
+from federator.model.kubernetes import pod_security
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef, Patch, Step
 from federator.scheduling.rollout import Action, ActionKind
@@ -223,7 +224,7 @@ class SliceWriter:
         if member.client is None or namespace in member.namespaces:
             return
         ref = ObjectRef("v1", "namespaces", "", namespace, "Namespace")
-        level = self.state.spaces.get(namespace, podsecurity.Enforced())
+        level = self.state.spaces.get(namespace, pod_security.Enforced())
         labels = {names.FLEET_LABEL: self.state.options.fleet, **level.labels}
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace, "labels": labels}}
         try:

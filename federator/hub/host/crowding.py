@@ -15,7 +15,7 @@ from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store
-from federator.model import diffs
+from federator.model.kubernetes import diffs
 from federator.model.steps import RequeueAfter
 from federator.status import conditions
 from federator.status.conditions import Condition

@@ -29,10 +29,10 @@ from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store, Version, own_version, version_number
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire import decode
-from federator.model import podsecurity
 from federator.model.fleet import QuotaAccount
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import Enforced
 from federator.model.names import WorkloadKey
-from federator.model.podsecurity import Enforced
 
 log = logging.getLogger(__name__)
 
@@ -207,7 +207,7 @@ class Hosting:
             "v1",
             "namespaces",
             store,
-            project=lambda obj: podsecurity.enforced(raw.mapping(obj, "metadata", "labels")),
+            project=lambda obj: pod_security.enforced(raw.mapping(obj, "metadata", "labels")),
             on_change=self._space_changed,
             clock=self.clock,
             rng=self.rng,

@@ -25,7 +25,7 @@ from federator.model import names
 from federator.model.ask import Admitted, Unit
 from federator.model.names import WorkloadKey
 from federator.model.steps import Create, Delete, ObjectRef
-from federator.placement import quota
+from federator.placement.quota import quota
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.records.workloads import Workload
 from federator.model.names import WorkloadKey
-from federator.placement.policies import Rule
+from federator.placement.policy.policies import Rule
 
 SLICE: Final = 200
 """Workloads looked at before other work gets its turn: a few milliseconds."""

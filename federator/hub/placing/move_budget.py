@@ -17,8 +17,9 @@ from federator.kube.clock import Clock
 from federator.model.ask import Ask, MoveBudget, Policy
 from federator.model.decision import Decision
 from federator.model.names import WorkloadKey
-from federator.placement import enforcing, filters
-from federator.placement.leaving import Allowance, Leave
+from federator.placement.policy import enforcing
+from federator.placement.selection import filters
+from federator.placement.selection.leaving import Allowance, Leave
 
 MINUTE_S = 60.0
 COUNTED_FOR_S = 30.0

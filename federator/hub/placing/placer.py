@@ -38,7 +38,7 @@ from federator.model.decision import REFUSALS, Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding
 from federator.model.names import WorkloadKey
 from federator.placement import inputs
-from federator.placement.permitted import Refused
+from federator.placement.policy.permitted import Refused
 from federator.scheduling import cycle, queueing_hints, write_order
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing, as_charged, no_mark

@@ -26,7 +26,7 @@ from federator.kube.threads import Overloaded, Stop
 from federator.model import plaintext
 from federator.model.names import WorkloadKey
 from federator.model.steps import ObjectRef
-from federator.placement.policies import Policies
+from federator.placement.policy.policies import Policies
 from federator.scheduling.entry import Standing
 
 T = TypeVar("T")

@@ -28,8 +28,8 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.threads import Overloaded
-from federator.model import selectors
 from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
 from federator.model.names import WorkloadKey
 from federator.scheduling.entry import Standing
 

@@ -13,8 +13,9 @@ import msgspec
 
 from federator.api import pinterestjobset, pinterestservice, raw
 from federator.expand import jobsets
-from federator.model import plaintext, selectors
+from federator.model import plaintext
 from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
 from federator.model.shards import Range
 
 HASH_LABEL = "pod-template-hash"

@@ -20,9 +20,10 @@ from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kube import client as clients
 from federator.kube.wire import decode
-from federator.model import diffs, names, ownedfields, shards, sharing
+from federator.model import names, shards, sharing
 from federator.model.ask import Unit
 from federator.model.decision import Share
+from federator.model.kubernetes import diffs, owned_fields
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
 
@@ -325,7 +326,7 @@ def difference(live: Mapping[str, Any], want: Mapping[str, Any], *, answered: bo
         if template and wanted and (found := diffs.replacement_patch(template, wanted)):
             patch["spec"]["template"] = found
     if not answered:
-        removed = ownedfields.removals(_ours(live_meta, carried="slice" not in want_spec), live, want, complete=True)
+        removed = owned_fields.removals(_ours(live_meta, carried="slice" not in want_spec), live, want, complete=True)
         patch = diffs.combined(patch, removed)
     patch["metadata"] = {part: found for part, found in patch["metadata"].items() if found}
     return {part: found for part, found in patch.items() if found}
@@ -336,7 +337,7 @@ _NOTES = ("labels", "annotations")
 
 def _ours(meta: Mapping[str, Any], *, carried: bool) -> dict[str, Any]:
     """The fields that we once set and may take away: labels and annotations, and in carried kinds what is in spec."""
-    ours = ownedfields.of(meta, clients.FIELD_MANAGER, "Update")
+    ours = owned_fields.of(meta, clients.FIELD_MANAGER, "Update")
     notes = {f"f:{part}": found for part in _NOTES if (found := raw.mapping(ours, "f:metadata", f"f:{part}"))}
     spec = raw.mapping(ours, "f:spec") if carried else {}
     return {element: fields for element, fields in (("f:metadata", notes), ("f:spec", spec)) if fields}

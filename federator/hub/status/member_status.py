@@ -25,14 +25,15 @@ from federator.kube import clock as clocks
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
-from federator.model import diffs, names
+from federator.model import names
 from federator.model.ask import Tier
 from federator.model.fleet import Capacity, QuotaAccount
+from federator.model.kubernetes import diffs
+from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
 from federator.model.resources import ZERO, Resources
 from federator.model.steps import RequeueAfter
-from federator.model.taints import Taint
-from federator.placement import accounts
+from federator.placement.quota import accounts
 from federator.status import conditions
 from federator.status.conditions import Condition
 

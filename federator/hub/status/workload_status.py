@@ -24,13 +24,14 @@ from federator.kube import backoff, errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.work_queue import WorkQueue
-from federator.model import diffs, names
+from federator.model import names
 from federator.model.ask import Unit
 from federator.model.decision import Reason
+from federator.model.kubernetes import diffs
 from federator.model.names import WorkloadKey
 from federator.model.observation import SliceObservation
 from federator.model.steps import Patch, RequeueAfter
-from federator.placement import quota
+from federator.placement.quota import quota
 from federator.scheduling import rollout
 from federator.status import aggregate, conditions, verdict
 from federator.status.conditions import Condition

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from federator.sandbox.faults import (
+from federator.sandbox.faults import answers, requests, watches
+from federator.sandbox.faults.episodes import (
     admission,
-    answers,
     clusters,
     deletions,
     floods,
@@ -13,10 +13,8 @@ from federator.sandbox.faults import (
     objects,
     partitions,
     processes,
-    requests,
     rooms,
     timing,
-    watches,
 )
 from federator.sandbox.faults.rows import Episode, Fault, RequestFault
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from federator.advice import search, trials
 from federator.api import read
-from federator.cli import place
+from federator.cli.files import place
 from federator.embedded.apply import patches
 from federator.hub import offline
 from federator.model.names import WorkloadKey

@@ -26,10 +26,10 @@ from federator.api import (
 from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Unit, Weight
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Capacity, NodeRow, TierQuota
+from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.names import FLEET_LABEL, WorkloadKey
 from federator.model.resources import Resources
-from federator.model.selectors import LabelSelector
-from federator.model.taints import Taint, Toleration
 
 CPU4 = Resources({"cpu": 4000, "memory": 16 << 30, "pods": 110})
 ROW = NodeRow(3, CPU4, Resources({"cpu": 1500, "memory": 8 << 30, "pods": 90}), "A100", "p4d", (Taint("gpu", "yes"),))

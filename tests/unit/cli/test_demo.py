@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from federator.api import kinds
-from federator.cli import demo
+from federator.cli.running import demo
 from federator.kube.clock import Clock
 from federator.sandbox import fleetfile, virtual_time
 from federator.sandbox.federation import Federation, ensure

@@ -7,8 +7,8 @@ import pytest
 
 from federator.api import kinds
 from federator.api.revisions import Revision
-from federator.cli import rollout
-from federator.cli.waiting import Target
+from federator.cli.rollouts import rollout
+from federator.cli.rollouts.waiting import Target
 from federator.kube.client import Client
 from tests.unit.hub.world import World, play, service
 

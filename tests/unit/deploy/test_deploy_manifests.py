@@ -9,7 +9,7 @@ import yaml
 
 from federator import settings
 from federator.api.deployment import MEMBER_STATUS_ANNOTATION
-from federator.cli import granting, joining
+from federator.cli.clusters import granting, joining
 from federator.cli.leader import asking
 from federator.expand import priorities
 from federator.hub import hardening

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from federator.embedded.storage.schema import Node
-from federator.embedded.validation import cel_rules, cel_views
+from federator.embedded.validation.cel import rules as cel_rules
+from federator.embedded.validation.cel import views
 
 
 def _node(rules: list[dict[str, Any]], **properties: Any) -> Node:
@@ -138,15 +139,15 @@ NAMED = [
 
 @pytest.mark.parametrize(("rule", "of_self", "of_old"), NAMED)
 def test_rule_is_given_only_what_it_names(rule: str, of_self: Any, of_old: Any) -> None:
-    assert cel_views.named_fields(rule) == {"self": of_self, "oldSelf": of_old}
+    assert views.named_fields(rule) == {"self": of_self, "oldSelf": of_old}
 
 
 def test_what_is_only_asked_for_is_not_shown() -> None:
     node = _node([], a={"type": "object", "properties": {"b": TEXT, "c": TEXT}}, d=TEXT)
     value = {"a": {"b": "x", "c": "y"}, "d": "z"}
-    assert cel_views.seen(value, {"a": {}}, node) == {"a": {}}
-    assert cel_views.seen(value, {"a": {"b": None}, "e": None}, node) == {"a": {"b": "x"}}
-    assert cel_views.seen(value, None, node) is value
+    assert views.seen(value, {"a": {}}, node) == {"a": {}}
+    assert views.seen(value, {"a": {"b": None}, "e": None}, node) == {"a": {"b": "x"}}
+    assert views.seen(value, None, node) is value
 
 
 REFUSED = [

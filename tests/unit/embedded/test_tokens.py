@@ -4,10 +4,10 @@ import asyncio
 import base64
 import random
 
-from federator.cli import joining
+from federator.cli.clusters import joining
 from federator.embedded.auth.rbac import Attributes
 from federator.embedded.controllers import NodePool
-from federator.embedded.controllers.behaviour import Defaults, Span
+from federator.embedded.controllers.kubelet.behaviour import Defaults, Span
 from federator.embedded.server import EmbeddedCluster
 from federator.embedded.storage.messages import Caller
 from federator.embedded.storage.revisions import JsonObject

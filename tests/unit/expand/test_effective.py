@@ -7,8 +7,8 @@ import pytest
 
 from federator.expand import effective
 from federator.model.errors import FieldError
+from federator.model.kubernetes.taints import Toleration
 from federator.model.resources import Resources
-from federator.model.taints import Toleration
 
 
 def container(

@@ -9,11 +9,11 @@ from federator.expand import privileges
 from federator.model.ask import Ask, PodShape, Privileges, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
+from federator.model.kubernetes.pod_security import Level
 from federator.model.names import WorkloadKey
-from federator.model.podsecurity import Level
 from federator.model.resources import ZERO
-from federator.placement import permitted
-from federator.placement.permitted import Refused
+from federator.placement.policy import permitted
+from federator.placement.policy.permitted import Refused
 from tests import hostilepods
 from tests.hostilepods import Row
 

@@ -9,9 +9,9 @@ import pytest
 
 from federator.hub.status.member_status import moved
 from federator.model.fleet import Capacity, NodeRow
+from federator.model.kubernetes.taints import Taint
 from federator.model.resources import Resources
 from federator.model.steps import ObjectRef
-from federator.model.taints import Taint
 from tests.unit.hub.taints import taint_all
 from tests.unit.hub.world import World, play, service
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from federator.api import kinds
-from federator.cli import joining
+from federator.cli.clusters import joining
 from federator.hub.cache.deletion_budget import DeletionBudget
 from federator.hub.options import HubOptions
 from tests.unit.hub.world import World, play, service

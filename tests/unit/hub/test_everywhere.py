@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from federator.api import kinds
-from federator.cli import rebalance
+from federator.cli.rollouts import rebalance
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from federator.api import kinds
-from federator.cli import joining
+from federator.cli.clusters import joining
 from federator.hub.members import claims
 from federator.hub.options import HubOptions
 from federator.kube.client import Client

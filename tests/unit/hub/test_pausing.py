@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from federator.cli import joining
+from federator.cli.clusters import joining
 from federator.kube import errors
 from federator.kube.wire.transport import Request, Response
 from federator.model.steps import ObjectRef

@@ -7,7 +7,8 @@ import pytest
 
 from federator.api import kinds
 from federator.kube import errors
-from federator.model import names, podsecurity
+from federator.model import names
+from federator.model.kubernetes import pod_security
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, jobset, play, service
 
@@ -18,7 +19,7 @@ NAMESPACE = "Namespace"
 
 async def label(world: World, level: str | None) -> None:
     await world.namespace("feed")
-    labels = {podsecurity.ENFORCE: level}
+    labels = {pod_security.ENFORCE: level}
     await world.host.patch(ObjectRef("v1", "namespaces", "", "feed"), {"metadata": {"labels": labels}})
 
 
@@ -82,11 +83,11 @@ def test_a_namespace_in_a_member_has_the_level_of_the_hosts_and_follows_it() -> 
         clusters = sorted(world.federation.members)
         for cluster in clusters:
             found = await labels(world, cluster)
-            assert found[podsecurity.ENFORCE] == "baseline"
-            assert found[podsecurity.ENFORCE_VERSION] == podsecurity.VERSION
+            assert found[pod_security.ENFORCE] == "baseline"
+            assert found[pod_security.ENFORCE_VERSION] == pod_security.VERSION
         await label(world, "privileged")
         await asyncio.sleep(10)
-        assert [(await labels(world, one))[podsecurity.ENFORCE] for one in clusters] == ["privileged"] * len(clusters)
+        assert [(await labels(world, one))[pod_security.ENFORCE] for one in clusters] == ["privileged"] * len(clusters)
         await world.patch(PSVC, "feed", "web", {"spec": {"template": {"spec": HOSTILE}}})
         await world.settle()
         placed = await world.condition(PSVC, "feed", "web", "Placed")
@@ -166,7 +167,7 @@ def test_a_namespace_that_is_not_ours_is_never_changed() -> None:
         await asyncio.sleep(10)
         for cluster in world.federation.members:
             found = await labels(world, cluster)
-            assert not {podsecurity.ENFORCE, names.FLEET_LABEL} & found.keys()
+            assert not {pod_security.ENFORCE, names.FLEET_LABEL} & found.keys()
 
     play(scenario)
 
@@ -177,16 +178,16 @@ def test_a_namespace_made_before_there_were_levels_gets_the_default_unless_what_
         await world.create(PSVC, "feed", "web", hostile(4))
         await world.settle()
         cluster = next(iter(await world.shares("feed", "web")))
-        bare = {"metadata": {"labels": {podsecurity.ENFORCE: None, podsecurity.ENFORCE_VERSION: None}}}
+        bare = {"metadata": {"labels": {pod_security.ENFORCE: None, pod_security.ENFORCE_VERSION: None}}}
         ref = ObjectRef("v1", "namespaces", "", "feed", NAMESPACE)
         await world.member(cluster).patch(ref, bare)
         await label(world, None)
         await asyncio.sleep(10)
-        assert podsecurity.ENFORCE not in await labels(world, cluster)
+        assert pod_security.ENFORCE not in await labels(world, cluster)
         await world.patch(PSVC, "feed", "web", {"spec": {"template": {"spec": {"hostPID": None}}}})
         await world.settle()
         await asyncio.sleep(400)
-        assert (await labels(world, cluster))[podsecurity.ENFORCE] == "baseline"
+        assert (await labels(world, cluster))[pod_security.ENFORCE] == "baseline"
 
     play(scenario)
 
@@ -215,7 +216,7 @@ def test_a_template_that_cannot_be_read_reaches_no_member_either() -> None:
 async def tighten(world: World, cluster: str, level: str | None) -> None:
     """A member's administrator gives the namespace a level of its own."""
     ref = ObjectRef("v1", "namespaces", "", "feed", NAMESPACE)
-    await world.member(cluster).patch(ref, {"metadata": {"labels": {podsecurity.ENFORCE: level}}})
+    await world.member(cluster).patch(ref, {"metadata": {"labels": {pod_security.ENFORCE: level}}})
 
 
 @pytest.mark.parametrize(

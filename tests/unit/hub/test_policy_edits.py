@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from federator.api import kinds
-from federator.cli import rebalance
+from federator.cli.rollouts import rebalance
 from federator.hub.options import HubOptions
 from federator.kube import errors
 from federator.sandbox.fleetfile import FleetSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from federator.cli import joining
+from federator.cli.clusters import joining
 from federator.hub.options import HubOptions
 from federator.kube import errors, tokens
 from federator.kube.login import kubeconfigs

@@ -13,9 +13,9 @@ from federator.member.room import Masks, Room
 from federator.member.rows import Node
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity
+from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
-from federator.model.taints import Taint, Toleration
-from federator.placement import capacity
+from federator.placement.room import capacity
 
 
 def node(name: str, cpu: int, *, taints: tuple[Taint, ...] = (), **labels: str) -> Node:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.model.ownedfields import leftover, of, removals, surplus
+from federator.model.kubernetes.owned_fields import leftover, of, removals, surplus
 
 WANT: dict[str, Any] = {
     "metadata": {"labels": {"app": "web"}, "finalizers": ["a"]},

@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from federator.model import podsecurity
-from federator.model.podsecurity import Enforced, Level
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import Enforced, Level
 from tests import hostilepods
 from tests.hostilepods import Row
 
 
 def found(template: dict[str, Any], level: Level) -> list[str]:
-    return [one.path for one in podsecurity.violations(template, level)]
+    return [one.path for one in pod_security.violations(template, level)]
 
 
 @pytest.mark.parametrize("row", hostilepods.EVERY, ids=lambda row: row.path)
@@ -31,9 +31,9 @@ def test_the_table_has_a_row_for_every_control() -> None:
     seen = {
         (one.control, one.level)
         for row in hostilepods.EVERY
-        for one in podsecurity.violations(row.template, Level.RESTRICTED)
+        for one in pod_security.violations(row.template, Level.RESTRICTED)
     }
-    assert seen == {(control.name, control.level) for control in podsecurity.CONTROLS}
+    assert seen == {(control.name, control.level) for control in pod_security.CONTROLS}
     assert len(hostilepods.EVERY) >= 55
 
 
@@ -61,23 +61,23 @@ def test_a_windows_pod_needs_not_what_windows_does_not_have() -> None:
     ],
 )
 def test_whatever_json_can_hold_gives_an_answer(pod: dict[str, Any]) -> None:
-    list(podsecurity.violations(pod, Level.RESTRICTED))
+    list(pod_security.violations(pod, Level.RESTRICTED))
 
 
 @pytest.mark.parametrize(
     ("labels", "expected"),
     [
         ({}, Enforced()),
-        ({podsecurity.ENFORCE: ""}, Enforced()),
-        ({podsecurity.ENFORCE: "privileged"}, Enforced(Level.PRIVILEGED, said=True)),
-        ({podsecurity.ENFORCE: "restricted"}, Enforced(Level.RESTRICTED, said=True)),
-        ({podsecurity.ENFORCE: "Privileged"}, Enforced(Level.RESTRICTED, said=True)),
+        ({pod_security.ENFORCE: ""}, Enforced()),
+        ({pod_security.ENFORCE: "privileged"}, Enforced(Level.PRIVILEGED, said=True)),
+        ({pod_security.ENFORCE: "restricted"}, Enforced(Level.RESTRICTED, said=True)),
+        ({pod_security.ENFORCE: "Privileged"}, Enforced(Level.RESTRICTED, said=True)),
         (
-            {podsecurity.ENFORCE: "baseline", podsecurity.ENFORCE_VERSION: "v1.30"},
+            {pod_security.ENFORCE: "baseline", pod_security.ENFORCE_VERSION: "v1.30"},
             Enforced(Level.BASELINE, "v1.30", said=True),
         ),
-        ({podsecurity.ENFORCE_VERSION: "1.30; x"}, Enforced()),
+        ({pod_security.ENFORCE_VERSION: "1.30; x"}, Enforced()),
     ],
 )
 def test_what_a_namespace_asks_for(labels: dict[str, str], expected: Enforced) -> None:
-    assert podsecurity.enforced(labels) == expected
+    assert pod_security.enforced(labels) == expected

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.embedded.schema import scalars
-from federator.model import quantity
 from federator.model.errors import FieldError
-from federator.model.quantity import Format, Quantity
+from federator.model.kubernetes import quantity
+from federator.model.kubernetes.quantity import Format, Quantity
 from federator.model.resources import Resources
 from tests import casetables
 

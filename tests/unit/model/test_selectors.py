@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.model import selectors
 from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
 from tests import casetables
 
 NO_ENTRY = "we never turn a selector into a map of labels"

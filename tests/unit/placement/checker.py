@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from federator.model.ask import Division, Group, Policy, SpreadRule, Strategy, Weight
-from federator.model.taints import Effect, Taint
+from federator.model.kubernetes.taints import Effect, Taint
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, service
 
 T = TypeVar("T")

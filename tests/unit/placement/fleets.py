@@ -9,8 +9,8 @@ from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapsh
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement import engine
-from federator.placement.commitments import Commitments
-from federator.placement.ledger import Ledger
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
 
 POD = PodShape(Resources({"cpu": 1000, "pods": 1}))
 

@@ -1,4 +1,4 @@
-"""Spread rules kept seat by seat, said plainly: the oracle for the blocks of `placement.filling`.
+"""Spread rules kept seat by seat, said plainly: the oracle for the blocks of `placement.division.filling`.
 
 Written from docs/reference/spread.md with dictionaries and loops over everybody at every seat; for tests only.
 """
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from federator.model.ask import SpreadRule
-from federator.placement.division import Party
+from federator.placement.division.division import Party
 
 Seats = dict[str, int]
 Rules = Sequence[SpreadRule]

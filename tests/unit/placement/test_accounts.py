@@ -5,7 +5,7 @@ import pytest
 from federator.model.ask import Tier
 from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
-from federator.placement import accounts
+from federator.placement.quota import accounts
 
 OFFERED = ("cpu", "memory", "pods", "nvidia.com/gpu")
 

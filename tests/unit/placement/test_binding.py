@@ -14,9 +14,10 @@ from federator.model.ask import Ask, PodShape, Unit
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
-from federator.placement import binding, engine
-from federator.placement.commitments import Commitments
-from federator.placement.nodes import Nodes
+from federator.placement import engine
+from federator.placement.room import binding
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.nodes import Nodes
 from tests import casetables
 
 GPU = "nvidia.com/gpu"

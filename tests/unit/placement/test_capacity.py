@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from federator.model.ask import PodShape
 from federator.model.fleet import NodeRow
+from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
-from federator.model.taints import Taint, Toleration
-from federator.placement import capacity
-from federator.placement import nodes as working
-from federator.placement.nodes import Nodes
+from federator.placement.room import capacity
+from federator.placement.room import nodes as working
+from federator.placement.room.nodes import Nodes
 from tests import casetables
 
 MEBI = 1 << 20

@@ -12,8 +12,8 @@ from federator.model.ask import Ask, Tier
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, QuotaAccount, TierQuota, copies_of
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
-from federator.placement.commitments import Commitments
-from federator.placement.ledger import Ledger
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
 from tests.unit.placement.fleets import POD, cluster, commitment, commitments_with, fleet, held, jobs, service
 
 

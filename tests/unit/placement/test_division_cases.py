@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from federator.model.ask import Strategy
-from federator.placement import division
-from federator.placement.division import DIVIDERS, Party
+from federator.placement.division import division
+from federator.placement.division.division import DIVIDERS, Party
 from tests import casetables
 
 UNKNOWN_ROOM = 10**9

@@ -8,8 +8,8 @@ import pytest
 from federator.model.ask import Division, Group, Policy, SpreadRule, Strategy, Weight
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
+from federator.model.kubernetes.taints import Effect, Taint
 from federator.model.resources import Resources
-from federator.model.taints import Effect, Taint
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, holdings, jobs, service
 
 AVOIDED = (Taint("spot", "y", Effect.PREFER_NO_SCHEDULE),)

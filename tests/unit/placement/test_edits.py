@@ -11,7 +11,7 @@ from federator.model.ask import DEFAULT_POLICY, Admitted, Ask, Division, Strateg
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
-from federator.placement.commitments import Commitments
+from federator.placement.room.commitments import Commitments
 from federator.scheduling import editing
 from tests.unit.placement.fleets import (
     POD,

@@ -12,11 +12,12 @@ from federator.model import shards
 from federator.model.ask import Ask, Demand, Division, Policy, SpreadRule, Strategy
 from federator.model.decision import Reason, Share
 from federator.model.fleet import ClusterView, FleetSnapshot, QuotaAccount
-from federator.model.selectors import LabelSelector
-from federator.model.taints import Taint, Toleration
-from federator.placement import enforcing, inputs
-from federator.placement.leaving import Allowance
-from federator.placement.policies import Bindings, Policies, Rule, Subject
+from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.kubernetes.taints import Taint, Toleration
+from federator.placement import inputs
+from federator.placement.policy import enforcing
+from federator.placement.policy.policies import Bindings, Policies, Rule, Subject
+from federator.placement.selection.leaving import Allowance
 from tests.unit.placement import worlds
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, holdings, jobs, service
 

@@ -8,11 +8,11 @@ import pytest
 from federator.model.ask import Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Weight
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Capacity, FleetSnapshot, Holding, NodeRow, QuotaAccount, TierQuota
+from federator.model.kubernetes.selectors import LabelSelector
+from federator.model.kubernetes.taints import Effect, Taint, Toleration
 from federator.model.resources import Resources
-from federator.model.selectors import LabelSelector
-from federator.model.taints import Effect, Taint, Toleration
 from federator.placement import engine
-from federator.placement.commitments import Commitments
+from federator.placement.room.commitments import Commitments
 from tests.unit.placement.fleets import (
     POD,
     cluster,

@@ -2,7 +2,7 @@
 
 from federator.model.resources import Resources
 from federator.placement import explain
-from federator.placement.commitments import Commitments
+from federator.placement.room.commitments import Commitments
 from tests.unit.placement.fleets import cluster, decide, fleet, service
 
 

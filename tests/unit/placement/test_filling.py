@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.model.ask import SpreadRule
-from federator.placement import domains, filling
-from federator.placement.division import Party
+from federator.placement.division import domains, filling
+from federator.placement.division.division import Party
 from tests.unit.placement import seatbyseat
 
 World = tuple[list[Party], list[SpreadRule], tuple[tuple[str, ...], ...]]

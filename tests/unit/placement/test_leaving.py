@@ -11,12 +11,13 @@ from federator.model import shards
 from federator.model.ask import Ask, Division, Group, Policy, SpreadRule, Strategy, Tier, Unit, Weight
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, QuotaAccount, TierQuota
+from federator.model.kubernetes.selectors import NOTHING, LabelSelector, Operator, Requirement
+from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
-from federator.model.selectors import NOTHING, LabelSelector, Operator, Requirement
 from federator.model.shards import Ranges
-from federator.model.taints import Taint, Toleration
-from federator.placement import engine, invariants, leaving
+from federator.placement import engine, invariants
 from federator.placement.invariants import Case
+from federator.placement.selection import leaving
 from tests.unit.placement import worlds
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, holdings, jobs, service
 from tests.unit.placement.test_properties import booked, cases, decided

@@ -11,11 +11,12 @@ from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRu
 from federator.model.decision import Reason
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, FleetSnapshot, NodeRow
+from federator.model.kubernetes.taints import Taint, Toleration
 from federator.model.resources import Resources
-from federator.model.taints import Taint, Toleration
-from federator.placement import candidates, inputs
-from federator.placement.commitments import Commitments
-from federator.placement.policies import Policies, Rule, Subject
+from federator.placement import inputs
+from federator.placement.policy.policies import Policies, Rule, Subject
+from federator.placement.room.commitments import Commitments
+from federator.placement.selection import candidates
 from federator.scheduling import ordering, queueing_hints
 from federator.scheduling.queueing_hints import Hint, HintKind
 from tests.unit.placement import worlds

@@ -12,11 +12,12 @@ from federator.model.ask import Ask, Tier, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import Commitment, FleetSnapshot, Holding, copies_of
 from federator.model.shards import Ranges
-from federator.placement import division, engine, invariants
-from federator.placement.candidates import NOBODY
-from federator.placement.commitments import Commitments
-from federator.placement.division import Party
+from federator.placement import engine, invariants
+from federator.placement.division import division
+from federator.placement.division.division import Party
 from federator.placement.invariants import Case
+from federator.placement.room.commitments import Commitments
+from federator.placement.selection.candidates import NOBODY
 from tests.unit.placement import worlds
 
 

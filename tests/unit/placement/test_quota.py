@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from federator.api import federatedquota, membercluster
-from federator.model import quantity
 from federator.model.ask import PodShape, Tier
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount, TierQuota
+from federator.model.kubernetes import quantity
 from federator.model.resources import Resources
-from federator.placement import quota
+from federator.placement.quota import quota
 from tests import casetables
 from tests.unit.placement.fleets import (
     cluster,

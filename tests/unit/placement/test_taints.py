@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from federator.model import taints
 from federator.model.ask import Policy
 from federator.model.errors import FieldError
-from federator.model.taints import Effect, Taint, Toleration
-from federator.placement import scorers
-from federator.placement.scorers import Facts
+from federator.model.kubernetes import taints
+from federator.model.kubernetes.taints import Effect, Taint, Toleration
+from federator.placement.selection import scorers
+from federator.placement.selection.scorers import Facts
 from tests import casetables
 from tests.unit.placement.fleets import cluster, counts, decide, fleet, held, service
 

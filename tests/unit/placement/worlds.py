@@ -4,10 +4,10 @@ from hypothesis import strategies as st
 
 from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Unit, Weight
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, Holding, NodeRow, QuotaAccount, TierQuota
+from federator.model.kubernetes.taints import Taint
 from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
-from federator.model.taints import Taint
 
 NAMES = ("a", "b", "c", "d", "e")
 ZONES = ("", "z1", "z2", "z3")

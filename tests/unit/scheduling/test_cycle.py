@@ -13,8 +13,8 @@ from federator.model.decision import Decision, Reason, Share
 from federator.model.fleet import FleetSnapshot, Holding, QuotaAccount, TierQuota
 from federator.model.resources import Resources
 from federator.placement import engine
-from federator.placement.commitments import Commitments
-from federator.placement.permitted import Refused
+from federator.placement.policy.permitted import Refused
+from federator.placement.room.commitments import Commitments
 from federator.scheduling import cycle, ordering
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Recorded, Standing

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from federator.embedded.controllers import Controllers, Defaults, NodePool
-from federator.embedded.controllers.behaviour import Span
+from federator.embedded.controllers.kubelet.behaviour import Span
 from federator.embedded.schema import builtins
 from federator.embedded.storage.resources import ResourceInfo
 from federator.embedded.storage.store import Store

@@ -2,8 +2,9 @@
 
 import pytest
 
-from federator.embedded.controllers import NodePool, rolling
-from federator.embedded.controllers.rolling import SetView
+from federator.embedded.controllers import NodePool
+from federator.embedded.controllers.workloads import rolling
+from federator.embedded.controllers.workloads.rolling import SetView
 from tests.unit.embedded.controllers.clusters import RESOURCES, Cluster, deployment, play, template
 
 BIG = [NodePool(20, {"cpu": "64", "memory": "256Gi", "pods": "250"})]

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from federator.embedded.controllers import NodePool
-from federator.embedded.controllers.job_rules import Indexes
+from federator.embedded.controllers.workloads.job_rules import Indexes
 from tests.unit.embedded.controllers.clusters import Cluster, Obj, job, play, template
 
 BIG = [NodePool(20, {"cpu": "64", "memory": "256Gi", "pods": "250"})]

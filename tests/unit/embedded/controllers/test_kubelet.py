@@ -4,8 +4,9 @@ import random
 
 import pytest
 
-from federator.embedded.controllers import Defaults, NodePool, behaviour
-from federator.embedded.controllers.behaviour import Span
+from federator.embedded.controllers import Defaults, NodePool
+from federator.embedded.controllers.kubelet import behaviour
+from federator.embedded.controllers.kubelet.behaviour import Span
 from tests.unit.embedded.controllers.clusters import Cluster, Obj, deployment, play, pod, template
 
 

@@ -1,0 +1,1 @@
+"""`federator cluster`: members join, are examined, and leave."""

@@ -1,0 +1,346 @@
+"""`federator cluster add|check|renew|grant|cordon|uncordon|trust|remove|list`: the members of the federation."""
+
+import sys
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from federator.cli import common
+
+if TYPE_CHECKING:
+    from federator.cli.clusters.joining import Examination
+    from federator.hub.hardening import Check
+    from federator.kube.client import Client
+
+LASTING = (
+    "the hub has a token that ends and is renewed; an older one that never ends is still there: "
+    "kubectl --context {context} delete secret federator-hub -n federator-system"
+)
+
+BROAD = "kubectl delete rolebinding,role federator-hub"
+
+
+@click.group()
+def cluster() -> None:
+    """Join, check, cordon and remove members."""
+
+
+@cluster.command()
+@click.argument("name")
+@click.option("--member-context", "-C", default="", help="Context of the cluster that joins (default: NAME).")
+@click.option("--member-kubeconfig", default="", help="Kubeconfig with that context (default: that of the host).")
+@click.option("--label", "labels", multiple=True, help="key=value; policies select and spread by labels.")
+@click.option("--force", is_flag=True, help="Join although a check failed.")
+@common.connection_options
+def add(
+    name: str,
+    member_context: str,
+    member_kubeconfig: str,
+    labels: tuple[str, ...],
+    force: bool,
+    kubeconfig: str,
+    context: str,
+) -> None:
+    """Join a cluster under NAME: checks it, makes the hub's account there, pins its identity."""
+    from federator.cli.clusters import joining
+    from federator.kube.login.kubeconfigs import MemberAccess
+    from federator.model.kubernetes import selectors
+
+    marks = dict(pair.partition("=")[::2] for pair in labels)
+    for key, value in marks.items():
+        if problem := selectors.check_label_key(key) or selectors.check_label_value(value):
+            common.fail(f"--label {key}={value}: {problem}")
+    if problem := selectors.dns1123_label(name):
+        common.fail(f"NAME {name!r}: {problem}")
+
+    async def work(host: "Client") -> None:
+        async def at_member(client: "Client") -> None:
+            examination = await joining.examine(client, time.time())
+            report(examination)
+            if not examination.fit and not force:
+                common.fail("the cluster is not fit to join; mend what is marked, or use --force")
+            await joining.refuse_known(host, name, examination.uid)
+            token = await joining.hub_account(client)
+            found = endpoint_of(client)
+            certificate = (b"", b"") if token or found.token else (found.cert, found.key)
+            access = MemberAccess(found.server, found.ca_pem, token or found.token, *certificate)
+            await joining.join(host, name, examination.uid, joining.member_kubeconfig(access), marks)
+            if await joining.lasting_secret(client):
+                common.say(LASTING.format(context=member_context or name), err=True)
+
+        await common.with_host(member_kubeconfig or kubeconfig, member_context or name, at_member)
+        common.say(f"membercluster.federation.pinterest.com/{name} joined")
+
+    def endpoint_of(client: "Client") -> Any:
+        from federator.cli.clusters import contexts
+
+        return contexts.plain(member_kubeconfig or kubeconfig, member_context or name)
+
+    common.run(common.with_federation(kubeconfig, context, work))
+
+
+@cluster.command()
+@click.argument("name")
+@click.option("--member-context", "-C", default="", help="Also go to the member with this context of yours.")
+@click.option("--strict", is_flag=True, help="Exit 1 also for a warning of the hardening checks.")
+@common.connection_options
+def check(name: str, member_context: str, strict: bool, kubeconfig: str, context: str) -> None:
+    """What the hub says of a member, and whether the host is set up as docs/operating/hardening.md asks; with -C also
+    the member's connectivity, rights, versions, clock and hardening as you see them."""
+    from federator.api import kinds, membercluster
+    from federator.cli.clusters import joining
+    from federator.hub import hardening
+
+    async def work(host: "Client") -> bool:
+        kind = kinds.KINDS["MemberCluster"]
+        obj = await host.get(kind.ref("", name))
+        status = obj.get("status") or {}
+        rows = [
+            [found["type"], found["status"], found.get("reason", ""), found.get("message", "")]
+            for found in status.get("conditions") or ()
+        ]
+        common.show(common.table(["CONDITION", "STATUS", "REASON", "MESSAGE"], rows))
+        against = ("Removing", membercluster.UNTRUSTWORTHY)
+        fit = all(row[1] == "True" and row[0] not in against for row in rows) and bool(rows)
+        safe = await hardened(host, hardening.HOST_AS_PERSON)
+        if not member_context:
+            return fit and (safe or not strict)
+
+        async def at_member(client: "Client") -> bool:
+            examination = await joining.examine(client, time.time())
+            pinned = membercluster.recorded_uid(obj)
+            if pinned and pinned != examination.uid:
+                common.fail(f"this is another cluster: {examination.uid}, but {pinned} has joined as {name}")
+            report(examination)
+            guarded = await hardened(client, hardening.MEMBER_AS_PERSON)
+            return examination.fit and (guarded or not strict)
+
+        there = await common.with_host(kubeconfig, member_context, at_member)
+        return there and fit and (safe or not strict)
+
+    if not common.run(common.with_federation(kubeconfig, context, work)):
+        sys.exit(1)
+
+
+async def hardened(client: "Client", checks: "Sequence[Check]") -> bool:
+    """Prints the hardening checks of one API server; tells whether none of them warns."""
+    from federator.hub import hardening
+
+    findings = await hardening.examine(hardening.Asked(client, hardening.HUB_USER), checks)
+    rows = [[str(found.result), found.subject, found.message] for found in findings]
+    common.show("\n" + common.table(["HARDENING", "CHECK", "FOUND"], rows))
+    return all(found.result is not hardening.Result.WARNING for found in findings)
+
+
+def report(examination: "Examination") -> None:
+    """One line per finding."""
+    rows = [["ok" if found.ok else "FAILED", found.subject, found.message] for found in examination.findings]
+    common.show(common.table(["RESULT", "CHECK", "FOUND"], rows))
+
+
+@cluster.command()
+@click.argument("name")
+@click.option("--member-context", "-C", default="", help="Context of the cluster (default: NAME).")
+@click.option("--member-kubeconfig", default="", help="Kubeconfig with that context (default: that of the host).")
+@common.connection_options
+def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: str, context: str) -> None:
+    """Give the hub a fresh token of its account in a member that has joined, and its rights there as `add` does: after
+    an outage in which the old one ended, or when it may be known to somebody."""
+    from federator.api import kinds, membercluster
+    from federator.cli.clusters import contexts, joining
+    from federator.kube.login.kubeconfigs import MemberAccess
+
+    where = member_kubeconfig or kubeconfig, member_context or name
+
+    async def work(host: "Client") -> None:
+        obj = await host.get(kinds.KINDS["MemberCluster"].ref("", name))
+
+        async def at_member(client: "Client") -> None:
+            uid, pinned = await client.kube_system_uid(), membercluster.recorded_uid(obj)
+            if pinned and pinned != uid:
+                common.fail(f"this is another cluster: {uid}, but {pinned} has joined as {name}")
+            token = await joining.hub_account(client)
+            if not token:
+                common.fail("this cluster makes no tokens of service accounts")
+            found = contexts.plain(*where)
+            await joining.renew(host, obj, token, MemberAccess(found.server, found.ca_pem, token))
+            if await joining.lasting_secret(client):
+                common.say(LASTING.format(context=where[1]), err=True)
+
+        await common.with_host(*where, at_member)
+        common.say(f"membercluster.federation.pinterest.com/{name} has a fresh token of the hub")
+
+    common.run(common.with_federation(kubeconfig, context, work))
+
+
+@cluster.command()
+@click.argument("names", nargs=-1)
+@click.option("--all", "everyone", is_flag=True, help="Every member of the host.")
+@common.connection_options
+def grant(names: tuple[str, ...], everyone: bool, kubeconfig: str, context: str) -> None:
+    """Let the hub read and renew the Secrets of these members, each by its name: for MemberClusters that were written
+    by hand, and for those that joined before `add` did this."""
+    from federator.api import kinds
+    from federator.cli.clusters import granting
+
+    if bool(names) == everyone:
+        common.fail("name the members, or say --all")
+
+    async def work(host: "Client") -> None:
+        kind = kinds.KINDS["MemberCluster"]
+        if everyone:
+            found: Sequence[Any] = (await host.list(kind.api_version, kind.plural)).items
+        else:
+            found = [await host.get(kind.ref("", name)) for name in names]
+        for secret in sorted({granting.secret_of(obj) for obj in found} - {""}):
+            await granting.grant(host, secret)
+            common.say(f"secret/{secret} may be read and renewed by the hub")
+        for obj in found:
+            if granting.secret_of(obj):
+                await granting.own(host, obj)
+        if await granting.broad(host):
+            where = f"-n {granting.CREDENTIALS_NAMESPACE}"
+            common.say(f"the hub may read every Secret there still: {BROAD} {where}", err=True)
+
+    common.run(common.with_federation(kubeconfig, context, work))
+
+
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def cordon(name: str, kubeconfig: str, context: str) -> None:
+    """Keep new work away; what is there stays."""
+    _cordon(name, True, kubeconfig, context)
+
+
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def uncordon(name: str, kubeconfig: str, context: str) -> None:
+    """Welcome new work again."""
+    _cordon(name, False, kubeconfig, context)
+
+
+def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
+    from federator.api import kinds
+
+    async def work(host: "Client") -> None:
+        await host.patch(kinds.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}})
+
+    common.run(common.with_federation(kubeconfig, context, work))
+    common.say(f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}")
+
+
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def trust(name: str, kubeconfig: str, context: str) -> None:
+    """Trust a member again that was found Untrustworthy; if it contradicts itself still, it is found out again."""
+    from federator.api import kinds, raw
+    from federator.api.membercluster import UNTRUSTWORTHY
+    from federator.model import names
+
+    async def work(host: "Client") -> bool:
+        ref = kinds.KINDS["MemberCluster"].ref("", name)
+        since = raw.text(raw.condition(await host.get(ref), UNTRUSTWORTHY), "lastTransitionTime")
+        if since:
+            await host.patch(ref, {"metadata": {"annotations": {names.TRUST_ANNOTATION: since}}})
+        return bool(since)
+
+    if common.run(common.with_federation(kubeconfig, context, work)):
+        common.say(f"membercluster.federation.pinterest.com/{name} is trusted again")
+    else:
+        common.say(f"{name} is not Untrustworthy.")
+
+
+@cluster.command()
+@click.argument("name")
+@click.option("--orphan", is_flag=True, help="Leave what runs there as it is; copies are placed elsewhere besides.")
+@click.option("--lost", is_flag=True, help="Give up a cluster that is not heard and will not come back.")
+@click.option("--no-wait", is_flag=True, help="Return at once; the removal goes on by itself.")
+@common.connection_options
+def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, context: str) -> None:
+    """Take a member out of the federation: copies leave it first, as there is room elsewhere. Ctrl-C ends the waiting;
+    the removal goes on."""
+    from federator.api.membercluster import Removal
+    from federator.cli.clusters import granting, removal
+
+    if orphan and lost:
+        common.fail("--orphan and --lost exclude each other: the one is for a cluster that is heard, the other is not")
+    how = Removal.ORPHAN if orphan else Removal.LOST if lost else Removal.EMPTY
+
+    async def work(host: "Client") -> None:
+        obj = await removal.find(host, name)
+        removal.refuse_unfit(obj, how)
+        await removal.ask(host, obj, how)
+        secret = granting.secret_of(obj)
+        if no_wait:
+            common.say(f"membercluster.federation.pinterest.com/{name} is being removed")
+            if secret:
+                what = f"secret/{secret} rolebinding/{granting.PREFIX}{secret} role/{granting.PREFIX}{secret}"
+                where = f"-n {granting.CREDENTIALS_NAMESPACE}"
+                common.say(f"if the host collects no garbage, when it is gone: kubectl delete {what} {where}", err=True)
+            return
+        last = await removal.watch(host, obj, lambda text: common.say(text, err=True))
+        await removal.drop_credentials(host, obj)
+        if last:
+            common.say(last, err=True)
+        common.say(f"membercluster.federation.pinterest.com/{name} removed")
+
+    common.run(common.with_federation(kubeconfig, context, work))
+
+
+@cluster.command(name="take-over")
+@click.argument("name")
+@click.option("--from", "other", default="", help="Uid of the host that is replaced (default: the one that it names).")
+@common.connection_options
+def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
+    """Say that this host has taken another's place for good: the member's slices are this host's from then on."""
+    from federator.api import kinds
+    from federator.cli.clusters import joining
+
+    async def work(host: "Client") -> str:
+        ref = kinds.KINDS["MemberCluster"].ref("", name)
+        given = other or joining.other_host(await host.get(ref))
+        if not given:
+            common.fail(f"{name} does not say that it belongs to another host; name that host's uid with --from")
+        await host.patch(ref, {"spec": {"takeOverFrom": given}})
+        return given
+
+    given = common.run(common.with_federation(kubeconfig, context, work))
+    common.say(f"membercluster.federation.pinterest.com/{name} is taken over from the host {given}")
+
+
+@cluster.command()
+@click.argument("name")
+@common.connection_options
+def forget(name: str, kubeconfig: str, context: str) -> None:
+    """Let deletions that wait for this unreachable member go on; it is cleaned up when it is heard again."""
+    from federator.api import kinds
+    from federator.cli.clusters import joining
+
+    async def work(host: "Client") -> list[str]:
+        found = await joining.forget(host, name)
+        if not found:
+            await host.get(kinds.KINDS["MemberCluster"].ref("", name))  # a deletion may wait for one that was removed
+        return found
+
+    given_up = common.run(common.with_federation(kubeconfig, context, work))
+    for decision in given_up:
+        common.say(f"placementdecision.federation.pinterest.com/{decision} does not wait for {name} any more")
+    if not given_up:
+        common.say(f"No deletion waits for {name}.")
+
+
+@cluster.command(name="list")
+@common.connection_options
+def list_(kubeconfig: str, context: str) -> None:
+    """The members, as `federator get clusters`."""
+    from federator.cli import views
+
+    async def work(host: "Client") -> None:
+        common.show(await views.table_of(host, "MemberCluster") or "No members have joined.")
+
+    common.run(common.with_federation(kubeconfig, context, work))

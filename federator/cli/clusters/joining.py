@@ -1,0 +1,295 @@
+"""Joining and examining a cluster: what `federator cluster add` and `check` do, as functions that the commands print.
+
+Speaks to the member with the caller's own context. What the hub gets is a service account of its own where the member
+can make one, else the caller's credentials, if they are of a form the hub accepts.
+"""
+
+import asyncio
+import contextlib
+import email.utils
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from federator.api import kinds
+from federator.cli.clusters import granting
+from federator.cli.clusters.granting import CREDENTIALS_NAMESPACE, HUB_ACCOUNT, RBAC, SYSTEM_NAMESPACE
+from federator.kube import errors, tokens
+from federator.kube.client import Client
+from federator.kube.login import kubeconfigs
+from federator.kube.login.kubeconfigs import MemberAccess
+from federator.model import names
+from federator.model.errors import FieldError
+from federator.model.steps import ObjectRef
+
+MEMBER_LEASE = "federator-member"
+"""The heartbeat of the member process."""
+CLOCK_SKEW_MAX_S = 5.0
+OLDEST_MINOR = 27
+
+HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("pinterest.com", "pinterestservices", ("get", "list", "watch", "create", "patch", "delete")),
+    ("pinterest.com", "pinterestjobsets", ("get", "list", "watch", "create", "patch", "delete")),
+    ("pinterest.com", "runtimeprofiles", ("list", "create", "delete")),
+    ("apps", "deployments", ("get", "list", "watch", "create", "patch", "delete")),
+    ("federation.pinterest.com", "clustercapacities", ("list", "watch", "create", "patch")),
+    ("", "namespaces", ("get", "list", "create", "patch", "delete")),
+    ("", "pods", ("list",)),
+    ("", "pods/log", ("get",)),
+    ("", "services", ("list",)),
+    ("", "configmaps", ("list",)),
+    ("", "serviceaccounts", ("list",)),
+    ("", "persistentvolumeclaims", ("list",)),
+    ("apps", "statefulsets", ("list",)),
+    ("apps", "daemonsets", ("list",)),
+    ("batch", "jobs", ("list",)),
+    ("batch", "cronjobs", ("list",)),
+    ("networking.k8s.io", "ingresses", ("list",)),
+)
+"""What the hub does in a member, by (group, resource, verbs): its ClusterRole, and what `check` asks for. What it only
+lists is looked for before a namespace that the hub made goes (`hub/deletion/tidying.py`)."""
+OWN_RULES: tuple[tuple[str, str, str, str], ...] = (
+    ("", "serviceaccounts/token", HUB_ACCOUNT, "create"),
+    ("coordination.k8s.io", "leases", MEMBER_LEASE, "get"),
+)
+"""What it does in the federation's own namespace there, by (group, resource, name, verb): it renews its own token, and
+makes none of any other account; and it hears whether the member process lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line of an examination."""
+
+    subject: str
+    ok: bool
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Examination:
+    """What was found out about a cluster."""
+
+    uid: str
+    version: str
+    findings: tuple[Finding, ...]
+
+    @property
+    def fit(self) -> bool:
+        return all(finding.ok for finding in self.findings)
+
+
+async def examine(client: Client, now_s: float) -> Examination:
+    """Connectivity, version, clock, CRDs and rights of the caller. Raises `errors.ApiError` when there is no answer."""
+    date = await client.ready()
+    version = str((await client.version()).get("gitVersion", ""))
+    uid = await client.kube_system_uid()
+    findings = [
+        Finding("connectivity", True, "answers /readyz"),
+        Finding("identity", True, f"kube-system uid {uid}"),
+        _version(version),
+        _clock(date, now_s),
+    ]
+    served = {(found.api_version, found.kind) for found in await client.discover()}
+    for kind in kinds.KINDS.values():
+        if kind.kind in ("PinterestService", "PinterestJobSet", "RuntimeProfile", "ClusterCapacity"):
+            there = (kind.api_version, kind.kind) in served
+            fix = "served" if there else "not served: run `federator crd install` with the member's context"
+            findings.append(Finding(f"CRD {kind.kind}", there, fix))
+    findings.extend(await _rights(client))
+    return Examination(uid, version, tuple(findings))
+
+
+def _version(version: str) -> Finding:
+    parts = version.lstrip("v").split(".")
+    minor = int(parts[1]) if len(parts) > 1 and parts[1].isdigit() else 0
+    known = parts[0] == "1" and minor >= OLDEST_MINOR
+    return Finding("version", known, version if known else f"{version} is older than v1.{OLDEST_MINOR}")
+
+
+def _clock(date: str, now_s: float) -> Finding:
+    """By the Date header of the answer, which has a resolution of a second."""
+    try:
+        skew = email.utils.parsedate_to_datetime(date).timestamp() - now_s
+    except (TypeError, ValueError):
+        return Finding("clock", True, "the server does not tell its time")
+    if abs(skew) > CLOCK_SKEW_MAX_S:
+        return Finding("clock", False, f"is {skew:+.0f} s off ours, more than {CLOCK_SKEW_MAX_S:g} s")
+    return Finding("clock", True, f"within {CLOCK_SKEW_MAX_S:g} s of ours")
+
+
+async def _rights(client: Client) -> list[Finding]:
+    """What the hub will need, asked one by one by SelfSubjectAccessReview."""
+    ref = ObjectRef("authorization.k8s.io/v1", "selfsubjectaccessreviews", "", "", "SelfSubjectAccessReview")
+
+    async def ask(group: str, resource: str, verb: str, **where: str) -> bool:
+        resource, _, subresource = resource.partition("/")
+        attributes = {"group": group, "resource": resource, "subresource": subresource, "verb": verb, **where}
+        body = {"apiVersion": ref.api_version, "kind": ref.kind, "spec": {"resourceAttributes": attributes}}
+        answer = await client.create(ref, body)
+        return bool((answer.get("status") or {}).get("allowed"))
+
+    findings = []
+    for group, resource, verbs in HUB_RULES:
+        allowed = await asyncio.gather(*(ask(group, resource, verb) for verb in verbs))
+        refused = [verb for verb, yes in zip(verbs, allowed, strict=True) if not yes]
+        name = f"{resource}.{group}" if group else resource
+        message = f"may {', '.join(verbs)}" if not refused else f"may not {', '.join(refused)}"
+        findings.append(Finding(f"RBAC {name}", not refused, message))
+    for group, resource, name, verb in OWN_RULES:
+        allowed_one = await ask(group, resource, verb, namespace=SYSTEM_NAMESPACE, name=name)
+        message = f"may {verb}" if allowed_one else f"may not {verb}"
+        findings.append(Finding(f"RBAC {resource}.{group}".rstrip("."), allowed_one, message))
+    return findings
+
+
+async def hub_account(client: Client) -> str:
+    """Makes the hub's service account with its rights in the member; returns a token of it that ends, "" where the
+    member makes none. Raises ApiErrors."""
+    rules: list[dict[str, Any]] = [
+        {"apiGroups": [group], "resources": [resource], "verbs": list(verbs)} for group, resource, verbs in HUB_RULES
+    ]
+    subjects = [{"kind": "ServiceAccount", "name": HUB_ACCOUNT, "namespace": SYSTEM_NAMESPACE}]
+
+    def bound(kind: str, namespace: str) -> dict[str, Any]:
+        reference = {"apiGroup": RBAC, "kind": kind, "name": HUB_ACCOUNT}
+        head = {"apiVersion": f"{RBAC}/v1", "metadata": _named(namespace), "roleRef": reference, "subjects": subjects}
+        return head | {"kind": "RoleBinding" if namespace else "ClusterRoleBinding"}
+
+    rights = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": _named(""), "rules": rules}
+    own = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "Role",
+        "metadata": _named(SYSTEM_NAMESPACE),
+        "rules": [
+            {"apiGroups": [group], "resources": [resource], "resourceNames": [name], "verbs": [verb]}
+            for group, resource, name, verb in OWN_RULES
+        ],
+    }
+    wanted: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}}),
+        ("serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": _named(SYSTEM_NAMESPACE)}),
+        ("clusterroles", rights),
+        ("clusterrolebindings", bound("ClusterRole", "")),
+        ("roles", own),
+        ("rolebindings", bound("Role", SYSTEM_NAMESPACE)),
+    )
+    for plural, body in wanted:
+        await client.patch(_ref(plural, body), body, kind="apply", force=True)
+    try:
+        return await tokens.request(client, SYSTEM_NAMESPACE, HUB_ACCOUNT)
+    except errors.NotFound:
+        return ""
+
+
+async def lasting_secret(client: Client) -> bool:
+    """Whether the member still holds the token without end that earlier versions made for the hub."""
+    try:
+        found = await client.get(ObjectRef("v1", "secrets", SYSTEM_NAMESPACE, HUB_ACCOUNT, "Secret"))
+    except (errors.NotFound, errors.Denied):
+        return False
+    return found.get("type") == "kubernetes.io/service-account-token"
+
+
+def _named(namespace: str) -> dict[str, Any]:
+    return {"name": HUB_ACCOUNT} | ({"namespace": namespace} if namespace else {})
+
+
+def _ref(plural: str, body: Mapping[str, Any]) -> ObjectRef:
+    meta = body["metadata"]
+    return ObjectRef(body["apiVersion"], plural, meta.get("namespace", ""), meta["name"], body["kind"])
+
+
+def member_kubeconfig(access: MemberAccess) -> str:
+    """The kubeconfig for the Secret, in the one form that the hub accepts. Raises FieldError without credentials."""
+    if not access.token and not (access.cert_pem and access.key_pem):
+        raise FieldError(
+            "user",
+            f"the member made no token for the service account {SYSTEM_NAMESPACE}/{HUB_ACCOUNT}, and the context has"
+            " neither a token nor an inline certificate: use such a context",
+        )
+    return kubeconfigs.written(access)
+
+
+async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mapping[str, str]) -> None:
+    """Writes the Secret, the right to use it and the MemberCluster, with the identity pinned. Raises FieldError for a
+    caller who may not give that right, `errors.AlreadyExists` for a taken name."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CREDENTIALS_NAMESPACE}}
+    with contextlib.suppress(errors.AlreadyExists):
+        await host.create(_ref("namespaces", namespace), namespace)
+    kind = kinds.KINDS["MemberCluster"]
+    member = {
+        "apiVersion": kind.api_version,
+        "kind": kind.kind,
+        "metadata": {"name": name, "labels": dict(labels), "finalizers": [names.CLUSTER_FINALIZER]},
+        "spec": {"credentials": {"secretRef": {"name": name}}, "clusterUID": uid},
+    }
+    secret = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": name, "namespace": CREDENTIALS_NAMESPACE},
+        "type": "Opaque",
+        "stringData": {"kubeconfig": kubeconfig},
+    }
+    await granting.grant(host, name)
+    await host.patch(_ref("secrets", secret), secret, kind="apply", force=True)
+    await granting.own(host, await host.create(kind.ref("", name), member))
+
+
+async def renew(host: Client, member: Mapping[str, Any], token: str, access: MemberAccess) -> None:
+    """Puts another token into the Secret of a member that has joined, and lets the hub use that. Where the Secret is
+    gone or holds no kubeconfig, `access` says how to reach the member. Raises FieldError, ApiErrors."""
+    name, secret = member["metadata"]["name"], granting.secret_of(member)
+    if not secret:
+        raise FieldError("", f"{name} names no Secret (spec.credentials.secretRef)")
+    body = {
+        "apiVersion": "v1",
+        "kind": "Secret",
+        "metadata": {"name": secret, "namespace": CREDENTIALS_NAMESPACE},
+        "type": "Opaque",
+    }
+    with contextlib.suppress(errors.NotFound, ValueError):
+        found = await host.get(_ref("secrets", body))
+        access = kubeconfigs.member_access(kubeconfigs.in_secret(found, name), allow_loopback=True)
+    text = kubeconfigs.written(replace(access, token=token, cert_pem=b"", key_pem=b""))
+    await granting.grant(host, secret)
+    await host.patch(_ref("secrets", body), body | {"stringData": {"kubeconfig": text}}, kind="apply", force=True)
+    await granting.own(host, member)
+
+
+async def refuse_known(host: Client, name: str, uid: str) -> None:
+    """Raises FieldError for a cluster that is a member already, or the host itself, and for the name of another one:
+    nothing is written there, and the credentials of that one stay as they are."""
+    kind = kinds.KINDS["MemberCluster"]
+    for other in (await host.list(kind.api_version, kind.plural)).items:
+        if other["metadata"]["name"] == name and (other.get("spec") or {}).get("clusterUID") != uid:
+            raise FieldError("", f"another cluster has joined as {name}; choose another name, or remove that one first")
+        if (other.get("spec") or {}).get("clusterUID") == uid or (other.get("status") or {}).get("clusterUID") == uid:
+            raise FieldError(
+                "", f"this cluster (kube-system uid {uid}) has joined already, as {other['metadata']['name']}"
+            )
+    if await host.kube_system_uid() == uid:
+        raise FieldError("", "this cluster is the host itself: it cannot be its own member")
+
+
+async def forget(host: Client, name: str) -> list[str]:
+    """Tells every deletion that waits for this cluster not to. Returns the decisions, as namespace/name."""
+    kind = kinds.KINDS["PlacementDecision"]
+    found = []
+    for obj in (await host.list(kind.api_version, kind.plural)).items:
+        meta = obj["metadata"]
+        waiting = ((obj.get("spec") or {}).get("deletion") or {}).get("waitingFor") or ()
+        if name not in waiting:
+            continue
+        told = (meta.get("annotations") or {}).get(names.FORCE_FORGET_ANNOTATION, "")
+        clusters = sorted({part for part in told.split(",") if part} | {name})
+        mark = {names.FORCE_FORGET_ANNOTATION: ",".join(clusters)}
+        patch = {"metadata": {"uid": meta["uid"], "annotations": mark}}
+        await host.patch(kind.ref(meta["namespace"], meta["name"]), patch)
+        found.append(f"{meta['namespace']}/{meta['name']}")
+    return sorted(found)
+
+
+def other_host(member_cluster: Mapping[str, Any]) -> str:
+    """The host that a MemberCluster's status says it belongs to instead of this one; "" for none."""
+    status = member_cluster.get("status") or {}
+    return str(status.get("hostUID") or "")

@@ -1,0 +1,1 @@
+"""Commands that follow and change what runs: rollout, wait, rebalance, pause."""

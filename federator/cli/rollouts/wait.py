@@ -1,0 +1,90 @@
+"""`federator wait KIND/NAME... --for=ready`: until workloads are as they should be, or cannot become so."""
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from federator.cli import common
+from federator.cli.rollouts import waiting
+
+if TYPE_CHECKING:
+    from federator.cli.rollouts.progress import Progress
+    from federator.kube.client import Client
+
+FOR = ("ready", "available", "placed", "rolled-out", "complete", "deleted")
+
+
+@click.command()
+@click.argument("workloads", nargs=-1, required=True, metavar="KIND/NAME...")
+@click.option("--for", "goal", required=True, type=click.Choice(FOR), help="What to wait for.")
+@click.option("--timeout", default="5m", type=waiting.Duration(), help="How long, such as 30s; 0 looks once. [5m]")
+@click.option("-n", "--namespace", default="", help="Namespace (default: the context's).")
+@common.connection_options
+def wait(workloads: tuple[str, ...], goal: str, timeout: float, namespace: str, kubeconfig: str, context: str) -> None:
+    """Wait until workloads (psvc/NAME, pjs/NAME, deploy/NAME) are ready, available, placed, rolled-out, complete or
+    deleted. Exit 0: all are. Exit 1: the time is over, or waiting is of no use (one is stalled, failed, or not there).
+
+    ready: as many copies as are asked for are ready, of the present template. available: enough serve, of whatever
+    template. deleted: no cluster holds anything of it any more.
+    """
+    asked = waiting.targets(workloads)
+    where = namespace or common.default_namespace(kubeconfig, context)
+
+    async def work(client: "Client") -> bool:
+        left = dict.fromkeys(asked, "")
+        well = True
+
+        async def look() -> bool:
+            nonlocal well
+            for target in list(left):
+                found = await progress_of(client, target, where, goal)
+                if found.done:
+                    common.say(f"{target.text} {_met(goal)}")
+                if found.failed:
+                    common.say(f"error: {found.failed}", err=True)
+                    well = False
+                if found.done or found.failed:
+                    del left[target]
+                else:
+                    left[target] = found.waits
+            return not left
+
+        if not await waiting.until(waiting.Hub(client), timeout, look, once=timeout == 0):
+            for target, waits in left.items():
+                common.say(f"error: timed out waiting for {target.text}: {waits}", err=True)
+            return False
+        return well
+
+    if not common.run(common.with_federation(kubeconfig, context, work)):
+        sys.exit(1)
+
+
+def _met(goal: str) -> str:
+    return {"deleted": "deleted", "rolled-out": "rolled out"}.get(goal, f"{goal} condition met")
+
+
+async def progress_of(client: "Client", target: waiting.Target, namespace: str, goal: str) -> "Progress":
+    """How far one workload is on its way to a goal. Raises ApiErrors."""
+    from federator.api import kinds, raw
+    from federator.cli.rollouts import progress
+    from federator.kube import errors
+
+    try:
+        obj = await client.get(target.kind.ref(namespace, target.name))
+    except errors.NotFound:
+        if goal != "deleted":
+            text = f'{target.kind.plural} "{target.name}" not found in namespace {namespace}'
+            return progress.Progress(failed=text)
+        decision = kinds.KINDS["PlacementDecision"]
+        listing = await client.list(decision.api_version, decision.plural, namespace)
+        left = progress.decisions_left(listing.items, target.kind, target.name)
+        if not left:
+            return progress.DONE
+        waits = raw.mapping(left[0], "spec", "deletion")
+        blocked = f" ({', '.join(raw.texts(waits, 'waitingFor'))} not heard)" if waits.get("waitingFor") else ""
+        return progress.Progress(waits=f"it is gone from the host, and its clusters are being emptied{blocked}")
+    if goal == "deleted":
+        going = "deletionTimestamp" in obj["metadata"]
+        return progress.Progress(waits="it is being deleted" if going else "it is there, and is not being deleted")
+    return progress.GOALS[goal](target.kind, obj)

@@ -1,0 +1,1 @@
+"""Commands that go on running: hub, member, sandbox, demo."""

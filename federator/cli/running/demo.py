@@ -1,0 +1,191 @@
+"""`federator demo`: a whole federation with an example application, in one process, to look at with kubectl and with
+us.
+
+Shows progress while workloads settle, then the federated table and what to type next, and stays up until Ctrl-C, also
+when not everything has settled.
+"""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from federator.cli import common
+from federator.model import plaintext
+
+if TYPE_CHECKING:
+    from federator.cli.running.sandbox import Served
+
+KUBECONFIG = "federator-demo.kubeconfig"
+DEADLINE_S = 90.0
+REFRESH_S = 0.25
+
+
+@click.command()
+@click.option("--once", is_flag=True, help="Exit 0 when everything has settled; 1, with the reason, when it does not.")
+@click.option("--seed", default=1, show_default=True, help="Seed of everything drawn by chance.")
+@click.option("--deadline", default=DEADLINE_S, show_default=True, help="Seconds to wait for everything to settle.")
+@click.option(
+    "--clusters",
+    default=6,
+    show_default=True,
+    type=click.IntRange(1, 100),
+    help="How many members, with the machines of the six.",
+)
+def demo(once: bool, seed: int, deadline: float, clusters: int) -> None:
+    """A federation with an example application. Needs no Docker and no cluster."""
+    from federator.cli.running import sandbox
+    from federator.sandbox import fleetfile
+
+    fleet = fleetfile.resized(fleetfile.parse(data("fleet.yaml")), clusters)
+
+    async def work(served: "Served") -> None:
+        started = asyncio.get_running_loop().time()
+        shown = Path(KUBECONFIG)
+        if not once:
+            served.write_contexts(shown)
+        try:
+            await submit(served.federation)
+            late = await settled(served.federation, deadline, must=once)
+            took = asyncio.get_running_loop().time() - started
+            common.show(await summary(served.federation))
+            common.show(f"\n{late or await ending(served.federation, took)}")
+            if not once:
+                served.end_on_signals()
+                common.show(next_steps(str(shown), [member.name for member in fleet.members]))
+                await served.until_stopped()
+        finally:
+            if not once:
+                shown.unlink(missing_ok=True)
+
+    with tempfile.TemporaryDirectory(prefix="federator-demo-") as directory:
+        try:
+            common.run(sandbox.serving(fleet, Path(directory), work, seed=seed))
+        except TimeoutError as late:
+            common.fail(str(late))
+
+
+def data(name: str) -> str:
+    """A file of the example application."""
+    return resources.files("federator.cli").joinpath("data", "demo", name).read_text(encoding="utf-8")
+
+
+async def submit(federation: Any) -> None:
+    """Creates the application on the host, as a user would."""
+    from federator.api import read
+    from federator.cli.files import objects
+
+    client = federation.client("host")
+    for obj in [profile(), *read.load_yaml(data("application.yaml"))]:
+        await objects.create(client, obj)
+
+
+def profile() -> Any:
+    """The RuntimeProfile that ships with the package."""
+    from federator.api import read
+
+    text = resources.files("federator.cli").joinpath("data", "runtimeprofile.yaml").read_text(encoding="utf-8")
+    return read.load_yaml(text)[0]
+
+
+async def settled(federation: Any, deadline_s: float, *, must: bool) -> str:
+    """Waits until everything has settled. What has not at the deadline, as a sentence; whoever looks on may have
+    changed something meanwhile, and keeps the federation. Raises TimeoutError instead where everything `must`."""
+    try:
+        await progress(federation, deadline_s)
+    except TimeoutError as late:
+        if must:
+            raise
+        return f"It is {late}. The federation goes on."
+    return ""
+
+
+async def progress(federation: Any, deadline_s: float) -> None:
+    """One line that moves on a terminal, a line every few seconds elsewhere. Raises TimeoutError at the deadline."""
+    loop = asyncio.get_running_loop()
+    started, shown_s, live = loop.time(), -10.0, sys.stderr.isatty()
+    while True:
+        done, waiting = federation.settled()
+        now = loop.time() - started
+        total = len(federation.hub.state.workloads)
+        text = waiting[0] if waiting else ""
+        if federation.hub.state.ready:
+            left = len(federation.hub.aggregation.settled()[1])
+            text = f"{total - left} of {total} workloads have settled" + (f" ({text})" if text else "")
+        if live:
+            click.echo(f"\r\x1b[2K{now:5.1f} s  {plaintext.visible(text[:110])}", nl=done, err=True)
+        elif done or now - shown_s >= 5:
+            common.say(f"{now:5.1f} s  {text}", err=True)
+            shown_s = now
+        if done and total:
+            return
+        if now > deadline_s:
+            raise TimeoutError(f"not settled within {deadline_s:g} s: " + "; ".join(waiting[:5]))
+        await asyncio.sleep(REFRESH_S)
+
+
+async def ending(federation: Any, took_s: float) -> str:
+    """What has come of it in one sentence; and a line for each workload that lacks something."""
+    from federator.api import kinds, raw
+
+    client = federation.client("host")
+    total, short = 0, []
+    for kind in kinds.WORKLOADS.values():
+        for obj in (await client.list(kind.api_version, kind.plural)).items:
+            total += 1
+            placed = raw.condition(obj, "Placed")
+            if raw.text(placed, "status") == "False":
+                name = f"{kind.short_names[0]}/{obj['metadata']['name']} -n {obj['metadata']['namespace']}"
+                short.append(f"  {name}: {raw.text(placed, 'message')}")
+    after = f"{took_s:.1f} s after the application was submitted"
+    if not short:
+        return f"Everything has settled, {after}: all {total} workloads have what they asked for."
+    lacking = "one lacks something" if len(short) == 1 else f"{len(short)} lack something"
+    return "\n".join((f"Nothing moves any more, {after}. Of {total} workloads {lacking} in this fleet:", *short))
+
+
+async def summary(federation: Any) -> str:
+    """The federated tables."""
+    from federator.cli import views
+
+    client = federation.client("host")
+    parts = []
+    for kind in ("MemberCluster", "PinterestService", "PinterestJobSet", "Deployment"):
+        parts.append(await views.table_of(client, kind, all_namespaces=True))
+    return "\n\n".join(part for part in parts if part)
+
+
+def next_steps(kubeconfig: str, members: Sequence[str]) -> str:
+    """The commands that show most, and how to find the program."""
+    first = members[0]
+    return "\n".join(
+        (
+            "",
+            "Try, in another shell:",
+            *(f"    {line}" for line in way_to_program()),
+            f"    export KUBECONFIG=$PWD/{kubeconfig}          # a context for the host, and one for each member",
+            "    federator explain psvc/homefeed -n feed          # why here, why not there",
+            "    federator pods psvc/homefeed -n feed             # in every cluster; logs, exec, port-forward too",
+            "    kubectl get psvc,pjs -A -o wide                  # a real kubectl works, on host and members",
+            f"    kubectl --context {first} get pods -n feed",
+            "    kubectl scale -n feed psvc/homefeed --replicas=3600 && federator get psvc -A -w",
+            f"    federator cluster cordon {first} && federator get clusters",
+            "",
+            "Ctrl-C ends the federation.",
+        )
+    )
+
+
+def way_to_program() -> list[str]:
+    """The line that puts `federator` on PATH; none where a shell finds it already."""
+    folder = Path(sys.executable).parent
+    if shutil.which("federator") is not None or not (folder / "federator").exists():
+        return []
+    shown = f"$PWD/{folder.relative_to(Path.cwd())}" if folder.is_relative_to(Path.cwd()) else str(folder)
+    return [f"export PATH={shown}:$PATH"]

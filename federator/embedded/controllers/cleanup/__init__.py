@@ -1,0 +1,1 @@
+"""What goes when its owner, namespace or definition has gone."""

@@ -1,0 +1,228 @@
+"""The kubelet stand-in of all nodes of a cluster: pods start, become ready, end, restart and stop as `behaviour` says.
+
+Two status writes bring a pod up: the binding (which carries the kubelet's first report) and Running, with Ready in it
+unless readiness is delayed. What is due comes from the agenda in batches; texts are in `podstatus`.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from federator.embedded.controllers.agenda import Dirty
+from federator.embedded.controllers.kubelet import behaviour, mounts, podstatus
+from federator.embedded.controllers.kubelet.behaviour import Behaviour, Defaults
+from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.pods import Key, Pod, PodIndex
+from federator.embedded.controllers.world import KUBELET, World
+from federator.embedded.storage.revisions import Event, JsonObject
+from federator.kube import clock as clocks
+
+_BACKOFF_FIRST_S: Final = 10.0
+_BACKOFF_MAX_S: Final = 300.0
+_MOUNT_FIRST_S: Final = 0.5
+_MOUNT_MAX_S: Final = 122.0
+"""Between two tries to set a volume up; each waits twice as long."""
+_CONFIG_S: Final = 12.0
+"""Between two tries to make a container's variables."""
+
+_Due = tuple[str, Key, str]
+"""(action, pod key, pod uid)."""
+
+
+class Kubelet:
+    """The kubelets of a cluster."""
+
+    def __init__(self, world: World, pods: PodIndex, fleet: Fleet, defaults: Defaults) -> None:
+        self._world = world
+        self._pods = pods
+        self._fleet = fleet
+        self._defaults = defaults
+        self._due: Dirty[_Due] = Dirty()
+        self._held: dict[str, list[_Due]] = {}
+        """What came due on nodes that are down."""
+        self._plans: dict[str, Behaviour] = {}
+        self._mounting: dict[str, float] = {}
+        """By uid of pods whose volumes cannot be set up: how long the next try waits."""
+        self._addresses = podstatus.Addresses()
+        self._texts = podstatus.Texts()
+        self._actions: dict[str, Callable[[Pod], None]] = {
+            "accept": self._accept,
+            "start": self._start,
+            "ready": self._ready,
+            "finish": self._finish,
+            "restart": self._restart,
+            "backoff": self._back_off,
+            "stop": self._stop,
+            "remove": self._remove,
+        }
+        pods.listeners.append(self._on_pod)
+
+    def notice(self, event: Event) -> None:
+        """A node that is ready again takes up what came due meanwhile, and reports its pods ready."""
+        name = event.key[1]
+        if name in self._held and not self._fleet.is_down(name):
+            for due in self._held.pop(name):
+                self._due.add(due)
+            node = self._fleet.by_name.get(name)
+            for key in sorted(node.pods) if node is not None else ():
+                pod = self._pods.by_key[key]
+                if pod.phase == "Running" and not pod.ready and not self._plan(pod).never_ready:
+                    self._due.add(("ready", key, pod.uid))
+        elif self._fleet.is_down(name):
+            self._held.setdefault(name, [])
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None:
+            if old is not None:
+                self._plans.pop(old.uid, None)
+                self._mounting.pop(old.uid, None)
+                self._addresses.release(old.status.get("podIP"))
+            return
+        if not new.node:
+            return
+        if old is None or not old.node:
+            self._due.add(("accept", new.key, new.uid))
+        if new.deleting and (old is None or not old.deleting or not old.node):
+            self._due.add(("stop", new.key, new.uid))
+
+    def steps(self) -> Iterator[None]:
+        for action, key, uid in self._due.drain():
+            pod = self._pods.by_key.get(key)
+            if pod is None or pod.uid != uid:
+                continue
+            if self._fleet.is_down(pod.node):
+                self._held.setdefault(pod.node, []).append((action, key, uid))
+            else:
+                self._actions[action](pod)
+                yield
+
+    def _later(self, seconds: float, action: str, pod: Pod) -> None:
+        if seconds <= 0:
+            self._due.add((action, pod.key, pod.uid))
+        else:
+            self._world.agenda.after(seconds, self._due.add, (action, pod.key, pod.uid))
+
+    def _plan(self, pod: Pod) -> Behaviour:
+        plan = self._plans.get(pod.uid)
+        if plan is None:
+            notes = self._fleet.annotations(pod.node)
+            plan = self._plans[pod.uid] = behaviour.of(pod.obj, notes, self._defaults, self._world.rng)
+        return plan
+
+    # From bound to running
+
+    def _accept(self, pod: Pod) -> None:
+        """Takes on a bound pod; after a restart of the controllers also one that runs already."""
+        if pod.finished:
+            return
+        plan = self._plan(pod)
+        self._addresses.reserve(pod.status.get("podIP"))
+        if pod.phase != "Running":
+            self._later(plan.start, "start", pod)
+            return
+        passed = self._world.clock.now() - clocks.parse(pod.status.get("startTime") or self._world.now())
+        if not pod.ready and not plan.never_ready:
+            self._later(plan.ready - passed, "ready", pod)
+        if plan.run is not None:
+            self._later(plan.start + plan.run - passed, "finish", pod)
+
+    def _start(self, pod: Pod) -> None:
+        if pod.phase == "Running" or pod.finished or pod.deleting:
+            return
+        plan, now = self._plan(pod), self._world.now()
+        if self._lacks_a_volume(pod):
+            return
+        if plan.unpulled:
+            self._write(pod, podstatus.pull_failed(pod.obj, plan.unpulled, "ErrImagePull", now))
+            text = f'Failed to pull image "{podstatus.image_of(pod.obj, plan.unpulled[0])}": not found'
+            self._world.events.emit(pod.obj, "Failed", text, "kubelet", warning=True)
+            self._later(_BACKOFF_FIRST_S, "backoff", pod)
+            return
+        if self._lacks_a_variable(pod):
+            return
+        ready = not plan.never_ready and plan.ready <= 0
+        address = self._addresses.take()
+        host = self._fleet.address(pod.node)
+        self._write(pod, self._texts.running(pod.obj, now, address=address, host=host, ready=ready))
+        if not ready and not plan.never_ready:
+            self._later(plan.ready, "ready", pod)
+        if plan.run is not None:
+            self._later(plan.run, "finish", pod)
+
+    def _lacks_a_volume(self, pod: Pod) -> bool:
+        missing = mounts.unmounted(self._world, pod.obj)
+        if missing is None:
+            self._mounting.pop(pod.uid, None)
+            return False
+        self._world.events.emit(pod.obj, "FailedMount", missing.text, "kubelet", warning=True)
+        wait_s = self._mounting.get(pod.uid, _MOUNT_FIRST_S)
+        self._mounting[pod.uid] = min(2 * wait_s, _MOUNT_MAX_S)
+        self._later(wait_s, "start", pod)
+        return True
+
+    def _lacks_a_variable(self, pod: Pod) -> bool:
+        missing = mounts.unset(self._world, pod.obj)
+        if missing is None:
+            return False
+        self._write(pod, podstatus.config_failed(pod.obj, missing.container, missing.text, self._world.now()))
+        self._world.events.emit(pod.obj, "Failed", f"Error: {missing.text}", "kubelet", warning=True)
+        self._later(_CONFIG_S, "start", pod)
+        return True
+
+    def _back_off(self, pod: Pod) -> None:
+        if pod.phase == "Pending" and not pod.deleting:
+            unpulled, now = self._plan(pod).unpulled, self._world.now()
+            self._write(pod, podstatus.pull_failed(pod.obj, unpulled, "ImagePullBackOff", now))
+
+    def _ready(self, pod: Pod) -> None:
+        waits = any("waiting" in one["state"] for one in pod.status.get("containerStatuses") or ())
+        if pod.phase == "Running" and not pod.ready and not pod.deleting and not waits:
+            self._write(pod, podstatus.with_ready(pod.obj, self._world.now(), ready=True))
+
+    # Ending
+
+    def _finish(self, pod: Pod) -> None:
+        if pod.phase != "Running" or pod.deleting:
+            return
+        code, now = self._plan(pod).exit_code, self._world.now()
+        policy = pod.obj["spec"].get("restartPolicy", "Always")
+        if policy == "Never" or (policy == "OnFailure" and code == 0):
+            self._write(pod, podstatus.ended(pod.obj, "Failed" if code else "Succeeded", code, now))
+            return
+        restarts = podstatus.restarts(pod.obj)
+        wait = min(_BACKOFF_FIRST_S * 2.0 ** min(restarts, 10), _BACKOFF_MAX_S)
+        self._write(pod, podstatus.crashed(pod.obj, code, wait, now))
+        self._world.events.emit(
+            pod.obj, "BackOff", f"Back-off restarting failed container in pod {pod.name}", "kubelet", warning=True
+        )
+        self._later(wait, "restart", pod)
+
+    def _restart(self, pod: Pod) -> None:
+        if pod.phase != "Running" or pod.deleting:
+            return
+        plan, now = self._plan(pod), self._world.now()
+        ready = not plan.never_ready and plan.ready <= 0
+        self._write(pod, podstatus.restarted(pod.obj, now, ready=ready))
+        if not ready and not plan.never_ready:
+            self._later(plan.ready, "ready", pod)
+        if plan.run is not None:
+            self._later(plan.run, "finish", pod)
+
+    def _stop(self, pod: Pod) -> None:
+        grace = pod.obj["metadata"].get("deletionGracePeriodSeconds", 0)
+        self._later(min(self._plan(pod).stop, float(grace)), "remove", pod)
+
+    def _remove(self, pod: Pod) -> None:
+        if not pod.deleting:
+            return
+        if pod.obj["metadata"].get("finalizers") and not pod.finished:
+            # Somebody waits for the outcome: a stopped container exits with 143 (SIGTERM).
+            self._write(pod, podstatus.ended(pod.obj, "Failed", 143, self._world.now()))
+        self._world.store.delete(self._world.kinds.pods, pod.key[0], pod.name, uid=pod.uid, grace_s=0)
+
+    def _write(self, pod: Pod, status: dict[str, Any]) -> None:
+        self._world.set_status(self._world.kinds.pods, pod.obj, status, manager=KUBELET)
+
+
+def bound_status(obj: JsonObject, node: Node, now: str) -> dict[str, Any]:
+    """The status of a freshly bound pod: scheduled, containers being created."""
+    return podstatus.bound(obj, node.address, now)

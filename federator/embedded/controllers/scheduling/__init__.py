@@ -1,0 +1,1 @@
+"""Where a pod may run: fit, affinity, preemption, and the words when it may not."""

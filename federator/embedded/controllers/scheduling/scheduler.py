@@ -1,0 +1,278 @@
+"""The scheduler stand-in: binds pending pods in order of priority to the emptiest node that fits.
+
+Pods of one shape share a lane: a heap of fitting nodes that is kept while nodes only fill up, and made anew once room
+was freed. A shape that found no node waits as a whole until something is freed, so a thousand hopeless pods cost one
+look.
+"""
+
+import heapq
+from collections.abc import Iterator
+from typing import Any, Final
+
+from federator.embedded.controllers import templates
+from federator.embedded.controllers.kubelet import mounts
+from federator.embedded.controllers.kubelet.kubelet import bound_status
+from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.pods import Key, Pod, PodIndex
+from federator.embedded.controllers.requests import Sizes
+from federator.embedded.controllers.scheduling import fit
+from federator.embedded.controllers.scheduling.diagnosis import explain
+from federator.embedded.controllers.scheduling.fit import Shape
+from federator.embedded.controllers.scheduling.neighbours import Neighbours, Rules
+from federator.embedded.controllers.scheduling.preemption import Preemption
+from federator.embedded.controllers.world import SCHEDULER, World, condition
+from federator.embedded.storage.revisions import ADDED, Event
+
+_COMPONENT: Final = "default-scheduler"
+_RETELL_S: Final = 5.0
+"""A waiting pod's message is not rewritten more often."""
+
+_Entry = tuple[int, int, Key, str, "Lane | None"]
+"""(-priority, arrival, key, uid, lane) of a pod in a queue; new pods have no lane yet."""
+
+
+class Lane:
+    """The pending pods of one shape, and the nodes that could take them."""
+
+    __slots__ = ("domains", "epoch", "heap", "hopeless_at", "shape", "told", "told_at", "waiting")
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.epoch = -1
+        self.hopeless_at = -1
+        self.heap: list[tuple[int, int, str, int]] = []
+        self.domains: dict[str, frozenset[str]] = {}
+        self.waiting: list[_Entry] = []
+        self.told = ""
+        self.told_at = 0.0
+
+
+class Scheduler:
+    """One scheduler for a cluster."""
+
+    def __init__(self, world: World, pods: PodIndex, fleet: Fleet, neighbours: Neighbours) -> None:
+        self._world = world
+        self._pods = pods
+        self._fleet = fleet
+        self._neighbours = neighbours
+        self._sizes = Sizes()
+        self._queue: list[_Entry] = []
+        self._lanes: dict[tuple[Any, ...], Lane] = {}
+        self._arrivals = 0
+        self._tried_at = (-1, -1)
+        self._claimless: dict[Key, list[_Entry]] = {}
+        """Pods by the claim (namespace, name) that they wait for."""
+        self._preemption = Preemption(world, pods, fleet)
+        pods.listeners.append(self._on_pod)
+
+    def notice(self, event: Event) -> None:
+        """A claim that comes is what its pods wait for; nodes are followed by the fleet."""
+        if event.resource.key == self._world.kinds.claims.key and event.type is ADDED:
+            for entry in self._claimless.pop(event.key, ()):
+                heapq.heappush(self._queue, entry)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        if new is None or new.node or not new.active:
+            if old is not None and not old.node:
+                self._preemption.forget(old.key)
+            return
+        if old is None or old.obj["spec"] is not new.obj["spec"]:
+            self._enqueue(new)
+
+    def _enqueue(self, pod: Pod) -> None:
+        spec = pod.obj["spec"]
+        if spec.get("schedulerName", "default-scheduler") != "default-scheduler":
+            return
+        priority = spec.get("priority")
+        if priority is None:
+            priority = templates.priority_of(self._world, spec)[1]
+        self._arrivals += 1
+        heapq.heappush(self._queue, (-priority, self._arrivals, pod.key, pod.uid, None))
+
+    def steps(self) -> Iterator[None]:
+        now, before = (self._fleet.freed, self._fleet.placed), self._tried_at
+        if now != before:
+            self._tried_at = now
+            for lane in self._lanes.values():
+                # More pods help only those that look for company, or for an even spread.
+                social = bool(lane.shape.neighbours.together or lane.shape.neighbours.spread)
+                if lane.waiting and (social or now[0] != before[0]):
+                    heapq.heappush(self._queue, heapq.heappop(lane.waiting))
+        while self._queue:
+            entry = heapq.heappop(self._queue)
+            pod = self._pods.by_key.get(entry[2])
+            if pod is None or pod.uid != entry[3] or pod.node or not pod.active:
+                self._advance(entry[4])
+                continue
+            self._schedule(pod, entry)
+            yield
+        if len(self._lanes) > 1000:
+            self._lanes = {key: lane for key, lane in self._lanes.items() if lane.waiting}
+
+    def _advance(self, lane: Lane | None) -> None:
+        """The next pod of a lane gets its turn after one that found room (or went away)."""
+        if lane is not None and lane.waiting:
+            heapq.heappush(self._queue, heapq.heappop(lane.waiting))
+
+    def _schedule(self, pod: Pod, entry: _Entry) -> None:
+        if pod.obj["spec"].get("schedulingGates"):
+            text = "Scheduling is blocked due to non-empty scheduling gates"
+            self._refuse(pod, "SchedulingGated", text)
+            return
+        if self._waits_for_a_claim(pod, entry):
+            return
+        lane = self._lane(pod)
+        entry = (*entry[:4], lane)
+        if lane.epoch == self._fleet.freed and not lane.heap and lane.told:
+            # Nothing was freed since this shape was refused; there is no need to look at the nodes again.
+            heapq.heappush(lane.waiting, entry)
+            nominated = self._make_way(lane, pod, entry)
+            if nominated or condition(pod.status.get("conditions"), "PodScheduled") is None:
+                self._refuse(pod, "Unschedulable", lane.told, nominated)
+            return
+        rules = self._neighbours.rules(pod, lane.shape.neighbours, self._domains(lane))
+        node = self._pick(lane, rules, entry)
+        if node is not None:
+            self._bind(pod, node)
+            self._advance(lane)
+            return
+        heapq.heappush(lane.waiting, entry)
+        nominated = self._make_way(lane, pod, entry)
+        now = self._world.clock.monotonic()
+        fresh = lane.told and now - lane.told_at < _RETELL_S
+        if fresh and not nominated and condition(pod.status.get("conditions"), "PodScheduled"):
+            return
+        lane.told = explain(lane.shape, rules, self._fleet, pod.obj["spec"], preempted=bool(nominated))
+        lane.told_at = now
+        self._refuse(pod, "Unschedulable", lane.told, nominated)
+
+    def _waits_for_a_claim(self, pod: Pod, entry: _Entry) -> bool:
+        world, nodes = self._world, len(self._fleet.by_name)
+        for claim in mounts.claims(pod.obj):
+            if world.get(world.kinds.claims, (pod.key[0], claim)) is not None:
+                continue
+            self._claimless.setdefault((pod.key[0], claim), []).append((*entry[:4], None))
+            self._advance(entry[4])
+            self._refuse(
+                pod,
+                "Unschedulable",
+                f'0/{nodes} nodes are available: persistentvolumeclaim "{claim}" not found. preemption: 0/{nodes} nodes'
+                f" are available: {nodes} Preemption is not helpful for scheduling.",
+            )
+            return True
+        return False
+
+    def _make_way(self, lane: Lane, pod: Pod, entry: _Entry) -> str:
+        """The node that others leave for this pod, or "". Tried again only after something was freed."""
+        if lane.hopeless_at == self._fleet.freed or not self._fleet.has_below(-entry[0]):
+            return ""
+        rules = self._neighbours.rules(pod, lane.shape.neighbours, lane.domains)
+        nominated = self._preemption.make_way(pod, lane.shape, rules, -entry[0])
+        if nominated is None:
+            lane.hopeless_at = self._fleet.freed
+        return nominated or ""
+
+    def _lane(self, pod: Pod) -> Lane:
+        spec = pod.obj["spec"]
+        kept = (
+            spec.get("containers"),
+            spec.get("initContainers"),
+            spec.get("nodeSelector"),
+            spec.get("affinity"),
+            spec.get("tolerations"),
+            spec.get("topologySpreadConstraints"),
+        )
+        key: tuple[Any, ...] = tuple(id(part) for part in kept)
+        if kept[3] is not None or kept[5] is not None:
+            # Inter-pod rules look at labels and namespace as well; a completion index sets pods of a Job apart.
+            key = (*key, pod.key[0], tuple(sorted(pod.labels.items())))
+        lane = self._lanes.get(key)
+        if lane is None:
+            lane = self._lanes[key] = Lane(fit.shape_of(pod.obj, self._sizes.of(pod.obj), kept))
+        return lane
+
+    def _domains(self, lane: Lane) -> dict[str, frozenset[str]]:
+        """Brings a lane up to date with freed room; returns the topology values of nodes that may take its pods."""
+        if lane.epoch == self._fleet.freed:
+            return lane.domains
+        lane.epoch = self._fleet.freed
+        shape, by_name = lane.shape, self._fleet.by_name
+        nodes = by_name.values() if shape.named is None else [by_name[n] for n in shape.named if n in by_name]
+        open_nodes = [node for node in nodes if fit.refusal(shape, node) is None]
+        lane.heap = [_score(node) for node in open_nodes if fit.fits(shape, node)]
+        heapq.heapify(lane.heap)
+        keys = {rule.term.topology_key for rule in shape.neighbours.spread}
+        lane.domains = {
+            key: frozenset(node.labels[key] for node in open_nodes if key in node.labels) for key in sorted(keys)
+        }
+        return lane.domains
+
+    def _pick(self, lane: Lane, rules: Rules | None, entry: _Entry) -> Node | None:
+        """The emptiest node that fits. Nodes that can only get worse leave the heap until room is freed."""
+        heap, shape = lane.heap, lane.shape
+        put_back: list[tuple[int, int, str, int]] = []
+        found = None
+        while heap:
+            best = heapq.heappop(heap)
+            node = self._fleet.by_name.get(best[2])
+            if node is None or not fit.fits(shape, node):
+                continue
+            if node.version != best[3]:
+                heapq.heappush(heap, _score(node))
+                continue
+            refused = rules.refusal(node) if rules is not None else None
+            if refused is None and not self._preemption.allows(shape, node, -entry[0], entry[2]):
+                refused = ("", False)
+            if refused is None:
+                found = node
+                put_back.append(best)
+                break
+            if not refused[1]:
+                put_back.append(best)
+        for scored in put_back:
+            heapq.heappush(heap, scored)
+        return found
+
+    def _bind(self, pod: Pod, node: Node) -> None:
+        world = self._world
+        obj = pod.obj
+        status = bound_status(obj, node, world.now())
+        world.store.update(
+            world.kinds.pods,
+            {**obj, "spec": {**obj["spec"], "nodeName": node.name}, "status": status},
+            same_generation=True,
+        )
+        text = f"Successfully assigned {pod.key[0]}/{pod.name} to {node.name}"
+        world.events.emit(obj, "Scheduled", text, _COMPONENT)
+
+    def _refuse(self, pod: Pod, reason: str, message: str, nominated: str = "") -> None:
+        status = dict(pod.status)
+        have = condition(status.get("conditions"), "PodScheduled")
+        told = (have["reason"], have["message"]) if have is not None else ("", "")
+        if told == (reason, message) and status.get("nominatedNodeName", "") == nominated:
+            return
+        since = self._world.now()
+        if have is not None and have["status"] == "False":
+            since = have["lastTransitionTime"]
+        entry = {
+            "type": "PodScheduled",
+            "observedGeneration": pod.obj["metadata"].get("generation", 1),
+            "status": "False",
+            "lastProbeTime": None,
+            "lastTransitionTime": since,
+            "reason": reason,
+            "message": message,
+        }
+        others = [other for other in status.get("conditions") or () if other["type"] != "PodScheduled"]
+        status["conditions"] = [*others, entry]
+        if nominated:
+            status["nominatedNodeName"] = nominated
+        else:
+            status.pop("nominatedNodeName", None)
+        self._world.set_status(self._world.kinds.pods, pod.obj, status, manager=SCHEDULER)
+        if reason == "Unschedulable":
+            self._world.events.emit(pod.obj, "FailedScheduling", message, _COMPONENT, warning=True)
+
+
+def _score(node: Node) -> tuple[int, int, str, int]:
+    return (-node.emptiness(), len(node.pods), node.name, node.version)

@@ -1,0 +1,198 @@
+"""The DaemonSet stand-in: one pod on every node that takes it, replaced a few at a time when the template changes.
+
+Follows the Kubernetes daemon set controller 1.36; the pods name their node by affinity and go through the scheduler.
+Revisions are told apart by the hash label only; no ControllerRevision objects are kept.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from federator.embedded.controllers.agenda import Backoff, Dirty
+from federator.embedded.controllers.nodes import Fleet, Node
+from federator.embedded.controllers.pods import Pod, PodIndex
+from federator.embedded.controllers.scheduling import fit
+from federator.embedded.controllers.templates import Moulds
+from federator.embedded.controllers.workloads import rolling
+from federator.embedded.controllers.workloads.history import template_hash
+from federator.embedded.controllers.workloads.replicasets import available_pods
+from federator.embedded.controllers.world import Key, World
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+from federator.model.kubernetes import taints
+
+REVISION_LABEL: Final = "controller-revision-hash"
+_COMPONENT: Final = "daemonset-controller"
+_TOLERATED: Final = [
+    {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": effect}
+    for key, effect in (
+        ("not-ready", "NoExecute"),
+        ("not-ready", "NoSchedule"),
+        ("unreachable", "NoExecute"),
+        ("unreachable", "NoSchedule"),
+        ("disk-pressure", "NoSchedule"),
+        ("memory-pressure", "NoSchedule"),
+        ("pid-pressure", "NoSchedule"),
+        ("unschedulable", "NoSchedule"),
+    )
+]
+
+
+class DaemonSets:
+    """One controller for all DaemonSets of a cluster."""
+
+    def __init__(self, world: World, pods: PodIndex, fleet: Fleet) -> None:
+        self._world = world
+        self._pods = pods
+        self._fleet = fleet
+        self._resource = world.kinds.daemonsets
+        self._dirty: Dirty[Key] = Dirty()
+        self._moulds = Moulds(world, self._resource)
+        self._backoff = Backoff(world.agenda, self._dirty.add)
+        pods.listeners.append(self._on_pod)
+
+    def notice(self, event: Event) -> None:
+        if event.resource.kind == "Node":
+            for revision in self._world.store.items(self._resource):
+                self._dirty.add(revision.key)
+        elif event.type is DELETED:
+            self._moulds.forget(event.current.obj["metadata"]["uid"])
+            self._backoff.forget(event.key)
+        else:
+            self._dirty.add(event.key)
+
+    def steps(self) -> Iterator[None]:
+        for key in self._dirty.drain():
+            yield from self._sync(key)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is not None and pod.owner is not None and pod.owner[0] == "DaemonSet" and pod.owner_key:
+            self._dirty.add(pod.owner_key)
+
+    def _sync(self, key: Key) -> Iterator[None]:
+        obj = self._world.get(self._resource, key)
+        if obj is None:
+            return
+        by_node: dict[str, list[Pod]] = {}
+        for pod in self._pods.group(obj["metadata"]["uid"]).pods.values():
+            by_node.setdefault(_target(pod), []).append(pod)
+        wanted = [node for _, node in sorted(self._fleet.by_name.items()) if _takes(obj, node)]
+        digest = template_hash(obj["spec"]["template"])
+        if "deletionTimestamp" not in obj["metadata"]:
+            yield from self._place(key, obj, wanted, by_node, digest)
+            yield from self._roll(obj, wanted, by_node, digest)
+        self._report(key, obj, wanted, by_node, digest)
+        yield
+
+    def _place(
+        self, key: Key, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str
+    ) -> Iterator[None]:
+        world, refused = self._world, ""
+        for node in wanted:
+            pods = by_node.get(node.name, ())
+            for pod in pods:
+                if pod.finished and not pod.deleting:
+                    world.delete(world.kinds.pods, pod.obj)
+                    yield
+            if any(not pod.finished for pod in pods):
+                continue
+            mould = self._moulds.of(obj)
+            base = f"{obj['metadata']['name']}-"
+            name = base + world.suffix()
+            if refused := mould.refusal(name):
+                break
+            spec = {"affinity": _on(mould.spec.get("affinity"), node.name), "tolerations": _tolerations(mould.spec)}
+            pod_obj = mould.pod(name, generate_name=base, labels={REVISION_LABEL: digest}, spec=spec)
+            if (mould.namespace, pod_obj["metadata"]["name"]) not in self._pods.by_key:
+                world.store.create(world.kinds.pods, pod_obj)
+                world.events.emit(obj, "SuccessfulCreate", f"Created pod: {pod_obj['metadata']['name']}", _COMPONENT)
+            yield
+        if not refused:
+            self._backoff.forget(key)
+        elif not self._backoff.waits(key):
+            world.events.emit(obj, "FailedCreate", f"Error creating: {refused}", _COMPONENT, warning=True)
+            self._backoff.failed(key)
+        names = {node.name for node in wanted}
+        for name, pods in sorted(by_node.items()):
+            # A node that is there but does not take the pod; pods of nodes that are gone go as well.
+            if name not in names:
+                for pod in pods:
+                    if pod.active:
+                        world.delete(world.kinds.pods, pod.obj)
+                        yield
+
+    def _roll(self, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str) -> Iterator[None]:
+        strategy = obj["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        limit = (strategy.get("rollingUpdate") or {}).get("maxUnavailable", 1)
+        budget = max(1, rolling.scaled(limit, len(wanted), up=True))
+        old: list[Pod] = []
+        for node in wanted:
+            active = [pod for pod in by_node.get(node.name, ()) if pod.active]
+            if not active or not active[0].ready:
+                budget -= 1
+            old += [pod for pod in active if pod.labels.get(REVISION_LABEL) != digest]
+        # Pods that are down anyway cost nothing to replace.
+        for pod in sorted(old, key=lambda pod: (pod.ready, pod.name)):
+            if pod.ready:
+                if budget <= 0:
+                    return
+                budget -= 1
+            self._world.delete(self._world.kinds.pods, pod.obj)
+            yield
+
+    def _report(
+        self, key: Key, obj: JsonObject, wanted: list[Node], by_node: dict[str, list[Pod]], digest: str
+    ) -> None:
+        names = {node.name for node in wanted}
+        active = [pod for name, pods in by_node.items() if name in names for pod in pods if pod.active]
+        misplaced = sum(pod.active for name, pods in by_node.items() if name not in names for pod in pods)
+        group = self._pods.group(obj["metadata"]["uid"])
+        available, next_change = available_pods(self._world, group, obj["spec"].get("minReadySeconds") or 0)
+        status: dict[str, Any] = {
+            "currentNumberScheduled": len(active),
+            "numberMisscheduled": misplaced,
+            "desiredNumberScheduled": len(wanted),
+            "numberReady": sum(pod.ready for pod in active),
+            "observedGeneration": obj["metadata"]["generation"],
+            "updatedNumberScheduled": sum(pod.labels.get(REVISION_LABEL) == digest for pod in active),
+            "numberAvailable": available,
+            "numberUnavailable": max(0, len(wanted) - available),
+        }
+        optional = ("updatedNumberScheduled", "numberAvailable", "numberUnavailable")
+        status = {name: value for name, value in status.items() if value or name not in optional}
+        current = self._world.get(self._resource, key)
+        if current is not None and current["metadata"]["uid"] == obj["metadata"]["uid"]:
+            self._world.set_status(self._resource, current, status)
+        if next_change is not None:
+            self._world.agenda.after(next_change, self._dirty.add, key)
+
+
+def _target(pod: Pod) -> str:
+    """The node a daemon pod is on or meant for."""
+    if pod.node:
+        return pod.node
+    affinity = (pod.obj["spec"].get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution") or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for entry in term.get("matchFields") or ():
+            return str(entry["values"][0])
+    return ""
+
+
+def _takes(obj: JsonObject, node: Node) -> bool:
+    spec = obj["spec"]["template"].get("spec") or {}
+    tolerations = [taints.toleration_from_dict(entry) for entry in _tolerations(spec)]
+    return taints.untolerated(node.taints, tolerations) is None and fit.node_matches(spec, node)
+
+
+def _tolerations(spec: dict[str, Any]) -> list[dict[str, Any]]:
+    own = [entry for entry in spec.get("tolerations") or () if "tolerationSeconds" not in entry]
+    return own + [entry for entry in _TOLERATED if entry not in own]
+
+
+def _on(affinity: dict[str, Any] | None, name: str) -> dict[str, Any]:
+    """The template's affinity, narrowed to one node. Its own node rules were checked already, so they are replaced."""
+    fields = [{"key": "metadata.name", "operator": "In", "values": [name]}]
+    required = {"nodeSelectorTerms": [{"matchFields": fields}]}
+    return {**(affinity or {}), "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}

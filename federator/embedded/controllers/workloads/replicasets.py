@@ -1,0 +1,230 @@
+"""The ReplicaSet stand-in: as many active pods as asked for, adoption and release by selector, counts in status.
+
+Deployments drive it through spec.replicas and read its status; people may use ReplicaSets alone.
+"""
+
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from federator.embedded.controllers.agenda import Backoff, Dirty
+from federator.embedded.controllers.pods import Group, Pod, PodIndex
+from federator.embedded.controllers.templates import Moulds
+from federator.embedded.controllers.world import Key, World, condition, owner_reference
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+from federator.kube import clock as clocks
+from federator.model.kubernetes import selectors
+
+_COMPONENT = "replicaset-controller"
+REPLICA_FAILURE = "ReplicaFailure"
+
+
+class ReplicaSets:
+    """One controller for all ReplicaSets of a cluster."""
+
+    def __init__(self, world: World, pods: PodIndex) -> None:
+        self._world = world
+        self._pods = pods
+        self._resource = world.kinds.replicasets
+        self._dirty: Dirty[Key] = Dirty()
+        self._relabelled: set[Key] = set()
+        self._odd: set[str] = set()
+        """Uids of sets whose pods may carry other labels than the template says."""
+        self._moulds = Moulds(world, self._resource)
+        self._refused: dict[Key, str] = {}
+        """Why the last pod of a set could not be made."""
+        self._backoff = Backoff(world.agenda, self._dirty.add)
+        pods.listeners.append(self._on_pod)
+
+    def notice(self, event: Event) -> None:
+        if event.type is DELETED:
+            uid = event.current.obj["metadata"]["uid"]
+            self._moulds.forget(uid)
+            self._odd.discard(uid)
+            self._refused.pop(event.key, None)
+            self._backoff.forget(event.key)
+            return
+        self._dirty.add(event.key)
+
+    def steps(self) -> Iterator[None]:
+        for key in self._dirty.drain():
+            yield from self._sync(key)
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        for pod in (new, old):
+            if pod is not None and pod.owner is not None and pod.owner[0] == "ReplicaSet" and pod.owner_key:
+                if old is not None and new is not None and old.labels is not new.labels and old.labels != new.labels:
+                    self._relabelled.add(pod.owner_key)
+                self._dirty.add(pod.owner_key)
+                return
+        if new is not None and new.owner is None and (old is None or old.labels != new.labels or old.owner is not None):
+            # An orphan may be adopted by any set of its namespace; there are few of both.
+            for revision in self._world.store.items(self._resource, new.key[0]):
+                if selectors.from_dict(revision.obj["spec"].get("selector")).matches(new.labels):
+                    self._dirty.add(revision.key)
+
+    def _sync(self, key: Key) -> Iterator[None]:
+        obj = self._world.get(self._resource, key)
+        if obj is None:
+            return
+        if "deletionTimestamp" not in obj["metadata"]:
+            yield from self._claim(key, obj)
+            yield from self._manage(key)
+            obj = self._world.get(self._resource, key)
+            if obj is None:
+                return
+        self._report(key, obj)
+        yield
+
+    def _claim(self, key: Key, obj: JsonObject) -> Iterator[None]:
+        orphans = self._pods.orphans.get(key[0])
+        if orphans:
+            selector = selectors.from_dict(obj["spec"].get("selector"))
+            for name in sorted(orphans):
+                pod = orphans.get(name)
+                if pod is not None and pod.active and selector.matches(pod.labels):
+                    references = [
+                        *(pod.obj["metadata"].get("ownerReferences") or ()),
+                        owner_reference(self._resource, obj),
+                    ]
+                    self._refer(pod, references)
+                    self._odd.add(obj["metadata"]["uid"])
+                    yield
+        if key in self._relabelled:
+            self._relabelled.discard(key)
+            selector = selectors.from_dict(obj["spec"].get("selector"))
+            uid = obj["metadata"]["uid"]
+            self._odd.add(uid)
+            for pod in list(self._pods.group(uid).pods.values()):
+                if pod.active and not selector.matches(pod.labels):
+                    references = [r for r in pod.obj["metadata"]["ownerReferences"] if r["uid"] != uid]
+                    self._refer(pod, references)
+                    yield
+
+    def _refer(self, pod: Pod, references: list[dict[str, Any]]) -> None:
+        metadata = {**pod.obj["metadata"], "ownerReferences": references}
+        if not references:
+            del metadata["ownerReferences"]
+        self._world.store.update(self._world.kinds.pods, {**pod.obj, "metadata": metadata})
+
+    def _manage(self, key: Key) -> Iterator[None]:
+        """Creates or deletes one pod at a time, looking again after each: people may change the set meanwhile."""
+        world, created, deleted = self._world, 0, 0
+        victims: list[Pod] | None = None
+        while True:
+            obj = world.get(self._resource, key)
+            if obj is None or "deletionTimestamp" in obj["metadata"]:
+                return
+            wanted = wanted_replicas(obj)
+            group = self._pods.group(obj["metadata"]["uid"])
+            if group.active < wanted:
+                name = f"{key[1]}-{world.suffix()}"
+                if (key[0], name) in self._pods.by_key:
+                    continue
+                mould = self._moulds.of(obj)
+                if why := mould.refusal(name):
+                    self._fail(key, obj, why)
+                    return
+                pod = mould.pod(name, generate_name=key[1] + "-")
+                world.store.create(world.kinds.pods, pod)
+                created += 1
+                if created <= 10:
+                    world.events.emit(obj, "SuccessfulCreate", f"Created pod: {name}", _COMPONENT)
+            elif group.active > wanted:
+                if not victims:
+                    victims = least_needed(group, group.active - wanted)
+                    victims.reverse()
+                pod_to_go = self._pods.by_key.get(victims.pop().key)
+                if pod_to_go is None or not pod_to_go.active:
+                    continue
+                world.delete_pod(pod_to_go.obj)
+                deleted += 1
+                if deleted <= 10:
+                    world.events.emit(obj, "SuccessfulDelete", f"Deleted pod: {pod_to_go.name}", _COMPONENT)
+            else:
+                break
+            yield
+        self._refused.pop(key, None)
+        self._backoff.forget(key)
+
+    def _fail(self, key: Key, obj: JsonObject, why: str) -> None:
+        if not self._backoff.waits(key):
+            self._world.events.emit(obj, "FailedCreate", f"Error creating: {why}", _COMPONENT, warning=True)
+        self._refused[key] = why
+        self._backoff.failed(key)
+
+    def _conditions(self, key: Key, old: list[dict[str, Any]] | None) -> list[dict[str, Any]]:
+        """ReplicaFailure as long as a pod cannot be made, with the words of the first refusal."""
+        have, why = condition(old, REPLICA_FAILURE), self._refused.get(key)
+        others = [entry for entry in old or () if entry is not have]
+        if why is None:
+            return others
+        made = {"type": REPLICA_FAILURE, "status": "True", "lastTransitionTime": self._world.now()}
+        return [*others, have or {**made, "reason": "FailedCreate", "message": why}]
+
+    def _report(self, key: Key, obj: JsonObject) -> None:
+        group = self._pods.group(obj["metadata"]["uid"])
+        old = obj.get("status") or {}
+        labelled = group.active
+        if obj["metadata"]["uid"] in self._odd:
+            template_labels = ((obj["spec"]["template"].get("metadata") or {}).get("labels") or {}).items()
+            labelled = sum(pod.active and template_labels <= pod.labels.items() for pod in group.pods.values())
+        available, next_change = available_pods(self._world, group, obj["spec"].get("minReadySeconds") or 0)
+        status: dict[str, Any] = {
+            "replicas": group.active,
+            "fullyLabeledReplicas": labelled,
+            "readyReplicas": group.ready,
+            "availableReplicas": available,
+            "terminatingReplicas": group.terminating,
+            "observedGeneration": obj["metadata"]["generation"],
+            "conditions": self._conditions(key, old.get("conditions")),
+        }
+        # Zero counts are left out, as Go's omitempty does; `replicas` and `terminatingReplicas` (a pointer) are not.
+        kept = ("replicas", "terminatingReplicas")
+        self._world.set_status(
+            self._resource, obj, {name: value for name, value in status.items() if value or name in kept}
+        )
+        if next_change is not None:
+            self._world.agenda.after(next_change, self._dirty.add, key)
+
+
+def wanted_replicas(obj: JsonObject) -> int:
+    """spec.replicas with its default."""
+    replicas = obj["spec"].get("replicas")
+    return 1 if replicas is None else int(replicas)
+
+
+def available_pods(world: World, group: Group, min_ready_s: int) -> tuple[int, float | None]:
+    """(pods ready for at least `min_ready_s` seconds, seconds until the next becomes so or None)."""
+    if min_ready_s == 0:
+        return group.ready, None
+    now, available, soonest = world.clock.now(), 0, None
+    for pod in group.pods.values():
+        if pod.ready and pod.active:
+            left = clocks.parse(pod.ready_since) + min_ready_s - now
+            if left <= 0:
+                available += 1
+            elif soonest is None or left < soonest:
+                soonest = left
+    return available, soonest
+
+
+def least_needed(group: Group, count: int, *, but: Collection[str] = ()) -> list[Pod]:
+    """The pods a real controller would delete first: unassigned, pending, not ready, cheap, crowded, young ones; none
+    with a name in `but`."""
+    active = [pod for pod in group.pods.values() if pod.active and pod.name not in but]
+    if count >= len(active):
+        return active
+    crowd: dict[str, int] = {}
+    for pod in active:
+        crowd[pod.node] = crowd.get(pod.node, 0) + 1
+    active.sort(key=lambda pod: pod.name)
+    # Younger first: by reversed time, so two stable sorts instead of negating texts.
+    active.sort(key=lambda pod: (pod.ready_since, pod.obj["metadata"]["creationTimestamp"]), reverse=True)
+    active.sort(key=lambda pod: _rank(pod, crowd))
+    return active[:count]
+
+
+def _rank(pod: Pod, crowd: dict[str, int]) -> tuple[bool, bool, bool, int, int]:
+    cost = pod.annotations.get("controller.kubernetes.io/pod-deletion-cost", "0")
+    number = int(cost) if cost.lstrip("-").isdecimal() else 0
+    return (bool(pod.node), pod.phase == "Running", pod.ready, number, -crowd[pod.node])

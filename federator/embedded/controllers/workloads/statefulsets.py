@@ -1,0 +1,217 @@
+"""The StatefulSet stand-in: numbered pods with stable names and claims, started and replaced in order.
+
+Follows the Kubernetes stateful set controller 1.36: OrderedReady and Parallel, partitioned rolling updates from the
+highest ordinal down, OnDelete. Revisions are told apart by the hash label only; no ControllerRevision objects are
+kept.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from federator.embedded.controllers.agenda import Backoff, Dirty
+from federator.embedded.controllers.pods import Group, Pod, PodIndex
+from federator.embedded.controllers.templates import Moulds
+from federator.embedded.controllers.workloads.history import template_hash
+from federator.embedded.controllers.workloads.replicasets import available_pods, wanted_replicas
+from federator.embedded.controllers.world import Key, World
+from federator.embedded.storage.revisions import DELETED, Event, JsonObject
+
+REVISION_LABEL: Final = "controller-revision-hash"
+_COMPONENT: Final = "statefulset-controller"
+
+
+class StatefulSets:
+    """One controller for all StatefulSets of a cluster."""
+
+    def __init__(self, world: World, pods: PodIndex) -> None:
+        self._world = world
+        self._pods = pods
+        self._resource = world.kinds.statefulsets
+        self._dirty: Dirty[Key] = Dirty()
+        self._moulds = Moulds(world, self._resource)
+        self._backoff = Backoff(world.agenda, self._dirty.add)
+        pods.listeners.append(self._on_pod)
+
+    def notice(self, event: Event) -> None:
+        if event.type is DELETED:
+            self._moulds.forget(event.current.obj["metadata"]["uid"])
+            self._backoff.forget(event.key)
+        else:
+            self._dirty.add(event.key)
+
+    def steps(self) -> Iterator[None]:
+        for key in self._dirty.drain():
+            obj = self._world.get(self._resource, key)
+            if obj is None:
+                continue
+            digest = f"{key[1]}-{template_hash(obj['spec']['template'])}"
+            if "deletionTimestamp" not in obj["metadata"]:
+                yield from self._manage(obj, digest)
+            self._report(key, digest)
+            yield
+
+    def _on_pod(self, old: Pod | None, new: Pod | None) -> None:
+        pod = new or old
+        if pod is not None and pod.owner is not None and pod.owner[0] == "StatefulSet" and pod.owner_key:
+            self._dirty.add(pod.owner_key)
+
+    def _manage(self, obj: JsonObject, digest: str) -> Iterator[None]:
+        """One round; with OrderedReady it ends at the first pod that is not ready yet."""
+        spec, name = obj["spec"], obj["metadata"]["name"]
+        start = (spec.get("ordinals") or {}).get("start", 0)
+        ordinals = range(start, start + wanted_replicas(obj))
+        parallel = spec.get("podManagementPolicy") == "Parallel"
+        group = self._pods.group(obj["metadata"]["uid"])
+        for ordinal in ordinals:
+            pod = group.pods.get(f"{name}-{ordinal}")
+            if pod is None:
+                if not self._create(obj, ordinal, digest):
+                    return
+                yield
+            elif pod.finished and not pod.deleting:
+                self._world.delete(self._world.kinds.pods, pod.obj)
+                yield
+            elif pod.ready and not pod.deleting:
+                continue
+            if not parallel:
+                return
+        surplus = sorted((pod for pod in group.pods.values() if _ordinal(pod) not in ordinals), key=_ordinal)
+        for pod in reversed(surplus):
+            if pod.active:
+                self._remove(obj, pod)
+                yield
+            if not parallel:
+                return
+        if not surplus:
+            yield from self._roll(obj, group, ordinals, digest)
+
+    def _roll(self, obj: JsonObject, group: Group, ordinals: range, digest: str) -> Iterator[None]:
+        """Replaces the highest pod of an old template, once all above it are ready."""
+        strategy = obj["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "OnDelete":
+            return
+        partition = (strategy.get("rollingUpdate") or {}).get("partition", 0)
+        for ordinal in reversed(ordinals):
+            pod = group.pods.get(f"{obj['metadata']['name']}-{ordinal}")
+            if ordinal < partition + ordinals.start or pod is None:
+                return
+            if pod.labels.get(REVISION_LABEL) != digest and pod.active:
+                self._remove(obj, pod)
+                yield
+                return
+            if not pod.ready or pod.deleting:
+                return
+
+    def _create(self, obj: JsonObject, ordinal: int, digest: str) -> bool:
+        """Whether the round goes on: not after a refusal."""
+        world, mould = self._world, self._moulds.of(obj)
+        set_name = obj["metadata"]["name"]
+        name, key = f"{set_name}-{ordinal}", (mould.namespace, set_name)
+        if (mould.namespace, name) in self._pods.by_key:
+            return True  # somebody else's pod of that name: wait for it to go
+        spec: dict[str, Any] = {"hostname": name, "subdomain": obj["spec"].get("serviceName") or ""}
+        claims = []
+        for template in obj["spec"].get("volumeClaimTemplates") or ():
+            claim = f"{template['metadata']['name']}-{name}"
+            self._claim(obj, template, claim, mould.namespace)
+            volume = {"claimName": claim}
+            claims.append({"name": template["metadata"]["name"], "persistentVolumeClaim": volume})
+        if claims:
+            taken = {one["name"] for one in claims}
+            others = [one for one in mould.spec.get("volumes") or () if one["name"] not in taken]
+            spec["volumes"] = [*claims, *others]
+        if why := mould.refusal(name):
+            if not self._backoff.waits(key):
+                text = f"Create Pod {name} in StatefulSet {set_name} failed error: {why}"
+                world.events.emit(obj, "FailedCreate", text, _COMPONENT, warning=True)
+                self._backoff.failed(key)
+            return False
+        self._backoff.forget(key)
+        labels = {
+            REVISION_LABEL: digest,
+            "statefulset.kubernetes.io/pod-name": name,
+            "apps.kubernetes.io/pod-index": str(ordinal),
+        }
+        base = f"{set_name}-"
+        world.store.create(world.kinds.pods, mould.pod(name, generate_name=base, labels=labels, spec=spec))
+        text = f"Create Pod {name} in StatefulSet {set_name} successful"
+        world.events.emit(obj, "SuccessfulCreate", text, _COMPONENT)
+        return True
+
+    def _claim(self, obj: JsonObject, template: JsonObject, name: str, namespace: str) -> None:
+        claims = self._world.kinds.claims
+        if self._world.get(claims, (namespace, name)) is not None:
+            return
+        given = template.get("metadata") or {}
+        labels = {**(given.get("labels") or {}), **((obj["spec"].get("selector") or {}).get("matchLabels") or {})}
+        metadata = {"name": name, "namespace": namespace, "labels": labels}
+        full = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": template["spec"]}
+        self._world.store.create(claims, {**full, "status": {"phase": "Pending"}})
+
+    def _remove(self, obj: JsonObject, pod: Pod) -> None:
+        self._world.delete(self._world.kinds.pods, pod.obj)
+        text = f"delete Pod {pod.name} in StatefulSet {obj['metadata']['name']} successful"
+        self._world.events.emit(obj, "SuccessfulDelete", text, _COMPONENT)
+
+    def _report(self, key: Key, digest: str) -> None:
+        obj = self._world.get(self._resource, key)
+        if obj is None:
+            return
+        old = obj.get("status") or {}
+        group = self._pods.group(obj["metadata"]["uid"])
+        pods = [pod for pod in group.pods.values() if not pod.finished]
+        updated = sum(pod.active and pod.labels.get(REVISION_LABEL) == digest for pod in pods)
+        wanted = wanted_replicas(obj)
+        current = old.get("currentRevision") or digest
+        if updated == group.ready == wanted == len(pods):
+            current = digest  # the roll-out is over
+        available, next_change = available_pods(self._world, group, obj["spec"].get("minReadySeconds") or 0)
+        status: dict[str, Any] = {
+            "observedGeneration": obj["metadata"]["generation"],
+            "replicas": len(pods),
+            "readyReplicas": group.ready,
+            "currentReplicas": sum(pod.active and pod.labels.get(REVISION_LABEL) == current for pod in pods),
+            "updatedReplicas": updated,
+            "currentRevision": current,
+            "updateRevision": digest,
+            "collisionCount": 0,
+            "availableReplicas": available,
+        }
+        kept = ("replicas", "collisionCount", "availableReplicas")
+        shown = {name: value for name, value in status.items() if value or name in kept}
+        self._world.set_status(self._resource, obj, shown)
+        if next_change is not None:
+            self._world.agenda.after(next_change, self._dirty.add, key)
+
+
+class Claims:
+    """Binds every PersistentVolumeClaim to a volume that nobody sees, a moment after it was made."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._resource = world.kinds.claims
+        self._dirty: Dirty[Key] = Dirty()
+
+    def notice(self, event: Event) -> None:
+        if event.type is not DELETED:
+            self._dirty.add(event.key)
+
+    def steps(self) -> Iterator[None]:
+        for key in self._dirty.drain():
+            obj = self._world.get(self._resource, key)
+            if obj is None or (obj.get("status") or {}).get("phase") == "Bound":
+                continue
+            spec = obj["spec"]
+            status = {
+                "phase": "Bound",
+                "accessModes": spec.get("accessModes") or [],
+                "capacity": (spec.get("resources") or {}).get("requests") or {},
+            }
+            spec = {**spec, "volumeName": spec.get("volumeName") or f"pvc-{obj['metadata']['uid']}"}
+            self._world.store.update(self._resource, {**obj, "spec": spec, "status": status}, same_generation=True)
+            yield
+
+
+def _ordinal(pod: Pod) -> int:
+    tail = pod.name.rpartition("-")[2]
+    return int(tail) if tail.isdecimal() else -1

@@ -1,0 +1,1 @@
+"""Requests on parts of an object, and questions that are posted."""

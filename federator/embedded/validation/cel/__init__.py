@@ -1,0 +1,1 @@
+"""Rules in the Common Expression Language: parsing, evaluating, the values rules see."""

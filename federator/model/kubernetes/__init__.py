@@ -1,0 +1,1 @@
+"""Values whose meaning Kubernetes defines: quantities, selectors, taints, owned fields, Pod Security."""

@@ -1,0 +1,1 @@
+"""How many copies each cluster gets: arithmetic over a fixed set of clusters."""

@@ -1,0 +1,302 @@
+"""Giving and taking seats under spread rules: as if one by one, for large numbers in blocks.
+
+A block of seats goes where single seats would go, only more coarsely. So a large number is given in ever smaller
+blocks: after each size everybody gives back a block, so that nobody has more than single seats would give, and the
+last seats are given one by one. Work grows with the logarithm of the number.
+"""
+
+import heapq
+from collections.abc import Collection, Sequence
+from typing import Final
+
+from federator.model.ask import SpreadRule
+from federator.placement.division import domains
+from federator.placement.division.division import Party
+from federator.placement.division.domains import Domains
+
+_MARGIN: Final = 1
+"""Blocks for each cluster that are not given before the next smaller size, and that each gives back."""
+ONE_BY_ONE: Final = 8
+"""Up to so many seats for each cluster are given one by one at once."""
+_LAST: Final = ((1 << 62,),)
+"""Sorts behind every cluster that may take a seat, or has one."""
+
+_Rules = Sequence[SpreadRule]
+_Idle = Collection[tuple[str, ...]]
+
+
+def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> int:
+    """Gives up to `missing` more seats; returns what nobody may take."""
+    before = [party.seats for party in parties]
+    left = _fill(parties, missing, rules, idle, rounds=2)
+    if overgrown(parties, before, rules, idle):
+        for party, seats in zip(parties, before, strict=True):
+            party.seats = seats
+        left = _fill(parties, missing, rules, idle, rounds=None)
+    return left
+
+
+def _fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, *, rounds: int | None) -> int:
+    """`rounds`: how often a block too much is looked for after each size; None until there is none."""
+    unit = _first_unit(parties, missing)
+    while unit > 1:
+        reserve = _MARGIN * unit * len(parties)
+        if missing > reserve:
+            before = [party.seats for party in parties]
+            _Filling(parties, rules, idle, unit).run(missing - reserve)
+            _give_back(parties, before, rules, idle, unit, rounds)
+            missing -= sum(party.seats for party in parties) - sum(before)
+        unit //= 2
+    return _Filling(parties, rules, idle, 1).run(missing)
+
+
+def _first_unit(parties: Sequence[Party], missing: int) -> int:
+    unit, enough = 1, ONE_BY_ONE * max(len(parties), 1)
+    while missing // unit > enough:
+        unit *= 2
+    return unit
+
+
+def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, idle: _Idle) -> bool:
+    """Whether a domain has more than before and more than a hard rule allows, or fewer domains are used than a hard
+    rule wants for what is more."""
+    for at, rule in enumerate(rules):
+        if not rule.hard:
+            continue
+        found = domains.of_rule(at, rule, parties, idle)
+        growth: dict[str, int] = {}
+        for party, seats in zip(parties, before, strict=True):
+            growth[party.domains[at]] = growth.get(party.domains[at], 0) + party.seats - seats
+        had = {domain: count - growth.get(domain, 0) for domain, count in found.totals.items()}
+        lacked = min(found.wants, found.total - sum(growth.values())) - sum(count > 0 for count in had.values())
+        if found.lacking() > max(lacked, 0):
+            return True
+        most = found.least + found.skew
+        if found.skew and any(growth.get(domain, 0) > 0 and n > most for domain, n in found.totals.items()):
+            return True
+    return False
+
+
+def _give_back(  # noqa: PLR0917 what a size of blocks has left
+    parties: Sequence[Party], before: Sequence[int], rules: _Rules, idle: _Idle, unit: int, rounds: int | None
+) -> None:
+    """Everybody gives back a block, and domains what lies beyond a hard skew; nobody what it had before."""
+    least = dict(zip((party.name for party in parties), before, strict=True))
+    for party in parties:
+        party.seats = max(party.seats - _MARGIN * unit, least[party.name])
+    done = 0
+    while rounds is None or done < rounds:
+        taken = sum(_level(parties, least, at, rule, idle) for at, rule in enumerate(rules) if rule.hard)
+        done += 1
+        if not taken:
+            break
+
+
+def _level(parties: Sequence[Party], least: dict[str, int], at: int, rule: SpreadRule, idle: _Idle) -> int:
+    """Takes what lies beyond the rule's skew and was given now; returns how much that was."""
+    found, all_taken = domains.of_rule(at, rule, parties, idle), 0
+    if not found.excess():
+        return 0
+    for domain, count in found.totals.items():
+        surplus = count - found.least - found.skew
+        if surplus <= 0:
+            continue
+        inside = [one for one in parties if one.domains[at] == domain and one.seats > least[one.name]]
+        for party in sorted(inside, key=Party.last_key, reverse=True):
+            taken = min(surplus, party.seats - least[party.name])
+            party.seats -= taken
+            surplus -= taken
+            all_taken += taken
+    return all_taken
+
+
+class _Cell:
+    """Clusters that lie in the same domain under every rule: they are judged together."""
+
+    __slots__ = ("beside", "block", "bound", "domains", "heap")
+
+    def __init__(self, where: tuple[str, ...]) -> None:
+        self.domains = where
+        self.heap: list[tuple[tuple[int, ...], tuple[int, ...], str, Party]] = []
+        """(early key, late key, name, cluster): what comes before the breach of soft rules, and what after."""
+        self.block = 0
+        """Seats that its first cluster takes or gives at once."""
+        self.bound = True
+        """Whether its rank may change through what happens in other domains."""
+        self.beside: list[int] = []
+        """Where the cells are that share a domain with it."""
+
+
+class _Cells:
+    """Cells by who comes first. `ranks` is kept as seats change; a smaller one comes first."""
+
+    def __init__(self, parties: Sequence[Party], rules: _Rules, idle: _Idle, unit: int) -> None:
+        self.unit = unit
+        self.hard: list[tuple[int, Domains]] = []
+        self.soft: list[tuple[int, Domains]] = []
+        for at, rule in enumerate(rules):
+            (self.hard if rule.hard else self.soft).append((at, domains.of_rule(at, rule, parties, idle)))
+        self.lines = [*self.hard, *self.soft]
+        cells: dict[tuple[str, ...], _Cell] = {}
+        for party in parties:
+            if self.takes_part(party):
+                cell = cells.setdefault(party.domains, _Cell(party.domains))
+                cell.heap.append(self.entry(party))
+        self.cells = list(cells.values())
+        for cell in self.cells:
+            heapq.heapify(cell.heap)
+            cell.beside = [
+                at
+                for at, other in enumerate(self.cells)
+                if any(mine == theirs for mine, theirs in zip(cell.domains, other.domains, strict=True))
+            ]
+        self.largest = max([unit, *(party.floor for party in parties)])
+        """No block is larger."""
+
+    def takes_part(self, party: Party) -> bool:
+        raise NotImplementedError
+
+    def entry(self, party: Party) -> tuple[tuple[int, ...], tuple[int, ...], str, Party]:
+        raise NotImplementedError
+
+    def rank(self, cell: _Cell, left: int) -> tuple[object, ...]:
+        raise NotImplementedError
+
+    def move(self, cell: _Cell) -> bool:
+        """Moves the block of the cell's first cluster; whether cells elsewhere are judged differently for it."""
+        raise NotImplementedError
+
+    def run(self, left: int) -> int:
+        """Moves blocks until none is left or nobody may; returns what is left."""
+        cells, rank = self.cells, self.rank
+        floors = self.largest > self.unit  # given at once they may leave the least domain behind: the next one counts
+        ranks = [rank(cell, left) for cell in cells]
+        while left > 0 and ranks:
+            best = min(ranks)
+            if best is _LAST:
+                break
+            cell = cells[ranks.index(best)]
+            left -= cell.block
+            changed = self.move(cell)
+            if left < self.largest:
+                ranks = [rank(other, left) for other in cells]
+                continue
+            for at in cell.beside:
+                ranks[at] = rank(cells[at], left)
+            if changed or floors:
+                for at, other in enumerate(cells):
+                    if other.bound and (changed or other.block > self.unit):
+                        ranks[at] = rank(other, left)
+        return left
+
+
+class _Filling(_Cells):
+    """Gives seats in blocks of `unit` (less where a cap is nearer; the whole floor to a cluster below it)."""
+
+    def takes_part(self, party: Party) -> bool:
+        below = party.seats < party.floor
+        return party.seats < party.cap and (party.weight > 0 or below) and (self.unit == 1 or not below)
+
+    def entry(self, party: Party) -> tuple[tuple[int, ...], tuple[int, ...], str, Party]:
+        *key, name = party.next_key()
+        return ((party.level,), tuple(key), name, party)
+
+    def rank(self, cell: _Cell, left: int) -> tuple[object, ...]:
+        heap = cell.heap
+        while heap:
+            early, late, name, party = heap[0]
+            seats = party.seats
+            block = party.floor - seats
+            if block <= 0:
+                block = self.unit
+                if block > party.cap - seats or block > left:
+                    block = min(party.cap - seats, left)
+            if block <= left and seats + block <= party.cap:
+                break
+            heapq.heappop(heap)
+        else:
+            return _LAST
+        where, unit = cell.domains, self.unit
+        cell.bound, cell.block = True, block
+        for at, line in self.hard:
+            if line.breach(where[at], block, unit):
+                return _LAST
+        if not self.soft:
+            cell.bound = False
+            return (early, late, name)
+        if len(self.soft) == 1:
+            ((at, line),) = self.soft
+            only = line.breach(where[at], block, unit)
+            cell.bound = only > 0
+            return (early, only, late, name)
+        breach = [line.breach(where[at], block, unit) for at, line in self.soft]
+        cell.bound = any(breach)
+        return (early, breach, late, name)
+
+    def move(self, cell: _Cell) -> bool:
+        party = cell.heap[0][-1]
+        party.seats += cell.block
+        if party.seats < party.cap and party.weight > 0:
+            heapq.heapreplace(cell.heap, self.entry(party))
+        else:
+            heapq.heappop(cell.heap)
+        changed = False
+        for at, line in self.lines:
+            changed = line.grow(cell.domains[at], cell.block) or changed
+        return changed
+
+
+def shrink(parties: Sequence[Party], surplus: int, rules: _Rules, idle: _Idle) -> None:
+    """Takes seats back in the reverse of the order in which they would be given: from domains that are above what a
+    hard rule allows, then from higher levels, then from domains above what a soft rule allows, then by Webster's
+    method; floors late, and none where a rule would be broken more than now, as long as there are others."""
+    unit = _first_unit(parties, surplus)
+    while unit > 1:
+        reserve = _MARGIN * unit * len(parties)
+        if surplus > reserve:
+            before = [party.seats for party in parties]
+            _Taking(parties, rules, idle, unit).run(surplus - reserve)
+            for party, seats in zip(parties, before, strict=True):
+                party.seats = min(party.seats + _MARGIN * unit, seats)
+            surplus -= sum(before) - sum(party.seats for party in parties)
+        unit //= 2
+    _Taking(parties, rules, idle, 1).run(surplus)
+
+
+class _Taking(_Cells):
+    """Takes seats in blocks of `unit`, or less where a floor is nearer: the reverse of filling."""
+
+    def __init__(self, parties: Sequence[Party], rules: _Rules, idle: _Idle, unit: int) -> None:
+        names = sorted((party.name for party in parties), reverse=True)
+        self.place = {name: at for at, name in enumerate(names)}
+        super().__init__(parties, rules, idle, unit)
+
+    def takes_part(self, party: Party) -> bool:
+        return party.seats > 0
+
+    def entry(self, party: Party) -> tuple[tuple[int, ...], tuple[int, ...], str, Party]:
+        quotient, seats, order, name = party.last_key()
+        late = (-quotient, -seats, -order, self.place[name])
+        return ((party.seats <= party.floor, -party.level), late, name, party)
+
+    def rank(self, cell: _Cell, left: int) -> tuple[object, ...]:
+        if not cell.heap:
+            return _LAST
+        early, late, _, party = cell.heap[0]
+        free = party.seats - party.floor
+        cell.block = block = min(self.unit, free if free > 0 else party.seats, max(left, 1))
+        where = cell.domains
+        hard = tuple(-line.relief(where[at], block) for at, line in self.hard)
+        return (hard, early, [-line.relief(where[at], block) for at, line in self.soft], late)
+
+    def move(self, cell: _Cell) -> bool:
+        party = cell.heap[0][-1]
+        party.seats -= cell.block
+        if party.seats > 0:
+            heapq.heapreplace(cell.heap, self.entry(party))
+        else:
+            heapq.heappop(cell.heap)
+        changed = False
+        for at, line in self.lines:
+            changed = line.lower(cell.domains[at], cell.block) or changed
+        return changed

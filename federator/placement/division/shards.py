@@ -1,0 +1,69 @@
+"""Which shards run where: unfinished shards divided by slots, as few contiguous ranges, nothing moved without need.
+
+A cluster keeps the ranges it has (finished indexes in them never move) while it has slots; what is unassigned goes by
+Webster's method, weighted by slots, to the clusters that have some: to those that are open to new work, and to others
+(a cordoned one that keeps its slots) only when none is open. Any slot at all means that every shard is assigned, but
+for slots where the workload is not allowed: there what it has is finished, and the rest waits.
+"""
+
+from collections.abc import Collection, Mapping
+
+from federator.model import shards
+from federator.model.shards import Ranges
+from federator.placement.division import division
+from federator.placement.division.division import Party
+
+
+def assign(  # noqa: PLR0917 what a division of shards is about
+    count: int,
+    finished: Ranges,
+    held: Mapping[str, Ranges],
+    slots: Mapping[str, int],
+    order: Mapping[str, int],
+    closed: Collection[str] = (),
+    barred: Collection[str] = (),
+) -> dict[str, Ranges]:
+    """The ranges of every cluster that has any. `held` are the ranges of the clusters that stay, `slots` what each may
+    run at once, `closed` those that take no new work, `barred` those of them in which it may not be; `order` breaks
+    ties."""
+    every: Ranges = ((0, count - 1),) if count > 0 else ()
+    unfinished = shards.minus(every, finished)
+    kept: dict[str, Ranges] = {}
+    taken: Ranges = ()
+    for name in sorted(held):
+        mine = shards.minus(shards.intersect(held[name], every), taken)
+        if not slots.get(name):
+            mine = shards.minus(mine, unfinished)
+        kept[name] = mine
+        taken = shards.union(taken, mine)
+    loose = shards.minus(unfinished, taken)
+    working = [name for name in sorted(slots) if slots[name] > 0]
+    full = frozenset(closed if any(name not in closed for name in working) else barred)
+    parties = []
+    for name in working:
+        seats = shards.size(shards.intersect(kept.get(name, ()), unfinished))
+        most = seats if name in full else count
+        parties.append(Party(name, slots[name], most, seats=seats, order=order.get(name, 0)))
+    if parties:
+        before = {party.name: party.seats for party in parties}
+        division.divide(parties, shards.size(unfinished))
+        for party in sorted(parties, key=lambda one: _first(kept.get(one.name, ()), one.name)):
+            mine, loose = _extend(kept.get(party.name, ()), loose, party.seats - before[party.name])
+            kept[party.name] = mine
+    return {name: ranges for name, ranges in sorted(kept.items()) if ranges}
+
+
+def _first(ranges: Ranges, name: str) -> tuple[int, str]:
+    return (ranges[0][0] if ranges else 1 << 62, name)
+
+
+def _extend(mine: Ranges, loose: Ranges, count: int) -> tuple[Ranges, Ranges]:
+    """Takes `count` indexes: first those that continue a range it has, then from the start of what is loose."""
+    ends = {high + 1 for _, high in mine}
+    for low, high in loose:
+        if count > 0 and low in ends:
+            taken = (low, min(high, low + count - 1))
+            mine, loose = shards.union(mine, (taken,)), shards.minus(loose, (taken,))
+            count -= taken[1] - taken[0] + 1
+    taken_ranges, loose = shards.take(loose, count)
+    return shards.union(mine, taken_ranges), loose

@@ -1,0 +1,92 @@
+"""Spread rules: bounds on how copies lie over the domains of cluster labels.
+
+Each further copy goes to the cluster that Webster's method would take among those that break no rule. A hard rule
+(DoNotSchedule) forbids; a soft one (ScheduleAnyway) is broken only when nothing else is left, by the least amount,
+earlier rules counting more, and the breach is reported. Rules over crossing labels need nothing more than rules over
+nested ones. What is held is never moved to mend a rule. Which clusters make a domain is defined in `domains`; what is
+given seat by seat is computed in blocks (`filling`).
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+
+from federator.model.ask import SpreadRule
+from federator.placement.division import division, domains, filling
+from federator.placement.division.division import Party
+from federator.placement.division.domains import Domains
+
+
+def divide(
+    parties: Sequence[Party], total: int, rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]] = ()
+) -> int:
+    """As `division.divide`, under the rules; returns what is missing. `idle` are the domains of clusters that take no
+    part and yet count (`domains.of_idle`)."""
+    before = [party.seats for party in parties]
+    missing = division.divide(parties, total)
+    if not rules or not violations(parties, rules, idle):
+        return missing
+    _reset(parties, before)
+    held = sum(party.seats for party in parties)
+    if held >= total:
+        filling.shrink(parties, held - total, rules, idle)
+        return 0
+    if not any(_unfilled(party) for party in parties):
+        return filling.fill(parties, total - held, rules, idle)
+    return _with_floors(parties, total - held, rules, idle)
+
+
+def _with_floors(
+    parties: Sequence[Party], missing: int, rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]]
+) -> int:
+    """Floors are filled together, since one alone may break a hard rule that all of them keep. Where that keeps no hard
+    rule in the end, each is filled when its cluster comes next and the rules allow it."""
+    before = [party.seats for party in parties]
+    if sum(max(party.floor - party.seats, 0) for party in parties) <= missing:
+        left = filling.fill(parties, division.fill_floors(parties, missing), rules, idle)
+        if not filling.overgrown(parties, before, rules, idle):
+            return left
+        _reset(parties, before)
+    return filling.fill(parties, missing, rules, idle)
+
+
+def violations(
+    parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]] = ()
+) -> tuple[str, ...]:
+    """A sentence for every rule that the seats break."""
+    return tuple(sentence for _, sentence in _broken(parties, rules, idle))
+
+
+def _broken(
+    parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]]
+) -> Iterator[tuple[SpreadRule, str]]:
+    for at, rule in enumerate(rules):
+        found = domains.of_rule(at, rule, parties, idle)
+        if found.excess():
+            yield rule, _apart(rule, found)
+        if found.lacking():
+            yield (
+                rule,
+                f"spread over {rule.topology_key}: {found.used} domains are used, minDomains is {rule.min_domains}",
+            )
+
+
+def _apart(rule: SpreadRule, found: Domains) -> str:
+    totals = found.totals
+    high = max(sorted(totals), key=lambda name: totals[name])
+    low = min(sorted(totals), key=lambda name: totals[name])
+    return (
+        f"spread over {rule.topology_key}: {_named(high)} has {totals[high]} and {_named(low)} {totals[low]}, "
+        f"{found.excess()} more apart than maxSkew {rule.max_skew} allows"
+    )
+
+
+def _unfilled(party: Party) -> bool:
+    return party.seats < min(party.floor, party.cap)
+
+
+def _reset(parties: Sequence[Party], seats: Sequence[int]) -> None:
+    for party, count in zip(parties, seats, strict=True):
+        party.seats = min(count, party.cap)
+
+
+def _named(domain: str) -> str:
+    return domain or "(no label)"

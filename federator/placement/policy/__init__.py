@@ -1,0 +1,1 @@
+"""Which policies speak for a workload, and what operators demand of it."""

@@ -1,0 +1,151 @@
+"""Required policies: what operators demand of a workload, whatever its own policy says. Pure; in any order the same.
+
+A workload's own policy is chosen as always (`policies`), and every Required policy that selects the workload is joined
+to it by AND: a cluster must be admitted by all of them, bounds are the strictest, spread rules are added, and of taints
+that people set only those are tolerated that every one of them tolerates too. The budget of a Required policy, not
+that of the workload's own, is the pace at which it moves what runs.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import replace
+from typing import Final
+
+from federator.model.ask import DEFAULT_POLICY, Ask, Demand, Division, Policy, SpreadRule, Strategy, Unit
+from federator.model.fleet import ClusterView
+from federator.model.kubernetes import selectors, taints
+from federator.model.kubernetes.taints import Effect, Taint, Toleration
+
+_BOUNDS: Final[Mapping[str, tuple[Callable[[Division], int | None], Callable[[Demand], int | None]]]] = {
+    "minPerCluster": (lambda own: own.min_per_cluster, lambda demand: demand.min_per_cluster or None),
+    "maxPerCluster": (lambda own: own.max_per_cluster, lambda demand: demand.max_per_cluster),
+    "maxClusters": (lambda own: own.max_clusters, lambda demand: demand.max_clusters),
+}
+"""Field of a division -> its value in the combination, and what a Required policy asks for."""
+
+
+def combined(own: Policy, demands: Iterable[Demand]) -> Policy:
+    """The workload's own policy AND all Required ones."""
+    required = tuple(sorted(demands, key=lambda one: one.name))
+    if not required:
+        return own
+    least = [one.max_per_cluster for one in required if one.max_per_cluster is not None]
+    fewest = [one.max_clusters for one in required if one.max_clusters is not None]
+    division = replace(
+        own.division,
+        min_per_cluster=max(own.division.min_per_cluster, *(one.min_per_cluster for one in required)),
+        max_per_cluster=_lower(own.division.max_per_cluster, least),
+        max_clusters=_lower(own.division.max_clusters, fewest),
+    )
+    return replace(own, division=division, spread=_spread(own.spread, required), required=required)
+
+
+def _lower(own: int | None, others: Collection[int]) -> int | None:
+    return min([*others, *(() if own is None else (own,))], default=None)
+
+
+def _spread(own: tuple[SpreadRule, ...], required: Collection[Demand]) -> tuple[SpreadRule, ...]:
+    """The Required rules by label, then the workload's own. Rules over one label that bind alike become one, the
+    strictest: two would be met by the same copies, and be broken by the same."""
+    found: dict[tuple[str, bool], SpreadRule] = {}
+    demanded = sorted(
+        {rule for one in required for rule in one.spread}, key=lambda rule: (rule.topology_key, rule.hard)
+    )
+    for rule in (*demanded, *own):
+        known = found.setdefault((rule.topology_key, rule.hard), rule)
+        skews = [one for one in (known.max_skew, rule.max_skew) if one > 0]
+        found[rule.topology_key, rule.hard] = replace(
+            known, min_domains=max(known.min_domains, rule.min_domains), max_skew=min(skews, default=0)
+        )
+    return tuple(found.values())
+
+
+def alone(ask: Ask, running: int) -> Ask:
+    """The ask under its Required policies only, for what runs and nothing more: when its own policy cannot be followed,
+    they still hold. A bound that contradicts another gives way to the lower one."""
+    own = ask.policy
+    everywhere = own.division.strategy is Strategy.DUPLICATE and ask.unit is Unit.REPLICAS
+    plan = Division(Strategy.DUPLICATE if everywhere else Strategy.CAPACITY)
+    # Of a policy that cannot be read nobody knows what it tolerates: a taint takes nothing away that they let stay.
+    kept = (Toleration(operator="Exists", effect=Effect.NO_EXECUTE),) if own.problem else own.tolerations
+    bare = replace(DEFAULT_POLICY, name=own.name, origin=own.origin, division=plan, tolerations=kept)
+    bare = combined(bare, own.required)
+    most = bare.division.max_per_cluster
+    if most is not None and bare.division.min_per_cluster > most:
+        bare = replace(bare, division=replace(bare.division, min_per_cluster=most))
+    if ask.unit is Unit.SHARDS:
+        return replace(ask, policy=bare, slots=min(ask.slots, running))
+    count = ask.count if everywhere else min(ask.count, running)
+    return replace(ask, policy=bare, count=count, slots=count)
+
+
+def tolerates(policy: Policy, taint: Taint) -> bool:
+    """Whether the policy does, and for a taint that people set every Required policy as well."""
+    if not any(one.tolerates(taint) for one in policy.tolerations):
+        return False
+    return taint.by_federation or forbids(policy, taint) is None
+
+
+def forbids(policy: Policy, taint: Taint) -> Demand | None:
+    """The first Required policy that does not let this taint be tolerated."""
+    for demand in policy.required:
+        if not any(one.tolerates(taint) for one in demand.tolerations):
+            return demand
+    return None
+
+
+def untolerated(policy: Policy, found: Iterable[Taint], effects: Collection[str] = taints.REFUSING) -> Taint | None:
+    """The first taint with one of these effects that is not tolerated."""
+    return next((taint for taint in found if taint.effect in effects and not tolerates(policy, taint)), None)
+
+
+def avoided(policy: Policy, cluster: ClusterView) -> int:
+    """How many of the cluster's taints ask to keep away if possible."""
+    soft = [taint for taint in cluster.taints if taint.effect == Effect.PREFER_NO_SCHEDULE]
+    return sum(not tolerates(policy, taint) for taint in soft)
+
+
+def excluding(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | None:
+    """The first Required policy that excludes the cluster by name, and the sentence."""
+    for demand in policy.required:
+        if cluster.name in demand.exclude:
+            return demand, f"is excluded by {of('clusters.exclude', demand)}"
+    return None
+
+
+def not_admitting(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | None:
+    """The first Required policy that does not name or select the cluster, and the sentence."""
+    for demand in policy.required:
+        if demand.names and cluster.name not in demand.names:
+            return demand, f"is not among the {len(demand.names)} clusters named by {of('clusters.names', demand)}"
+        if demand.selector is not None and not demand.selector.matches(cluster.labels):
+            wanted = selectors.to_text(demand.selector)
+            return demand, f"its labels do not match {of('clusters.selector', demand)} ({wanted})"
+    return None
+
+
+def refuses(policy: Policy, cluster: ClusterView) -> bool:
+    """Whether some Required policy does not want the workload in this cluster."""
+    return excluding(policy, cluster) is not None or not_admitting(policy, cluster) is not None
+
+
+def bounding(policy: Policy, field: str) -> Demand | None:
+    """The Required policy that sets a bound of the division (minPerCluster, maxPerCluster, maxClusters)."""
+    combination, asked = _BOUNDS[field]
+    value = combination(policy.division)
+    return next((one for one in policy.required if value is not None and asked(one) == value), None)
+
+
+def bound(policy: Policy, field: str) -> str:
+    """A bound of the division in words, with the Required policy that sets it: "maxPerCluster 3 of ..."."""
+    demand = bounding(policy, field)
+    text = f"{field} {_BOUNDS[field][0](policy.division)}"
+    return f"{text} of {demand.title}" if demand is not None else text
+
+
+def of(field: str, demand: Demand) -> str:
+    return f"spec.{field} of {demand.title}"
+
+
+def titles(policy: Policy) -> str:
+    """All Required policies in force, as a part of a sentence."""
+    return " and ".join(one.title for one in policy.required)

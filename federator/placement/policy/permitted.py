@@ -1,0 +1,81 @@
+"""Whether a workload's pods may run at all, wherever it is: by the Pod Security level of its namespace, and by what
+the FederatedQuotas of its project list.
+
+Pure. Asked before any cluster is looked at, and again before anything is written in a member; a workload that is
+refused keeps what runs, as it is.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+from federator.model import names
+from federator.model.ask import NO_PRIVILEGES, Ask
+from federator.model.decision import Reason
+from federator.model.fleet import QuotaAccount
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import Level
+from federator.placement.quota import quota
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Why a workload may not run as it is written; `message` begins with the path of the field."""
+
+    reason: Reason
+    message: str
+
+
+def refusal(ask: Ask, levels: Mapping[str, Level], quotas: Iterable[QuotaAccount]) -> Refused | None:
+    """None when nothing is against it. `levels` and `quotas` as in a FleetSnapshot."""
+    if names.is_system_namespace(ask.key.namespace):
+        message = f"metadata.namespace: is {ask.key.namespace}, which is the cluster's own; use another one"
+        return Refused(Reason.POD_SECURITY_VIOLATION, message)
+    if ask.privileges == NO_PRIVILEGES:
+        return None
+    level = levels.get(ask.key.namespace, pod_security.DEFAULT)
+    return _by_level(ask, level) or next(_by_lists(ask, quotas), None)
+
+
+def _by_level(ask: Ask, level: Level) -> Refused | None:
+    if level is Level.PRIVILEGED:
+        return None
+    found = ask.privileges.restricted if level is Level.RESTRICTED else ask.privileges.baseline
+    where = f"namespace {ask.key.namespace} has the Pod Security level {level}"
+    if found:
+        return Refused(Reason.POD_SECURITY_VIOLATION, f"{found}; {where}")
+    if ask.privileges.nodes:
+        return Refused(Reason.POD_SECURITY_VIOLATION, f"{ask.privileges.nodes}; {where}, not privileged")
+    return None
+
+
+def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[Refused]:
+    """Every account that speaks for the project has to list what is used. One without a list lists nothing; a project
+    that no account speaks for is not limited."""
+    wanted = ask.privileges
+    if not (wanted.service_account or wanted.iam_role or wanted.priority_class):
+        return
+    template = "spec.template.spec"
+    for account in quota.accounts_of(ask.project, quotas):
+        for path, value, field, listed in (
+            (f"{template}.serviceAccountName", wanted.service_account, "serviceAccounts", account.service_accounts),
+            ("spec.iamRole", wanted.iam_role, "iamRoles", account.iam_roles),
+            (f"{template}.priorityClassName", wanted.priority_class, "priorityClasses", account.priority_classes),
+        ):
+            if value and not any(_matches(pattern, value) for pattern in listed):
+                yield Refused(Reason.IDENTITY_NOT_ALLOWED, _unlisted(path, value, field, listed, account))
+
+
+def _unlisted(path: str, value: str, field: str, listed: tuple[str, ...], account: QuotaAccount) -> str:
+    allowed = f"only {', '.join(listed)}"[:300] if listed else "none"
+    return f"{path}: is {value}; FederatedQuota {account.name} allows its projects {allowed} (spec.{field})"
+
+
+@lru_cache(maxsize=4096)
+def _matches(pattern: str, value: str) -> bool:
+    """`*` stands for any text, also none."""
+    head, *rest = pattern.split("*")
+    if not rest:
+        return pattern == value
+    return re.fullmatch(".*".join(map(re.escape, (head, *rest))), value) is not None

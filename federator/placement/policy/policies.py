@@ -1,0 +1,319 @@
+"""Which placement policies speak for a workload: its own one, and the Required ones of operators.
+
+Its own: the one it names; else the best match: namespaced before cluster-wide, then the higher priority, then the name;
+else the built-in default (all ready clusters, by capacity, in part). Policies are kept by what they select, so that a
+workload is compared with few of them, and of a namespace only so many are in force, the oldest.
+"""
+
+import bisect
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from federator.model.ask import DEFAULT_POLICY, Demand, Policy
+from federator.model.errors import FieldError
+from federator.model.fleet import QuotaAccount
+from federator.placement.quota import quota
+
+IN_FORCE_MAX: Final = 200
+"""PlacementPolicies of one namespace that are in force, unless a setting says otherwise."""
+Id = tuple[str, str]
+"""Namespace ("" for cluster-wide) and name."""
+_Bucket = tuple[str, ...]
+NONE: Final[frozenset[str]] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What policies see of a workload. Labels and project are what its owner writes; `bound` are the projects that its
+    namespace is bound to, which only operators can change."""
+
+    kind: str
+    namespace: str
+    labels: Mapping[str, str]
+    project: str
+    bound: frozenset[str] = NONE
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A policy and the workloads it is meant for. Empty conditions match everything; all of them must match."""
+
+    policy: Policy
+    cluster_wide: bool = False
+    kinds: frozenset[str] = NONE
+    match_labels: Mapping[str, str] = field(default_factory=dict)
+    projects: frozenset[str] = NONE
+    namespaces: frozenset[str] = NONE
+    priority: int = 0
+    created_s: float = 0.0
+    demand: Demand | None = None
+    """What it asks of all that it selects, where it is Required."""
+
+    @property
+    def id(self) -> Id:
+        return (self.policy.namespace, self.policy.name)
+
+    def matches(self, subject: Subject) -> bool:
+        """Whether it may be the workload's own policy."""
+        return self._selects(subject, subject.project in self.projects)
+
+    def binds(self, subject: Subject) -> bool:
+        """Whether it is Required of the workload: its projects hold for whoever claims one of them, and for every
+        workload of a namespace that is bound to one, whatever that workload claims."""
+        mine = subject.project in self.projects or not self.projects.isdisjoint(subject.bound)
+        return self.demand is not None and self._selects(subject, mine)
+
+    def _selects(self, subject: Subject, of_project: bool) -> bool:
+        return (
+            (self.cluster_wide or self.policy.namespace == subject.namespace)
+            and (not self.kinds or subject.kind in self.kinds)
+            and (not self.projects or of_project)
+            and (not self.namespaces or subject.namespace in self.namespaces)
+            and all(subject.labels.get(key) == value for key, value in self.match_labels.items())
+        )
+
+    def same_selection(self, other: "Rule") -> bool:
+        """Whether both are meant for the same workloads, in the same order of precedence."""
+        return self == replace(other, policy=self.policy, demand=self.demand, created_s=self.created_s)
+
+
+class Policies:
+    """All policies, by what they select. `in_force_max`: of one namespace."""
+
+    def __init__(self, rules: Iterable[Rule] = (), *, in_force_max: int = IN_FORCE_MAX) -> None:
+        self.in_force_max = in_force_max
+        self.evaluations = 0
+        """How often a policy was compared with a workload."""
+        self._rules: dict[Id, Rule] = {}
+        self._order: dict[str, list[tuple[float, str, str]]] = {}
+        """Namespace -> (creation, uid, name) of its policies, the oldest first."""
+        self._chosen = _Index()
+        self._required = _Index()
+        for rule in rules:
+            self.put(rule)
+
+    def __iter__(self) -> Iterator[Rule]:
+        """Every policy, in force or not, in the order in which they were put."""
+        return iter(tuple(self._rules.values()))
+
+    def __len__(self) -> int:
+        return len(self._rules)
+
+    def put(self, rule: Rule) -> list[Rule]:
+        """Takes a policy that is new, or is as it is now. Returns all policies, in their former and their present
+        state, that may choose otherwise for a workload now."""
+        old = self._rules.get(rule.id)
+        if old is None or _age(old) != _age(rule):
+            return [*self.drop(rule.id), *self._added(rule)]
+        if self.in_force(rule.id):
+            self._leave(old)
+            self._enter(rule)
+        self._rules[rule.id] = rule
+        return [old, rule]
+
+    def drop(self, which: Id) -> list[Rule]:
+        """Forgets a policy. Returns what may choose otherwise: also one that comes into force for it."""
+        rule = self._rules.pop(which, None)
+        if rule is None:
+            return []
+        if rule.cluster_wide:
+            self._leave(rule)
+            return [rule]
+        order = self._order[rule.policy.namespace]
+        at = order.index(_age(rule))
+        del order[at]
+        if not order:
+            del self._order[rule.policy.namespace]
+        if at >= self.in_force_max:
+            return [rule]
+        self._leave(rule)
+        if len(order) < self.in_force_max:
+            return [rule]
+        next_one = self._rules[rule.policy.namespace, order[self.in_force_max - 1][2]]
+        self._enter(next_one)
+        return [rule, next_one]
+
+    def _added(self, rule: Rule) -> list[Rule]:
+        self._rules[rule.id] = rule
+        if rule.cluster_wide:
+            self._enter(rule)
+            return [rule]
+        order = self._order.setdefault(rule.policy.namespace, [])
+        age = _age(rule)
+        at = bisect.bisect_left(order, age)
+        order.insert(at, age)
+        if at >= self.in_force_max:
+            return [rule]
+        self._enter(rule)
+        if len(order) <= self.in_force_max:
+            return [rule]
+        last = self._rules[rule.policy.namespace, order[self.in_force_max][2]]
+        self._leave(last)
+        return [rule, last]
+
+    def get(self, namespace: str, name: str) -> Rule | None:
+        return self._rules.get((namespace, name))
+
+    def in_force(self, which: Id) -> bool:
+        """Whether the policy is there, and among the oldest of its namespace."""
+        rule = self._rules.get(which)
+        if rule is None or rule.cluster_wide:
+            return rule is not None
+        return bisect.bisect_left(self._order[which[0]], _age(rule)) < self.in_force_max
+
+    def count(self, namespace: str) -> int:
+        """How many PlacementPolicies the namespace has."""
+        return len(self._order.get(namespace, ()))
+
+    def beyond(self, namespace: str) -> list[Id]:
+        """Those of the namespace that are not in force."""
+        return [(namespace, name) for _, _, name in self._order.get(namespace, ())[self.in_force_max :]]
+
+    def choose(self, subject: Subject, policy_ref: str) -> Policy:
+        """The workload's own policy, its `origin` telling how it was found.
+
+        A policy named by the workload is looked for in its namespace, then cluster-wide, whatever the policy's own
+        conditions. Raises FieldError at spec.placement.policyRef when none of that name is in force.
+        """
+        if policy_ref:
+            return replace(self._named(subject.namespace, policy_ref).policy, origin="policyRef")
+        for cluster_wide in (False, True):
+            best: Rule | None = None
+            for bucket in self._chosen.buckets(subject, cluster_wide):
+                for rank, rule in bucket:
+                    if best is not None and _rank(best) <= rank:
+                        break
+                    self.evaluations += 1
+                    if rule.matches(subject):
+                        best = rule
+                        break
+            if best is not None:
+                return replace(best.policy, origin="match")
+        return DEFAULT_POLICY
+
+    def demands(self, subject: Subject) -> tuple[Demand, ...]:
+        """What Required policies ask of the workload, by the name of the policy."""
+        found: dict[str, Demand] = {}
+        for bucket in self._required.buckets(subject, cluster_wide=True):
+            for _, rule in bucket:
+                self.evaluations += 1
+                if rule.binds(subject) and rule.demand is not None:
+                    found[rule.policy.name] = rule.demand
+        return tuple(found[name] for name in sorted(found))
+
+    def _named(self, namespace: str, name: str) -> Rule:
+        rule = self._rules.get((namespace, name)) if namespace else None
+        if rule is not None and not self.in_force(rule.id):
+            raise FieldError(
+                "spec.placement.policyRef",
+                f"PlacementPolicy {name} is not in force: namespace {namespace} has {self.count(namespace)} of them, "
+                f"and the {self.in_force_max} oldest are in force",
+            )
+        rule = rule or self._rules.get(("", name))
+        if rule is None:
+            raise FieldError(
+                "spec.placement.policyRef",
+                f"there is no PlacementPolicy {name} in namespace {namespace}, nor a ClusterPlacementPolicy",
+            )
+        return rule
+
+    def _enter(self, rule: Rule) -> None:
+        self._chosen.add(rule)
+        if rule.demand is not None:
+            self._required.add(rule)
+
+    def _leave(self, rule: Rule) -> None:
+        self._chosen.remove(rule)
+        if rule.demand is not None:
+            self._required.remove(rule)
+
+
+class _Index:
+    """Rules by one condition that a workload must meet, those of a bucket in order of precedence. The narrowest
+    condition that a rule has is taken: labels, then namespaces, projects and kinds."""
+
+    def __init__(self) -> None:
+        self._buckets: dict[_Bucket, list[tuple[tuple[int, str], Rule]]] = {}
+        self._keys: dict[str, dict[str, int]] = {}
+        """Scope -> key of a label that some rule asks for -> how many do."""
+
+    def add(self, rule: Rule) -> None:
+        for name in _buckets_of(rule):
+            bisect.insort(self._buckets.setdefault(name, []), (_rank(rule), rule), key=lambda one: one[0])
+            if name[1] == "label":
+                keys = self._keys.setdefault(name[0], {})
+                keys[name[2]] = keys.get(name[2], 0) + 1
+
+    def remove(self, rule: Rule) -> None:
+        for name in _buckets_of(rule):
+            bucket = self._buckets[name]
+            at = bisect.bisect_left(bucket, _rank(rule), key=lambda one: one[0])
+            del bucket[at]
+            if not bucket:
+                del self._buckets[name]
+            if name[1] == "label":
+                keys = self._keys[name[0]]
+                keys[name[2]] -= 1
+                if not keys[name[2]]:
+                    del keys[name[2]]
+                if not keys:
+                    del self._keys[name[0]]
+
+    def buckets(self, subject: Subject, cluster_wide: bool) -> Iterator[list[tuple[tuple[int, str], Rule]]]:
+        """Those in which a rule may lie that matches."""
+        scope = "" if cluster_wide else subject.namespace
+        asked, labels = self._keys.get(scope, {}), subject.labels
+        # Whoever has fewer is looked through: an object may have ten thousand labels.
+        keys = [key for key in asked if key in labels] if len(asked) < len(labels) else labels.keys() & asked.keys()
+        names: list[_Bucket] = [(scope, "label", key, labels[key]) for key in keys]
+        names += [(scope, "namespace", subject.namespace), (scope, "kind", subject.kind), (scope, "all")]
+        names += [(scope, "project", project) for project in {subject.project, *subject.bound}]
+        for name in names:
+            if (bucket := self._buckets.get(name)) is not None:
+                yield bucket
+
+
+def _buckets_of(rule: Rule) -> list[_Bucket]:
+    scope = "" if rule.cluster_wide else rule.policy.namespace
+    if rule.match_labels:
+        return [(scope, "label", *min(rule.match_labels.items()))]
+    for condition, values in (("namespace", rule.namespaces), ("project", rule.projects), ("kind", rule.kinds)):
+        if values:
+            return [(scope, condition, value) for value in sorted(values)]
+    return [(scope, "all")]
+
+
+def _rank(rule: Rule) -> tuple[int, str]:
+    return (-rule.priority, rule.policy.name)
+
+
+def _age(rule: Rule) -> tuple[float, str, str]:
+    return (rule.created_s, rule.policy.uid, rule.policy.name)
+
+
+class Bindings:
+    """Which projects a namespace may speak for, by the FederatedQuotas of operators."""
+
+    def __init__(self, accounts: Collection[QuotaAccount] = ()) -> None:
+        self._bound: dict[str, frozenset[str]] = {}
+        self._accounts: dict[str, tuple[QuotaAccount, ...]] = {}
+        for account in accounts:
+            for namespace in account.namespaces:
+                self._bound[namespace] = self._bound.get(namespace, NONE) | account.projects
+            for project in account.projects:
+                self._accounts[project] = (*self._accounts.get(project, ()), account)
+        self._unknown = quota.allows_unknown(accounts)
+
+    def of(self, namespace: str) -> frozenset[str]:
+        """The projects that the namespace is bound to."""
+        return self._bound.get(namespace, NONE)
+
+    def accounts(self, project: str) -> tuple[QuotaAccount, ...]:
+        """The accounts that speak for a project."""
+        return self._accounts.get(project, ())
+
+    def speaks(self, namespace: str, project: str) -> bool:
+        """Whether a claim of the project counts: the namespace is bound to it, or it is nobody's and projects that are
+        nobody's are allowed."""
+        return project in self.of(namespace) or (self._unknown and project not in self._accounts)

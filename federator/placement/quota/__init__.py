@@ -1,0 +1,1 @@
+"""How much an account may hold, and what is wrong with what was written of it."""

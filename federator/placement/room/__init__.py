@@ -1,0 +1,1 @@
+"""How many copies fit, and what is left after what was given away."""

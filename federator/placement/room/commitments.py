@@ -1,0 +1,300 @@
+"""The commitments: what every workload holds by its last decision.
+
+The hub keeps one `Commitments` for its whole life and fills it from PlacementDecisions at start. What it has decided it
+assumes, before that is written; what is not written after all is recorded as it was. Usage of quota is the sum over all
+of them; charges of capacity are those that a member's summary does not include yet. Until a slice is confirmed in its
+member it is in flight, and once it is confirmed gone it is released.
+
+Each cycle opens a `Ledger` above the commitments as they are then. A ledger never changes them, and is of no use once
+they have changed.
+"""
+
+import bisect
+from collections.abc import Iterator, Mapping
+
+from federator.model.ask import PodShape, Tier
+from federator.model.fleet import Capacity, Commitment, FleetSnapshot, copies_of
+from federator.model.resources import ZERO, Resources
+from federator.model.shards import Ranges
+from federator.placement.room.ledger import Base, Ledger
+from federator.placement.room.nodes import Nodes
+
+_StepOf = tuple[int, PodShape, int]
+_Trail = tuple[_StepOf, ...]
+"""How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq."""
+_Place = tuple[int, str]
+"""(seq, uid) of a step."""
+_LAST = "\U0010ffff"
+"""Sorts after every uid."""
+
+
+class Commitments:
+    """All commitments, indexed for the questions a batch asks."""
+
+    def __init__(self) -> None:
+        self._commitments: dict[str, Commitment] = {}
+        self._done: dict[str, Ranges] = {}
+        """By uid: shards that are recorded as done, whether a commitment is known yet or not."""
+        self._usage: dict[tuple[str, Tier], Resources] = {}
+        self._placed: dict[str, int] = {}
+        self._trails: dict[str, dict[str, _Trail]] = {}
+        self._recent: dict[str, list[_Place]] = {}
+        self._unsorted: set[str] = set()
+        """Clusters whose `_recent` is to be put in order before it is read."""
+        self._leaving: dict[str, set[str]] = {}
+        self._sent: dict[str, dict[str, int]] = {}
+        """Cluster -> uid -> seq of slices that are known not to have arrived there yet."""
+        self._missed: dict[str, dict[str, int]] = {}
+        """The same as of the last summary: what it cannot include, however high its seq is."""
+        self._bases: dict[str, Base] = {}
+        self.version = 0
+        """Rises with every change."""
+
+    def __iter__(self) -> Iterator[Commitment]:
+        return iter(self._commitments.values())
+
+    def __len__(self) -> int:
+        return len(self._commitments)
+
+    def commitment(self, uid: str) -> Commitment | None:
+        return self._commitments.get(uid)
+
+    def record(self, commitment: Commitment) -> None:
+        """Replaces what was known of this workload; of its shards only those count that are not recorded as done.
+        Recording the same thing again changes nothing."""
+        commitment = self.counted(commitment)
+        before = self._commitments.get(commitment.uid)
+        if before == commitment:
+            return
+        if before is not None:
+            self._account(before, -1)
+        self._commitments[commitment.uid] = commitment
+        self._account(commitment, +1)
+        self.version += 1
+        made: tuple[_Place, _Trail] | None = None
+        for holding in commitment.holdings:
+            step = (holding.seq, commitment.shape, copies_of(holding))
+            if made is None or made[1] != (step,):  # one for all clusters that are given alike
+                made = ((holding.seq, commitment.uid), (step,))
+            self._step(holding.cluster, *made)
+        kept = {holding.cluster: holding.seq for holding in commitment.holdings}
+        if before is not None:
+            for holding in before.holdings:
+                if holding.cluster not in kept:
+                    if commitment.uid in self._trails.get(holding.cluster, {}):  # else it is confirmed gone already
+                        self._leaving.setdefault(holding.cluster, set()).add(commitment.uid)
+                    self._heard_of(holding.cluster, commitment.uid)
+                elif self._sent.get(holding.cluster, {}).get(commitment.uid, 0) > kept[holding.cluster]:
+                    self._heard_of(holding.cluster, commitment.uid)  # a decision that was not taken after all
+
+    def progressed(self, uid: str, done: Ranges) -> bool:
+        """All shards of a workload that are recorded as done, however that was heard of; () also for one that is gone.
+        Tells whether it holds less than before."""
+        if done == self._done.get(uid, ()):
+            return False
+        if done:
+            self._done[uid] = done
+        else:
+            del self._done[uid]
+        before = self._commitments.get(uid)
+        if before is None:
+            return False
+        self.record(before)
+        return self._commitments[uid].copies < before.copies
+
+    def assume(self, commitment: Commitment) -> Commitment:
+        """Records what has just been decided: nothing that is new in it has set out yet. Returns it as it counts."""
+        before = self._commitments.get(commitment.uid)
+        known = {one.cluster: one.seq for one in before.holdings} if before is not None else {}
+        self.record(commitment)
+        for holding in commitment.holdings:
+            if known.get(holding.cluster) != holding.seq:
+                self.in_flight(holding.cluster, commitment.uid, holding.seq)
+        return self._commitments[commitment.uid]
+
+    def counted(self, commitment: Commitment) -> Commitment:
+        """The commitment as it would count: shards that are recorded as done hold nothing."""
+        return commitment.without(self._done.get(commitment.uid, ()))
+
+    def forget(self, uid: str) -> None:
+        """The workload is gone from every member. Unknown uids are fine: a release counts once."""
+        commitment = self._commitments.pop(uid, None)
+        if commitment is not None:
+            self._account(commitment, -1)
+            self.version += 1
+        for cluster in sorted(self._trails):
+            self.release(cluster, uid)
+
+    def release(self, cluster: str, uid: str) -> None:
+        """The workload's slice is confirmed gone from this cluster: nothing of it is charged there any more."""
+        self.version += 1
+        self._release(cluster, uid)
+
+    def _release(self, cluster: str, uid: str) -> None:
+        self._leaving.get(cluster, set()).discard(uid)
+        self._heard_of(cluster, uid)
+        trail = self._trails.get(cluster, {}).pop(uid, None)
+        if trail is not None:
+            self._unlist(cluster, uid, trail)
+
+    def in_flight(self, cluster: str, uid: str, seq: int) -> None:
+        """The workload's slice of this decision is not in the cluster yet: no summary so far includes it."""
+        trail = self._trails.get(cluster, {}).get(uid)
+        if trail and trail[-1][0] == seq:
+            self.version += 1
+            self._sent.setdefault(cluster, {})[uid] = seq
+            self._missed.setdefault(cluster, {})[uid] = seq
+
+    def confirm(self, cluster: str, uid: str, seq: int) -> None:
+        """The workload's slice has been seen in this cluster with this seq: summaries made from now on include it."""
+        if self._sent.get(cluster, {}).get(uid, seq + 1) <= seq:
+            del self._sent[cluster][uid]
+            self.version += 1
+
+    def reported(self, cluster: str, includes_seq: int) -> None:
+        """A summary was heard. Slices are written side by side, and some overtake others: it does not include those
+        that have not arrived, however high the seq of one that has. They stay charged until the next summary."""
+        self.version += 1
+        self._missed[cluster] = {uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq}
+
+    def usage(self, project: str, tier: Tier) -> Resources:
+        """What the project's workloads of one tier hold, over all clusters."""
+        return self._usage.get((project, tier), ZERO)
+
+    def usage_by_project(self) -> dict[str, Resources]:
+        """Over all tiers: the input of fair order."""
+        totals: dict[str, Resources] = {}
+        for (project, _), usage in sorted(self._usage.items()):
+            totals[project] = totals.get(project, ZERO) + usage
+        return totals
+
+    def placed(self, project: str) -> int:
+        """How many of the project's workloads hold anything."""
+        return self._placed.get(project, 0)
+
+    def open(self, snapshot: FleetSnapshot) -> Ledger:
+        """A ledger for one cycle: above the commitments as they are now."""
+        return Ledger(self, snapshot)
+
+    def base(self, cluster: str, capacity: Capacity) -> Base:
+        """The room of a cluster by this summary, computed once per summary."""
+        known = self._bases.get(cluster)
+        if known is None or known.capacity is not capacity:
+            allocatable = capacity.allocatable
+            used = (allocatable - capacity.free).at_least_zero()
+            known = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows), allocatable, used)
+        return known
+
+    def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]:
+        """Copies by shape that a summary up to `includes_seq` does not include, in the order of their decisions: about
+        the one in which they are bound.
+
+        Per workload: the most it had since then, beyond what the summary saw of it; so a growth charges its difference
+        and a shrink is credited only by a summary.
+        """
+        self._tidy(cluster, includes_seq)
+        recent = self._recent_of(cluster)
+        start = bisect.bisect_right(recent, (includes_seq, _LAST))
+        charges: dict[PodShape, int] = {}
+        trails, missed = self._trails.get(cluster, {}), self._missed.get(cluster, {})
+        for uid in dict.fromkeys((*missed, *(uid for _, uid in recent[start:]))):
+            for shape, copies in _beyond(trails[uid], min(includes_seq, missed.get(uid, includes_seq + 1) - 1)).items():
+                charges[shape] = charges.get(shape, 0) + copies
+        return list(charges.items())
+
+    def as_now(self, uid: str, counted: Mapping[str, int]) -> "Commitments":
+        """A copy for whoever asks what would be decided about this workload, in another thread perhaps: what it holds,
+        what projects hold in all, and of each cluster what a summary up to this seq (`counted`) does not include. What
+        is decided from now on is not in it."""
+        made = Commitments()
+        made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
+        made._done = {uid: done} if (done := self._done.get(uid)) else {}
+        made._usage, made._placed, made._bases = dict(self._usage), dict(self._placed), dict(self._bases)
+        for cluster, includes_seq in counted.items():
+            self._tidy(cluster, includes_seq)
+            recent = self._recent_of(cluster)
+            trails, missed = self._trails.get(cluster, {}), self._missed.get(cluster, {})
+            made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
+            made._missed[cluster] = dict(missed)
+            made._trails[cluster] = {one: trails[one] for one in (*missed, *(one for _, one in made._recent[cluster]))}
+        return made
+
+    def audit(self) -> Mapping[tuple[str, Tier], Resources]:
+        """Usage summed afresh from all commitments: must equal `usage` at any time."""
+        totals: dict[tuple[str, Tier], Resources] = {}
+        for commitment in self._commitments.values():
+            key = (commitment.project, commitment.tier)
+            totals[key] = totals.get(key, ZERO) + commitment.usage
+        return totals
+
+    def _account(self, commitment: Commitment, sign: int) -> None:
+        key = (commitment.project, commitment.tier)
+        self._usage[key] = self._usage.get(key, ZERO) + commitment.usage * sign
+        if not self._usage[key]:
+            del self._usage[key]
+        if commitment.copies:
+            self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
+
+    def _heard_of(self, cluster: str, uid: str) -> None:
+        """Nothing of the workload is on its way there."""
+        for book in (self._sent, self._missed):
+            book.get(cluster, {}).pop(uid, None)
+
+    def _step(self, cluster: str, place: _Place, step: _Trail) -> None:
+        seq, uid = place
+        self._leaving.get(cluster, set()).discard(uid)
+        trails = self._trails.setdefault(cluster, {})
+        trail = trails.get(uid, ())
+        if trail and trail[-1][0] >= seq:
+            trails[uid] = (*trail[:-1], (trail[-1][0], *step[0][1:]))
+            return
+        trails[uid] = trail + step if trail else step
+        recent = self._recent.setdefault(cluster, [])
+        if recent and recent[-1] > place:  # only when decisions are read that were made before: in any order
+            self._unsorted.add(cluster)
+        recent.append(place)
+
+    def _recent_of(self, cluster: str) -> list[_Place]:
+        """The steps of a cluster's workloads, rising in seq."""
+        recent = self._recent.get(cluster, [])
+        if cluster in self._unsorted:
+            self._unsorted.discard(cluster)
+            recent.sort()
+        return recent
+
+    def _tidy(self, cluster: str, includes_seq: int) -> None:
+        """Drops the steps that no later summary will be compared with: those before the last included one, and all of a
+        workload that has left. Until then what left stays charged: its pods may still run."""
+        trails = self._trails.get(cluster, {})
+        for uid in sorted(self._leaving.get(cluster, ())):
+            if trails[uid][-1][0] <= includes_seq:
+                self._release(cluster, uid)
+        recent = self._recent_of(cluster)
+        start = bisect.bisect_right(recent, (includes_seq, _LAST))
+        missed = self._missed.get(cluster, {})
+        for uid in sorted({uid for _, uid in recent[start:]} - missed.keys()):
+            steps = trails[uid]
+            included = bisect.bisect_right(steps, includes_seq, key=lambda step: step[0])
+            if included > 1:
+                self._unlist(cluster, uid, steps[: included - 1])
+                trails[uid] = steps[included - 1 :]
+
+    def _unlist(self, cluster: str, uid: str, steps: _Trail) -> None:
+        recent = self._recent_of(cluster)
+        for seq, _, _ in steps:
+            del recent[bisect.bisect_left(recent, (seq, uid))]
+
+
+def _beyond(trail: _Trail, includes_seq: int) -> dict[PodShape, int]:
+    seen: tuple[PodShape, int] | None = None
+    peaks: dict[PodShape, int] = {}
+    for seq, shape, copies in trail:
+        if seq <= includes_seq:
+            seen = (shape, copies)
+        else:
+            peaks[shape] = max(peaks.get(shape, 0), copies)
+    return {
+        shape: peak - (seen[1] if seen and seen[0] == shape else 0)
+        for shape, peak in peaks.items()
+        if peak > (seen[1] if seen and seen[0] == shape else 0)
+    }

@@ -1,0 +1,285 @@
+"""The ledger of one cycle: room and quota as they stand after what this cycle has already given away.
+
+Opened above the commitments and one snapshot; `decide` reads room and quota here and charges both in one step.
+Everything it gives away can be taken back (`mark`, `rollback`), which is how trials and all-or-nothing placements
+work. It never changes the commitments.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from federator.model.ask import Ask, PodShape, Tier
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, QuotaAccount
+from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
+from federator.placement.quota import quota
+from federator.placement.room import nodes
+from federator.placement.room.nodes import Nodes
+
+PENDING: Final = -1
+"""`room` of a shape that only the member can answer, and has not yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A cluster's room as its last summary told it."""
+
+    capacity: Capacity
+    nodes: Nodes
+    allocatable: Resources
+    used: Resources
+
+
+class Committed(Protocol):
+    """What a ledger reads of the commitments below it (`commitments`)."""
+
+    version: int
+
+    def commitment(self, uid: str) -> Commitment | None: ...
+    def usage(self, project: str, tier: Tier) -> Resources: ...
+    def placed(self, project: str) -> int: ...
+    def base(self, cluster: str, capacity: Capacity) -> Base: ...
+    def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]: ...
+
+
+class _Cluster:
+    """Room of one cluster while the batch runs."""
+
+    __slots__ = ("base", "charged", "headroom", "nodes", "rooms", "view")
+
+    def __init__(self, view: ClusterView, base: Base) -> None:
+        self.view = view
+        self.base = base
+        self.nodes: Nodes = base.nodes
+        self.charged: dict[PodShape, int] = {}
+        self.headroom: Resources | None = None
+        if view.usable_permille < 1000:
+            self.headroom = base.allocatable.scaled(view.usable_permille) - base.used
+        self.rooms: dict[str, int] = {}
+
+    def charge(self, shape: PodShape, copies: int) -> None:
+        self.nodes = self.nodes.charge(shape, copies, packs=self.base.capacity.packs)
+        self.charged = {**self.charged, shape: self.charged.get(shape, 0) + copies}
+        if self.headroom is not None:
+            self.headroom = self.headroom - shape.requests * copies
+        self.rooms = {}
+
+    def room(self, shape: PodShape) -> int:
+        key = nodes.shape_id(shape)
+        known = self.rooms.get(key)
+        if known is None:
+            known = self.rooms[key] = self._room(shape, key)
+        return known
+
+    def _room(self, shape: PodShape, key: str) -> int:
+        exact = self.base.capacity.copies.get(key)
+        if shape.plain:
+            fit = self.nodes.copies(shape)
+            if exact is not None:
+                fit = exact - max(self.base.nodes.copies(shape) - fit, self.charged.get(shape, 0))
+        elif exact is None:
+            return PENDING
+        else:
+            fit = exact - sum(_destroyed(shape, other, copies) for other, copies in self.charged.items())
+        if self.headroom is not None:
+            bounded = Resources((n, a) for n, a in shape.requests.items() if n != PODS or n in self.base.allocatable)
+            fit = min(fit, self.headroom.at_least_zero().fits(bounded))
+        return max(fit, 0)
+
+    def nodes_with_room(self, shape: PodShape) -> int:
+        fit = self.nodes.with_room(shape)
+        if self.headroom is None and nodes.shape_id(shape) not in self.base.capacity.copies:
+            return fit  # nothing else limits it: its room is no smaller, or nobody knows it
+        room = self.room(shape)
+        return fit if room == PENDING else min(fit, room)
+
+    def state(self) -> tuple[Any, ...]:
+        return (self.nodes, self.charged, self.headroom, self.rooms)
+
+    def restore(self, state: tuple[Any, ...]) -> None:
+        self.nodes, self.charged, self.headroom, self.rooms = state
+
+
+def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
+    """The most copies of `shape` for which `copies` of `other` can have taken the place, wherever they went."""
+    if other == shape:
+        return copies
+    worst = 0
+    for name, need in shape.requests.items():
+        if need > 0 and other.requests[name] > 0:
+            worst = max(worst, -(-other.requests[name] // need))
+    return worst * copies
+
+
+class Ledger:
+    """Mutable; one batch, one thread."""
+
+    def __init__(self, commitments: Committed, snapshot: FleetSnapshot) -> None:
+        self._below = commitments
+        self._version = commitments.version
+        self.snapshot = snapshot
+        self.memo: dict[Any, Any] = {}
+        """What depends on the snapshot alone and is asked for again and again (who is eligible under a policy)."""
+        self._clusters: dict[str, _Cluster | None] = {}
+        self._commitments: dict[str, Commitment | None] = {}
+        self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
+        self._usage: dict[tuple[str, Tier], Resources] = {}
+        self._placed: dict[str, int] = {}
+        self._undo: list[Callable[[], None]] = []
+
+    @property
+    def below(self) -> Committed:
+        """The commitments, as they were when the ledger was opened. Raises RuntimeError once they have changed: what is
+        charged here would count twice, or not at all."""
+        if self._below.version != self._version:
+            raise RuntimeError("the commitments have changed since this ledger was opened")
+        return self._below
+
+    def room(self, cluster: str, shape: PodShape) -> int:
+        """How many more copies the cluster takes: nothing when it never reported or its report is too old, PENDING when
+        only the member can tell and has not."""
+        found = self._cluster(cluster)
+        return 0 if found is None else found.room(shape)
+
+    def nodes_with_room(self, cluster: str, shape: PodShape) -> int:
+        """On how many nodes of the cluster one copy fits, as far as the nodes' free amounts tell; at most `room`, where
+        that is known."""
+        found = self._cluster(cluster)
+        return 0 if found is None else found.nodes_with_room(shape)
+
+    def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
+        """(nodes with what is free on them, what spec.usable leaves in all; None where it leaves everything). For
+        advice; decisions ask for `room`."""
+        found = self._cluster(cluster)
+        return (None, None) if found is None else (found.nodes, found.headroom)
+
+    def charge(self, cluster: str, shape: PodShape, copies: int) -> None:
+        """Takes room for copies that the cluster's last summary does not know of."""
+        found = self._cluster(cluster)
+        if found is None or copies <= 0:
+            return
+        state = found.state()
+        self._undo.append(lambda: found.restore(state))
+        found.charge(shape, copies)
+
+    def hold(self, commitment: Commitment) -> None:
+        """What the workload holds is this, whatever was charged for it before; of room nothing changes."""
+        self._hold(commitment.uid, commitment)
+
+    def commit(self, commitment: Commitment, grown: Mapping[str, int]) -> None:
+        """One workload's new holdings: quota is held for them instead of the former ones, and room is charged for the
+        copies that each cluster gains."""
+        self._hold(commitment.uid, commitment)
+        for cluster in sorted(grown):
+            self.charge(cluster, commitment.shape, grown[cluster])
+
+    def release(self, uid: str) -> None:
+        """The workload's quota returns; its room returns only with a summary."""
+        self._hold(uid, None)
+
+    def commitment(self, uid: str) -> Commitment | None:
+        """What the workload holds, as far as this batch knows."""
+        return self._commitments[uid] if uid in self._commitments else self.below.commitment(uid)
+
+    def usage(self, project: str, tier: Tier) -> Resources:
+        return self.below.usage(project, tier) + self._usage.get((project, tier), ZERO)
+
+    def placed(self, project: str) -> int:
+        """Workloads of the project that hold anything."""
+        return self.below.placed(project) + self._placed.get(project, 0)
+
+    def admission(self, ask: Ask, wanted: int, held: int) -> quota.Admission:
+        """How many copies quota allows this workload, its own present ones not counting as use."""
+        if not self.snapshot.quotas:
+            return quota.UNBOUND
+        usage, placed = self._of_others(ask.uid)
+        return quota.admit(ask, wanted, held, self.snapshot.quotas, usage=usage, placed=placed)
+
+    def edit(self, edit: quota.Edit) -> quota.Admission | None:
+        """Why quota does not admit an edit of what runs; None when it does."""
+        usage, placed = self._of_others(edit.ask.uid)
+        return quota.refuse_edit(edit, self.snapshot.quotas, usage=usage, placed=placed)
+
+    def _of_others(self, uid: str) -> tuple[quota.Usage, quota.Placed]:
+        """What projects hold without this workload."""
+        own = self.commitment(uid)
+
+        def usage(project: str, tier: Tier) -> Resources:
+            total = self.usage(project, tier)
+            return total - own.usage if own and (own.project, own.tier) == (project, tier) else total
+
+        def placed(project: str) -> int:
+            return self.placed(project) - bool(own and own.project == project and own.copies)
+
+        return usage, placed
+
+    def quota_room(
+        self, project: str, namespace: str, tier: Tier, requests: Resources
+    ) -> tuple[int | None, tuple[QuotaAccount, ...]]:
+        """Copies of `requests` that the project may still add in this tier (None: no limit), and the accounts that
+        limit it. For advice; decisions use `admission`."""
+        speaking = quota.accounts_of(project, self.snapshot.quotas)
+        room: int | None = None
+        for account in speaking:
+            if account.namespaces and namespace not in account.namespaces:
+                return 0, speaking
+            used = ZERO
+            for one in sorted(account.projects):
+                used = used + self.usage(one, tier)
+            for name, _, limit in quota.limits(account.tiers[tier]) if tier in account.tiers else ():
+                if requests[name] > 0:
+                    left = max(limit - used[name], 0) // requests[name]
+                    room = left if room is None else min(room, left)
+        return (None if room is not None and room >= UNLIMITED else room), speaking
+
+    def mark(self) -> int:
+        """A point to which `rollback` returns."""
+        return len(self._undo)
+
+    def rollback(self, mark: int) -> None:
+        """Takes back everything given away since `mark`."""
+        while len(self._undo) > mark:
+            self._undo.pop()()
+
+    def _hold(self, uid: str, commitment: Commitment | None) -> None:
+        known, before = uid in self._commitments, self._commitments.get(uid)
+        self._commitments[uid] = commitment
+        self._recount(uid)
+
+        def undo() -> None:
+            if known:
+                self._commitments[uid] = before
+            else:
+                self._commitments.pop(uid, None)
+            self._recount(uid)
+
+        self._undo.append(undo)
+
+    def _recount(self, uid: str) -> None:
+        """Brings the difference from the commitments, as far as this workload makes one, up to date."""
+        for commitment, sign in self._deltas.pop(uid, ()):
+            self._count(commitment, -sign)
+        if uid not in self._commitments:
+            return
+        delta = [(self.below.commitment(uid), -1), (self._commitments[uid], +1)]
+        self._deltas[uid] = [(commitment, sign) for commitment, sign in delta if commitment is not None]
+        for commitment, sign in self._deltas[uid]:
+            self._count(commitment, sign)
+
+    def _count(self, commitment: Commitment, sign: int) -> None:
+        if not commitment.copies:
+            return
+        key = (commitment.project, commitment.tier)
+        self._usage[key] = self._usage.get(key, ZERO) + commitment.usage * sign
+        self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
+
+    def _cluster(self, name: str) -> _Cluster | None:
+        if name not in self._clusters:
+            view = self.snapshot.clusters.get(name)
+            found = None
+            if view is not None and view.capacity is not None and not view.stale:
+                found = _Cluster(view, self.below.base(name, view.capacity))
+                for shape, copies in self.below.uncovered(name, view.capacity.includes_seq):
+                    found.charge(shape, copies)
+            self._clusters[name] = found
+        return self._clusters[name]

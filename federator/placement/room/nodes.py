@@ -1,0 +1,254 @@
+"""Groups of equal nodes in columns: how many copies fit, and what is left after some are placed.
+
+The ledger keeps one `Nodes` per cluster. It is a value: charging gives another one. All numbers are exact integers
+below 2^62; only beyond MAX_ROWS_KEPT are amounts rounded down, so that a long batch does not slow down.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from federator.model.ask import PodShape
+from federator.model.fleet import NodeRow
+from federator.model.kubernetes import taints
+from federator.model.kubernetes.taints import Taint
+from federator.model.resources import PODS, UNLIMITED
+from federator.placement.room import binding
+
+MAX_ROWS_KEPT: Final = 64
+"""Rows that charging may add to those of the summary before rows are merged, and rounded down if that is not enough."""
+MOST_PER_NODE: Final = 1 << 31
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Make:
+    """What equal nodes keep when copies are bound to them."""
+
+    taints: tuple[Taint, ...]
+    allocatable: tuple[int, ...]
+    """In the order of `binding.SCORED`."""
+
+
+class Makes:
+    """All makes of a cluster, in columns where sums are made with them."""
+
+    __slots__ = ("every", "inverse", "tainted")
+
+    def __init__(self, every: tuple[Make, ...]) -> None:
+        self.every = every
+        self.tainted = any(make.taints for make in every)
+        self.inverse = binding.inverse([[make.allocatable[i] for make in every] for i in range(len(binding.SCORED))])
+        """[i, m] is 1 / allocatable of make m and amount i of `binding.SCORED`."""
+
+
+@lru_cache(maxsize=8192)
+def shape_id(shape: PodShape) -> str:
+    """`shape.id`, remembered: it is asked for at every decision."""
+    return shape.id
+
+
+def row_key(row: NodeRow) -> tuple[object, ...]:
+    """A total order over rows, so that nothing depends on how a member listed them."""
+    return (
+        tuple(row.allocatable.items()),
+        tuple(row.free.items()),
+        row.model,
+        row.family,
+        row.taints,
+        row.podless,
+        row.count,
+    )
+
+
+def leading(amount: int, digits: int) -> int:
+    """The amount with all but its highest binary digits dropped."""
+    drop = max(amount.bit_length() - digits, 0)
+    return amount >> drop << drop
+
+
+class Nodes:
+    """`free[i, r]` is the free amount of resource `names[i]` on each of the `counts[r]` nodes of row r.
+
+    A row whose allocatable does not name `pods` is not limited in them (a hand-written fleet); every real node is, and
+    one that is stated to take 0 takes none.
+    """
+
+    __slots__ = ("_heights", "_with_room", "counts", "free", "kinds", "makes", "most_rows", "names")
+
+    def __init__(
+        self,
+        names: tuple[str, ...],
+        counts: binding.Ints,
+        free: binding.Ints,
+        kinds: binding.Ints,
+        *,
+        makes: Makes,
+        most_rows: int,
+    ) -> None:
+        self.names, self.counts, self.free, self.kinds = names, counts, free, kinds
+        self.makes = makes
+        """`kinds[r]` is the index of row r's."""
+        self.most_rows = most_rows
+        self._heights: dict[str, binding.Ints] = {}
+        self._with_room: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, rows: Iterable[NodeRow]) -> "Nodes":
+        every = sorted((row for row in rows if row.count > 0), key=row_key)
+        named = {name for row in every for name in (*row.allocatable, *row.free)}
+        names = tuple(sorted(named | {PODS} if any(row.podless for row in every) else named))
+        made = [_make(row) for row in every]
+        makes = tuple(sorted(set(made)))
+        index_of = {make: index for index, make in enumerate(makes)}
+        free = [[min(_amount(row, name), UNLIMITED) for row in every] for name in names]
+        return cls(
+            names,
+            np.array([row.count for row in every], dtype=np.int64),
+            np.array(free, dtype=np.int64).reshape(len(names), len(every)),
+            np.array([index_of[make] for make in made], dtype=np.int64),
+            makes=Makes(makes),
+            most_rows=len(every) + MAX_ROWS_KEPT,
+        )
+
+    @property
+    def rows(self) -> list[tuple[int, tuple[int, ...], tuple[Taint, ...]]]:
+        """(count, free amounts in the order of `names`, taints) of every row."""
+        columns = self.free.T.tolist()
+        return [
+            (count, tuple(column), self.makes.every[kind].taints)
+            for count, column, kind in zip(self.counts.tolist(), columns, self.kinds.tolist(), strict=True)
+        ]
+
+    def copies(self, shape: PodShape) -> int:
+        """How many copies fit now."""
+        return min(int(self.counts @ self.heights(shape)), UNLIMITED)
+
+    def with_room(self, shape: PodShape) -> int:
+        """On how many nodes one copy fits now."""
+        key = shape_id(shape)
+        known = self._with_room.get(key)
+        if known is None:
+            known = self._with_room[key] = int(self.counts @ (self.heights(shape) > 0))
+        return known
+
+    def heights(self, shape: PodShape) -> binding.Ints:
+        """Copies per node, row by row."""
+        key = shape_id(shape)
+        known = self._heights.get(key)
+        if known is None:
+            known = self._heights[key] = self._count(shape)
+        return known
+
+    def _count(self, shape: PodShape) -> binding.Ints:
+        needs = _needs(self.names, shape)
+        if needs is None or not self.counts.size:
+            return np.zeros(self.counts.size, dtype=np.int64)
+        heights: binding.Ints = np.full(self.counts.size, 1 if shape.one_per_node else MOST_PER_NODE, dtype=np.int64)
+        for index, need in needs:
+            np.minimum(heights, self.free[index] // need, out=heights)
+        np.maximum(heights, 0, out=heights)
+        if self.makes.tainted:
+            open_to = [taints.untolerated(each.taints, shape.tolerations) is None for each in self.makes.every]
+            if not all(open_to):
+                heights[~np.array(open_to)[self.kinds]] = 0
+        return heights
+
+    def charge(self, shape: PodShape, count: int, *, packs: bool = False) -> "Nodes":
+        """What is left after `count` more copies: taken where a scheduler with default settings binds them, or when the
+        member packs, where fewest still fit. Copies beyond what fits are ignored."""
+        heights = self.heights(shape)
+        needs = _needs(self.names, shape)
+        if count <= 0 or not needs or not heights.any():
+            return self
+        need = np.zeros(len(self.names), dtype=np.int64)
+        for index, amount in needs:
+            need[index] = amount
+        if packs:
+            return self._take(need, binding.packed(self.counts, heights, count))
+        return self._take(need, binding.spread(self.counts, heights, count, lambda n: self._openness(shape, n)))
+
+    def _openness(self, shape: PodShape, copies: int) -> binding.Floats:
+        places, needs = _scored(self.names, shape)
+        return binding.openness(
+            self.free.take(places, axis=0), self.makes.inverse.take(self.kinds, axis=1), needs, copies
+        )
+
+    def _take(self, need: binding.Ints, bound: binding.Bound) -> "Nodes":
+        counts, free, kinds = self.counts, self.free, self.kinds
+        if bound.each.any():
+            free = free - need[:, None] * bound.each
+        if bound.parts:
+            fuller = [self.free[:, row] - need * copies for row, _, copies in bound.parts]
+            free = np.concatenate([free, np.array(fuller).T], axis=1)
+            counts = np.concatenate([counts, [part for _, part, _ in bound.parts]])
+            for row, part, _ in bound.parts:
+                counts[row] -= part
+            kinds = np.concatenate([kinds, kinds.take([row for row, _, _ in bound.parts])])
+        return self._with(counts, free, kinds)
+
+    def _with(self, counts: binding.Ints, free: binding.Ints, kinds: binding.Ints) -> "Nodes":
+        if counts.size > self.most_rows:
+            counts, free, kinds = _merged(counts, free, kinds, self.most_rows)
+        return Nodes(
+            self.names,
+            counts,
+            free,
+            kinds,
+            makes=self.makes,
+            most_rows=self.most_rows,
+        )
+
+
+@lru_cache(maxsize=1 << 16)
+def _needs(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ...] | None:
+    """(index of a resource, amount that a copy takes); None when it asks for something that no node has."""
+    if any(need > 0 and name != PODS and name not in names for name, need in shape.requests.items()):
+        return None
+    wanted = [(index, shape.requests[name], name) for index, name in enumerate(names)]
+    return tuple(
+        (index, max(need, 1) if name == PODS else need) for index, need, name in wanted if need > 0 or name == PODS
+    )
+
+
+@lru_cache(maxsize=1 << 16)
+def _scored(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], binding.Ints]:
+    """Where the amounts of `binding.SCORED` are, and what a copy takes of each. One that no node names counts for
+    nothing, so that it may be looked for anywhere."""
+    places = [names.index(name) if name in names else 0 for name in binding.SCORED]
+    return places, np.array([[shape.requests[name]] for name in binding.SCORED], dtype=np.int64)
+
+
+def _make(row: NodeRow) -> Make:
+    return Make(tuple(sorted(row.taints)), tuple(row.allocatable[name] for name in binding.SCORED))
+
+
+def _amount(row: NodeRow, name: str) -> int:
+    if name == PODS and name not in row.allocatable and not row.podless:
+        return UNLIMITED
+    return row.free[name]
+
+
+def _merged(
+    counts: binding.Ints, free: binding.Ints, kinds: binding.Ints, most_rows: int
+) -> tuple[binding.Ints, binding.Ints, binding.Ints]:
+    """Joins equal rows; while that leaves more than three quarters of the limit, rounds free amounts down further."""
+    floor = np.maximum(free, 0)
+    columns = np.vstack([floor, kinds])
+    for digits in (62, 8, 7, 6, 5, 4, 3, 2, 1):
+        rounded = _leading(floor, digits)
+        columns, inverse = np.unique(np.vstack([rounded, kinds]), axis=1, return_inverse=True)
+        if 4 * columns.shape[1] <= 3 * most_rows:
+            break
+    joined = np.zeros(columns.shape[1], dtype=np.int64)
+    np.add.at(joined, inverse.ravel(), counts)
+    return joined, np.ascontiguousarray(columns[:-1]), columns[-1]
+
+
+def _leading(amounts: binding.Ints, digits: int) -> binding.Ints:
+    """`leading` of every amount (an exponent may come out one too high for huge ones, which only rounds further)."""
+    drop = np.maximum(np.frexp(amounts.astype(np.float64))[1].astype(np.int64) - digits, 0)
+    rounded: binding.Ints = amounts >> drop << drop
+    return rounded

@@ -1,0 +1,1 @@
+"""Which clusters take part in a decision, and who leaves one."""

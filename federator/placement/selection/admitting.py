@@ -1,0 +1,89 @@
+"""Which field of a policy admits no cluster, what it asks for, and what the clusters do have: one sentence for a person
+who mistyped a label. Only words, and only for policies that admit nobody."""
+
+import difflib
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from federator.model.ask import Policy
+from federator.model.fleet import ClusterView
+from federator.model.kubernetes import selectors
+from federator.model.kubernetes.selectors import LabelSelector, Operator
+from federator.placement.policy import enforcing
+from federator.placement.selection import filters
+
+LISTED: Final = 8
+"""So many of the names or values that exist are told, the rest is counted."""
+ALIKE: Final = 0.6
+"""How similar a name must be to be suggested (difflib's ratio)."""
+_WANTS: Final = (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS)
+
+
+def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
+    """Which field admits none of the clusters, or "" when no single field does."""
+    if not clusters:
+        return "the fleet has no clusters"
+    own = functools.partial(filters.field_of, policy)
+    choices = [(own, policy.names, policy.selector)]
+    choices += [(functools.partial(enforcing.of, demand=one), one.names, one.selector) for one in policy.required]
+    for field, names, selector in choices:
+        if names and not any(one.name in names for one in clusters):
+            instead = _instead("", names, [one.name for one in clusters])
+            return f"{field('clusters.names')} names {_listed(names)}, {instead}"
+        if selector is not None and not any(selector.matches(one.labels) for one in clusters):
+            return f"{field('clusters.selector')} asks for {_unmatched(selector, clusters)}"
+    groups = policy.division.groups
+    if groups and all(filters.group_of(policy, one) is None for one in clusters):
+        wanted = [_unmatched(group.selector, clusters) for group in groups if group.selector is not None]
+        named = [name for group in groups for name in group.names]
+        if named:
+            wanted.append(f"{_listed(named)}, {_instead('', named, [one.name for one in clusters])}")
+        ask = "the only group of" if len(groups) == 1 else f"the {len(groups)} groups of"
+        for_ = "asks for" if len(groups) == 1 else "ask for"
+        return f"{ask} {own('division.groups')} {for_} {'; '.join(wanted) or 'no cluster at all'}"
+    if policy.required:
+        return f"none is admitted by the policy and by {enforcing.titles(policy)} together"
+    return ""
+
+
+def _unmatched(selector: LabelSelector, clusters: Sequence[ClusterView]) -> str:
+    """The first condition that no cluster meets; the whole selector when each is met by some."""
+    if selector == selectors.NOTHING:
+        return "labels in a way that cannot be read (no label has such a key or value, or In and NotIn without values)"
+    for key, value in selector.match_labels:
+        if not any(one.labels.get(key) == value for one in clusters):
+            return f"{key}={value}, {_label(key, [value], clusters)}"
+    for requirement in selector.requirements:
+        if not any(requirement.matches(one.labels) for one in clusters):
+            wanted = requirement.values if requirement.operator in _WANTS else ()
+            return f"{requirement}, {_label(requirement.key, wanted, clusters)}"
+    return f"{selectors.to_text(selector)}: each condition is met by some cluster, all of them by none"
+
+
+def _label(key: str, wanted: Iterable[str], clusters: Sequence[ClusterView]) -> str:
+    values = {one.labels[key] for one in clusters if key in one.labels}
+    if values:
+        return _instead(f"{key} ", wanted, values)
+    keys = {name for one in clusters for name in one.labels}
+    return _instead(f"no label {key}, only ", [key], keys) if keys else "and the clusters have no labels"
+
+
+def _instead(what: str, wanted: Iterable[str], there: Iterable[str]) -> str:
+    """What the clusters have instead, and which of it may have been meant."""
+    known = sorted(set(there))
+    meant = [match for name in wanted for match in difflib.get_close_matches(name, known, n=1, cutoff=ALIKE)]
+    hint = f" (did you mean {meant[0]}?)" if meant else ""
+    return f"the clusters have {what}{_listed(known)}{hint}" if what else f"the clusters are {_listed(known)}{hint}"
+
+
+def _listed(texts: Iterable[str]) -> str:
+    every = list(texts)
+    rest = len(every) - LISTED
+    return ", ".join(every[:LISTED]) + (f" and {rest} more" if rest > 0 else "")
+
+
+def where(counts: Mapping[str, int]) -> str:
+    """Clusters with their numbers, the largest first: `a 120, b 3`."""
+    order = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return _listed(f"{name} {count}" for name, count in order)

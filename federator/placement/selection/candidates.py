@@ -1,0 +1,213 @@
+"""The clusters that may take part in one decision, with everything that bounds what each may get.
+
+Eligibility depends on the snapshot alone and is remembered in the ledger, so equal asks share it; room and holdings are
+read for each ask.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final
+
+from federator.model import names
+from federator.model.ask import Ask, Policy, Strategy
+from federator.model.decision import Reason
+from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
+from federator.placement.division import domains
+from federator.placement.division.division import DIVIDERS, Party
+from federator.placement.division.domains import UNLABELLED
+from federator.placement.policy import enforcing
+from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.selection import filters, scorers
+from federator.placement.selection.filters import Refusal
+
+NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
+"""Every scheduler could bind what it was given: no cluster is capped."""
+_MIX: Final = 0x9E3779B97F4A7C15
+_MASK: Final = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One cluster under one policy: all that does not depend on room or on who asks how much."""
+
+    view: ClusterView
+    refusal: Refusal | None
+    level: int
+    domains: tuple[str, ...]
+    avoided: int
+    mark: int
+    """A stable number of the cluster's name, mixed with the workload's to break ties."""
+
+
+@dataclass(slots=True)
+class Candidate:
+    """A cluster that takes part: open to new copies, or keeping what it holds (then `place.refusal` says why)."""
+
+    place: Place
+    held: int
+    room: int
+    """Further copies that fit; 0 when closed or not known."""
+    cap: int
+    """The most copies that it may end up with."""
+    limit: Reason
+    """What sets the cap."""
+    weight: int
+    order: int
+    pending: bool = False
+    stays: int = 0
+    """Copies that may stay although its scheduler could not bind them all, when nobody else can take them; 0 where it
+    is not capped for that."""
+    terms: tuple[tuple[str, int], ...] = ()
+    waits: str = "have no other place yet"
+    """Why what it keeps against its policy stays there."""
+    counted: bool = True
+    """Whether it makes a domain of spread rules even when it gets nothing (`domains.counts`)."""
+    enforced: str = ""
+    """The Required policy that sets maxPerCluster, if one does."""
+    name: str = field(init=False)
+    """The cluster's, which is asked for at every turn."""
+
+    def __post_init__(self) -> None:
+        self.name = self.place.view.name
+
+    @property
+    def score(self) -> int:
+        return sum(points for _, points in self.terms)
+
+    def party(self, floor: int, *, fresh: bool, holders_first: bool) -> Party:
+        """As the division sees it. Avoided taints count like a later group, and so does, when holders come first,
+        holding nothing."""
+        seats = 0 if fresh else min(self.held, self.cap)
+        return Party(
+            self.name,
+            self.weight,
+            self.cap,
+            min(floor, self.cap) if self.weight > 0 else 0,
+            seats,
+            4 * self.place.level + 2 * bool(self.place.avoided) + (holders_first and not seats),
+            self.order,
+            self.place.domains,
+            self.counted,
+        )
+
+
+def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
+    """Every cluster judged by the filters, by name; the same for all asks of one policy, project, tier and kind. Who
+    claims a project without being bound to it is told of his namespace."""
+    unbound = "" if ask.project_bound else ask.key.namespace
+    key = ("places", ask.policy, ask.project, ask.tier, ask.key.kind, unbound)
+    known: Mapping[str, Place] | None = ledger.memo.get(key)
+    if known is None:
+        known = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
+        ledger.memo[key] = known
+    return known
+
+
+def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
+    """On how many nodes, of the clusters that take new copies, one copy fits now."""
+    eligible = places(ask, ledger.snapshot, ledger)
+    return sum(ledger.nodes_with_room(name, ask.shape) for name, place in eligible.items() if place.refusal is None)
+
+
+def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]) -> Mapping[str, Place]:
+    """The clusters as they are judged for this workload, which may have stayed in some of them with their taints."""
+    judged = {
+        name: filters.of_holder(ask, place.view, place.refusal, holding.tolerated)
+        for name, holding in held.items()
+        if holding.tolerated and (place := eligible.get(name)) is not None
+    }
+    changed = {name: replace(eligible[name], refusal=refusal) for name, refusal in judged.items()}
+    return {name: changed.get(name, place) for name, place in eligible.items()} if changed else eligible
+
+
+def _place(ask: Ask, view: ClusterView) -> Place:
+    return Place(
+        view,
+        filters.refusal(ask, view),
+        filters.group_of(ask.policy, view) or 0,
+        domains_of(ask.policy, view),
+        scorers.avoided(ask, view),
+        names.stable_order(view.name),
+    )
+
+
+def domains_of(policy: Policy, view: ClusterView) -> tuple[str, ...]:
+    """The cluster's value under the label of each spread rule."""
+    return tuple(view.labels.get(rule.topology_key, UNLABELLED) for rule in policy.spread)
+
+
+def candidates(
+    ask: Ask,
+    held: Mapping[str, Holding],
+    eligible: Mapping[str, Place],
+    ledger: Ledger,
+    *,
+    capped: Mapping[str, int] = NOBODY,
+    by_name: bool,
+) -> list[Candidate]:
+    """All clusters that may keep or take copies, by name. `capped` says how many copies the schedulers of some could
+    bind lately; `by_name` breaks ties by name instead of by a stable hash."""
+    found: list[Candidate] = []
+    mine = names.stable_order(ask.uid)
+    weigh = DIVIDERS[ask.policy.division.strategy].weigh
+    most = enforcing.bounding(ask.policy, "maxPerCluster")
+    for name, place in eligible.items():
+        holding = held.get(name)
+        copies = copies_of(holding) if holding else 0
+        if place.refusal is not None and not (_keeps(place.refusal) and (copies or (holding and holding.ranges))):
+            continue
+        room, pending = 0, False
+        if place.refusal is None:
+            room = ledger.room(name, ask.shape)
+            room, pending = max(room, 0), room == PENDING
+            if ask.shape.one_per_node:
+                room = max(room - copies, 0)
+        cap, limit = _cap(ask.policy, place, capped.get(name), copies, room)
+        weight = weigh(ask.policy, place.view, copies, room)
+        order = tie_break(place, mine, by_name=by_name)
+        stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
+        counted = _counted(ask.policy, place, copies, weight)
+        one = Candidate(place, copies, room, cap, limit, weight, order, pending, stays, counted=counted)
+        one.enforced = most.name if most is not None else ""
+        found.append(one)
+    _add_scores(ask, found)
+    return found
+
+
+def tie_break(place: Place, workload: int, *, by_name: bool) -> int:
+    """The last tie-break between clusters for one workload (its stable number), that favours no cluster's name."""
+    return 0 if by_name else (place.mark ^ workload) * _MIX & _MASK
+
+
+def _keeps(refusal: Refusal) -> bool:
+    """Whether a cluster that takes nothing new still keeps what it holds."""
+    return not (refusal.evicts or refusal.moves)
+
+
+def _counted(policy: Policy, place: Place, copies: int, weight: int) -> bool:
+    """A weight that stands for room says nothing of what may come to lie there: full clusters count."""
+    division = policy.division
+    weight = weight if division.strategy is Strategy.WEIGHTED else 1
+    return domains.counts(held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster)
+
+
+def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int) -> tuple[int, Reason]:
+    cap, limit = copies + room, Reason.INSUFFICIENT_CAPACITY
+    unlabelled = any(
+        rule.hard and domain == UNLABELLED for rule, domain in zip(policy.spread, place.domains, strict=True)
+    )
+    if unlabelled and cap > copies:
+        cap, limit = copies, Reason.SPREAD_UNSATISFIABLE
+    if bound is not None and cap > bound:
+        cap, limit = max(bound, 0), Reason.UNSCHEDULABLE
+    most = policy.division.max_per_cluster
+    if most is not None and cap > most:
+        cap, limit = max(most, 0), Reason.AT_MAXIMUM
+    return cap, limit
+
+
+def _add_scores(ask: Ask, found: list[Candidate]) -> None:
+    facts = [scorers.Facts(one.held, one.room, one.place.avoided) for one in found]
+    for candidate, terms in zip(found, scorers.score(ask, facts), strict=True):
+        candidate.terms = terms

@@ -1,0 +1,239 @@
+"""Which clusters may take a workload: one function and one row per rule.
+
+A filter refuses with a reason and a sentence, or says nothing. Most only keep new copies away. What a person said of
+that very cluster (`evicts`) takes away what the workload holds there at once; what a policy no longer admits (`moves`)
+leaves when it has somewhere to be. Free room and quota are not judged here.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from federator.model.ask import Ask, Policy
+from federator.model.decision import Reason
+from federator.model.fleet import ClusterView, serves
+from federator.model.kubernetes import selectors, taints
+from federator.model.kubernetes.taints import Effect
+from federator.placement.policy import enforcing
+
+Judge = Callable[[Ask, ClusterView], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    reason: Reason
+    judge: Judge
+    evicts: bool = False
+    moves: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a cluster takes no new copies; with `evicts` it keeps none either, with `moves` only those that have nowhere
+    else to be."""
+
+    reason: Reason
+    message: str
+    evicts: bool = False
+    moves: bool = False
+    enforced: str = ""
+    """Name of the Required policy whose word it is; "" where it is not one's."""
+
+
+def bars(refusal: Refusal) -> bool:
+    """Whether the workload may not be there at all, whatever it has there still: by a Required policy, or because the
+    cluster is not for its project or tier."""
+    return bool(refusal.enforced) or refusal.reason is Reason.NOT_ALLOWED
+
+
+def refuses_required_exclusion(ask: Ask, cluster: ClusterView) -> str | None:
+    found = enforcing.excluding(ask.policy, cluster)
+    return None if found is None else found[1]
+
+
+def refuses_required_choice(ask: Ask, cluster: ClusterView) -> str | None:
+    found = enforcing.not_admitting(ask.policy, cluster)
+    return None if found is None else found[1]
+
+
+def refuses_unnamed(ask: Ask, cluster: ClusterView) -> str | None:
+    if ask.policy.names and cluster.name not in ask.policy.names:
+        return f"is not among the {len(ask.policy.names)} clusters named by {field_of(ask.policy, 'clusters.names')}"
+    return None
+
+
+def refuses_excluded(ask: Ask, cluster: ClusterView) -> str | None:
+    if cluster.name in ask.policy.exclude:
+        return f"is excluded by {field_of(ask.policy, 'clusters.exclude')}"
+    return None
+
+
+def refuses_unselected(ask: Ask, cluster: ClusterView) -> str | None:
+    selector = ask.policy.selector
+    if selector is not None and not selector.matches(cluster.labels):
+        wanted = selectors.to_text(selector)
+        return f"its labels do not match {field_of(ask.policy, 'clusters.selector')} ({wanted})"
+    return None
+
+
+def refuses_ungrouped(ask: Ask, cluster: ClusterView) -> str | None:
+    groups = ask.policy.division.groups
+    if groups and group_of(ask.policy, cluster) is None:
+        return f"is in none of the {len(groups)} groups of {field_of(ask.policy, 'division.groups')}"
+    return None
+
+
+def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
+    return "is being removed from the fleet" if cluster.removing else None
+
+
+def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
+    """A person's NoExecute. Under a policy that cannot be read nobody knows what it tolerates, only what it may."""
+    evicting = taints.evicting(cluster.taints)
+    if ask.policy.problem:
+        evicting = tuple(taint for taint in evicting if enforcing.forbids(ask.policy, taint) is not None)
+    taint = enforcing.untolerated(ask.policy, evicting)
+    return None if taint is None else _not_tolerated(taint, ask.policy)
+
+
+def refuses_moving_taint(ask: Ask, cluster: ClusterView) -> str | None:
+    """Any NoExecute, so also one that the federation set itself: that is nobody's word to take anything down."""
+    taint = enforcing.untolerated(ask.policy, cluster.taints, (Effect.NO_EXECUTE,))
+    return None if taint is None else _not_tolerated(taint, ask.policy)
+
+
+def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
+    taint = enforcing.untolerated(ask.policy, cluster.taints, (Effect.NO_SCHEDULE,))
+    return None if taint is None else _not_tolerated(taint, ask.policy)
+
+
+def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
+    demand = enforcing.forbids(policy, taint)
+    if demand is not None and (policy.problem or any(one.tolerates(taint) for one in policy.tolerations)):
+        return f"has taint {taint}, which {enforcing.of('tolerations', demand)} does not let it tolerate"
+    return f"has taint {taint}, which {field_of(policy, 'tolerations')} does not tolerate"
+
+
+def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
+    """A cluster whose discovery has not been read yet (no kinds at all) is not judged."""
+    if serves(cluster.apis, ask.key.kind):
+        return None
+    return f"does not serve {ask.key.kind}"
+
+
+def refuses_cordoned(ask: Ask, cluster: ClusterView) -> str | None:
+    return "is cordoned (spec.cordoned)" if cluster.cordoned else None
+
+
+def refuses_tier(ask: Ask, cluster: ClusterView) -> str | None:
+    if ask.tier in cluster.tiers:
+        return None
+    return f"takes tiers {', '.join(sorted(cluster.tiers)) or 'none'}, not {ask.tier}"
+
+
+def refuses_project(ask: Ask, cluster: ClusterView) -> str | None:
+    if cluster.projects is None:
+        return None
+    if ask.project in cluster.projects:
+        claims = f"is open to project {ask.project} (spec.projects), and no FederatedQuota binds"
+        return None if ask.project_bound else f"{claims} namespace {ask.key.namespace} to it"
+    return f"is open to {len(cluster.projects)} projects, and {ask.project} is not among them"
+
+
+def refuses_unhealthy(ask: Ask, cluster: ClusterView) -> str | None:
+    if cluster.ready:
+        return None
+    return f"is not ready: {cluster.unready_reason}" if cluster.unready_reason else "is not ready"
+
+
+def refuses_untrustworthy(ask: Ask, cluster: ClusterView) -> str | None:
+    """What runs there stays: its copies may well be real."""
+    return f"is untrustworthy ({cluster.untrustworthy}) and takes nothing new" if cluster.untrustworthy else None
+
+
+def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
+    if cluster.capacity is None:
+        return "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
+    return (
+        f"last reported its capacity {cluster.capacity_age_s:.0f} s ago, too long to rely on" if cluster.stale else None
+    )
+
+
+FILTERS: Final[Mapping[str, Filter]] = {
+    "exclude": Filter(Reason.NOT_SELECTED, refuses_excluded, evicts=True),
+    "required-exclude": Filter(Reason.NOT_ALLOWED, refuses_required_exclusion, evicts=True),
+    "evicting-taint": Filter(Reason.TAINTED, refuses_evicting_taint, evicts=True),
+    "required": Filter(Reason.NOT_ALLOWED, refuses_required_choice, moves=True),
+    "name": Filter(Reason.NOT_SELECTED, refuses_unnamed, moves=True),
+    "selector": Filter(Reason.NOT_SELECTED, refuses_unselected, moves=True),
+    "group": Filter(Reason.NOT_SELECTED, refuses_ungrouped, moves=True),
+    "removing": Filter(Reason.NOT_SELECTED, refuses_removing, moves=True),
+    "moving-taint": Filter(Reason.TAINTED, refuses_moving_taint, moves=True),
+    "api": Filter(Reason.API_NOT_AVAILABLE, refuses_missing_api),
+    "taint": Filter(Reason.TAINTED, refuses_tainted),
+    "cordon": Filter(Reason.CORDONED, refuses_cordoned),
+    "tier": Filter(Reason.NOT_ALLOWED, refuses_tier),
+    "project": Filter(Reason.NOT_ALLOWED, refuses_project),
+    "health": Filter(Reason.CLUSTER_UNHEALTHY, refuses_unhealthy),
+    "trust": Filter(Reason.CLUSTER_UNTRUSTWORTHY, refuses_untrustworthy),
+    "report": Filter(Reason.CLUSTER_STALE, refuses_unreported),
+}
+"""In order of precedence: the first that refuses is the one reported. Those that evict come first, then those that
+move, Required policies before the workload's own: a Lazy one holds nothing back that they move."""
+
+
+def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
+    """The first rule that refuses this cluster, or None."""
+    for name, rule in FILTERS.items():
+        message = rule.judge(ask, cluster)
+        if message is not None:
+            said = f"cluster {cluster.name}{_joined(message)}"
+            return Refusal(rule.reason, said, rule.evicts, rule.moves, _enforced(name, ask.policy, cluster))
+    return None
+
+
+def _enforced(name: str, policy: Policy, cluster: ClusterView) -> str:
+    found = {"required": enforcing.not_admitting, "required-exclude": enforcing.excluding}.get(name)
+    demand = None if found is None else found(policy, cluster)
+    return demand[0].name if demand is not None else ""
+
+
+def of_holder(ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated: Collection[str]) -> Refusal | None:
+    """The refusal of a cluster that holds copies which stayed with its `tolerated` taints when last decided: if no
+    other taint evicts them, it is the policy that has changed, not a person's word about the cluster."""
+    if refused is None or not refused.evicts or refused.reason is not Reason.TAINTED:
+        return refused
+    news = [taint for taint in taints.evicting(cluster.taints) if str(taint) not in tolerated]
+    if enforcing.untolerated(ask.policy, news) is not None:
+        return refused
+    return replace(refused, evicts=False, moves=True)
+
+
+def admitted(ask: Ask, cluster: ClusterView) -> bool:
+    """Whether what the workload holds there may stay for good."""
+    return not any(rule.judge(ask, cluster) is not None for rule in FILTERS.values() if rule.evicts or rule.moves)
+
+
+def group_of(policy: Policy, cluster: ClusterView) -> int | None:
+    """The index of the first ordered group that names or selects this cluster; 0 without groups."""
+    if not policy.division.groups:
+        return 0
+    for index, group in enumerate(policy.division.groups):
+        if cluster.name in group.names or (group.selector is not None and group.selector.matches(cluster.labels)):
+            return index
+    return None
+
+
+def field_of(policy: Policy, field: str) -> str:
+    """Where a rule stands, as the user wrote it."""
+    if policy.origin == "inline":
+        return f"spec.placement.{field}"
+    if (policy.origin, policy.name) == ("default", "default"):
+        return "the built-in default policy"
+    if policy.origin == "misconfigured":
+        return "the policy that is missing"
+    return f"spec.{field} of policy {policy.name}"
+
+
+def _joined(message: str) -> str:
+    return f": {message}" if message.startswith("its ") else f" {message}"

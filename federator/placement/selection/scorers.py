@@ -1,0 +1,62 @@
+"""What makes one cluster better than another when not all are needed: named terms, whose sum is the score.
+
+One function and one row per term. Scores choose the set of clusters (fewest, at most so many, at least so many copies
+each); they never change how copies are divided inside the set.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from federator.model.ask import Ask
+from federator.model.fleet import ClusterView
+from federator.placement.policy import enforcing
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What a term may look at."""
+
+    held: int
+    room: int
+    avoided: int
+    """Taints that ask to keep away if possible (`avoided`)."""
+
+
+Scorer = Callable[[Ask, Sequence[Facts]], list[int]]
+
+
+def home(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
+    """Staying where copies already are outweighs all else: sets of clusters are sticky."""
+    return [4000 if one.held else 0 for one in clusters]
+
+
+def preference(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
+    """Fewer PreferNoSchedule taints that the policy does not tolerate are better."""
+    return [2 * points for points in untainted(ask, clusters)]
+
+
+def untainted(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
+    """1000 for none, 0 for the cluster with the most, proportional between."""
+    most = max((one.avoided for one in clusters), default=0)
+    return [1000 - 1000 * one.avoided // most if most else 1000 for one in clusters]
+
+
+def avoided(ask: Ask, cluster: ClusterView) -> int:
+    """How many taints ask to keep away if possible."""
+    return enforcing.avoided(ask.policy, cluster)
+
+
+def roominess(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
+    """In proportion to the copies that fit."""
+    most = max((one.held + one.room for one in clusters), default=0)
+    return [1000 * (one.held + one.room) // most if most else 0 for one in clusters]
+
+
+SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, "room": roominess}
+
+
+def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:
+    """The terms of every cluster, in the order given."""
+    columns = [[(name, points) for points in scorer(ask, clusters)] for name, scorer in SCORERS.items()]
+    return list(zip(*columns, strict=True))

@@ -1,0 +1,147 @@
+"""Who takes part in a decision, and how many copies each gets: choosing and dividing, tried together where one depends
+on the other.
+
+Hard spread rules may make the clusters that were chosen first too few, or the wrong ones: more are taken, or others,
+as long as that places more copies. What is held counts for nothing there (unplaced copies come before moves), except
+with `sticky`.
+"""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from federator.model.ask import Ask
+from federator.model.decision import Reason
+from federator.placement.division import division, domains, spread
+from federator.placement.division.division import DIVIDERS, Party
+from federator.placement.selection import choosing
+from federator.placement.selection.candidates import Candidate
+
+_MOST_SETS: Final = 64
+"""So many sets of clusters are all tried; of more only the likely ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """The clusters that take part with their seats, `before` in the same order, and what is missing."""
+
+    parties: list[Party]
+    before: list[int]
+    missing: int
+    left_out: dict[str, Reason]
+    idle: tuple[tuple[str, ...], ...] = ()
+    """Domains of clusters that are left out and yet count."""
+
+
+def seat(ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool = False) -> Seating:
+    """Divides `total` copies over the clusters that are best taken. `sticky`: no holder is left, and gives nothing up,
+    to place more. Nor does any when copies are missing in the end: what leaves must have somewhere to be."""
+    seated = _seat(ask, found, total, fresh=fresh, sticky=sticky)
+    if sticky or seated.missing <= 0 or not _moved(found, seated):
+        return seated
+    return _seat(ask, found, total, fresh=fresh, sticky=True)
+
+
+def _moved(found: Sequence[Candidate], seated: Seating) -> int:
+    kept = {party.name: party.seats for party in seated.parties}
+    return sum(max(min(one.held, one.cap) - kept.get(one.name, 0), 0) for one in found)
+
+
+def _seat(ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool) -> Seating:
+    policy = ask.policy
+    strict = any(rule.hard for rule in policy.spread)
+    fewest = DIVIDERS[policy.division.strategy].fewest
+    beyond = 0
+    while True:
+        left_out = choosing.choose(
+            found, total, policy.division, fresh=fresh, strict=strict, beyond=beyond, sticky=sticky
+        )
+        seated = _divided(ask, found, total, left_out, fresh=fresh, sticky=sticky)
+        if not strict or seated.missing <= 0 or not left_out:
+            return seated
+        if not (fewest and Reason.NOT_NEEDED in left_out.values()) or beyond >= len(found):
+            return seated if sticky else _best_set(ask, found, total, seated, fresh=fresh)
+        beyond = 2 * beyond + 1
+
+
+def _divided(
+    ask: Ask, found: Sequence[Candidate], total: int, left_out: dict[str, Reason], *, fresh: bool, sticky: bool = False
+) -> Seating:
+    policy = ask.policy
+    floor, fewest = policy.division.min_per_cluster, DIVIDERS[policy.division.strategy].fewest
+    parties = [one.party(floor, fresh=fresh, holders_first=fewest) for one in found if one.name not in left_out]
+    idle = [one.party(floor, fresh=True, holders_first=fewest) for one in found if one.name in left_out]
+    around = domains.of_idle(idle) if policy.spread else ()
+    before = [party.seats for party in parties]
+    if fewest and not any(rule.hard for rule in policy.spread) and sum(before) > total:
+        division.consolidate(parties, total)
+        return Seating(parties, before, 0, left_out, around)
+    if not sticky:
+        _make_way(parties, total)
+    missing = spread.divide(parties, total, policy.spread, around)
+    return Seating(parties, before, missing, left_out, around)
+
+
+def _make_way(parties: Sequence[Party], total: int) -> None:
+    """Where what is held and the floors of those that join are more than everything, holders give up what is above
+    their floor."""
+    held = sum(party.seats for party in parties)
+    surplus = sum(max(party.seats, min(party.floor, party.cap)) for party in parties) - total
+    if surplus > 0 and held <= total:
+        division.shrink_to_floors(parties, surplus)
+
+
+def _best_set(ask: Ask, found: Sequence[Candidate], total: int, first: Seating, *, fresh: bool) -> Seating:
+    """The set of clusters that places most; of those the one that moves fewest copies, then the earliest tried."""
+    best, best_key = first, _key(ask, found, first)
+    for chosen in _sets(ask, found, total):
+        names = {one.name for one in chosen}
+        why = choosing.Limits(total, ask.policy.division.min_per_cluster, ask.policy.division.max_clusters).reason
+        left_out = {
+            one.name: first.left_out.get(one.name, why)
+            for one in found
+            if one.name not in names and (one.cap > 0 or one.name in first.left_out)
+        }
+        seated = _divided(ask, found, total, left_out, fresh=fresh)
+        key = _key(ask, found, seated)
+        if key < best_key:
+            best, best_key = seated, key
+        if best_key[0] == 0:
+            break
+    return best
+
+
+def _key(ask: Ask, found: Sequence[Candidate], seated: Seating) -> tuple[int, int, int]:
+    few = DIVIDERS[ask.policy.division.strategy].fewest
+    used = sum(party.seats > 0 for party in seated.parties)
+    return (max(seated.missing, 0), _moved(found, seated), used if few else 0)
+
+
+def _sets(ask: Ask, found: Sequence[Candidate], total: int) -> Iterator[Sequence[Candidate]]:
+    """Sets of clusters to try, those with most clusters first."""
+    floor = max(ask.policy.division.min_per_cluster, 0)
+    able = [one for one in found if one.cap > 0 and one.weight > 0 and (one.cap >= floor or one.held > 0)]
+    limits = choosing.Limits(total, floor, ask.policy.division.max_clusters)
+    most = limits.slots((), len(able))
+    if sum(math.comb(len(able), size) for size in range(1, most + 1)) <= _MOST_SETS:
+        for size in range(most, 0, -1):
+            yield from itertools.combinations(able, size)
+        return
+    largest = sorted(able, key=lambda one: (-one.cap, one.order, one.name))
+    orders = [largest, *(_in_turn(largest, at) for at, rule in enumerate(ask.policy.spread) if rule.hard)]
+    sizes = dict.fromkeys(max(most * part // 8, 1) for part in range(8, 0, -1)) if most else {}
+    for size in sizes:
+        for order in orders:
+            yield order[:size]
+
+
+def _in_turn(largest: Sequence[Candidate], at: int) -> list[Candidate]:
+    """The largest of every domain first, then the second of each."""
+    turns: dict[str, int] = {}
+    ranked: list[tuple[int, int]] = []
+    for position, one in enumerate(largest):
+        turn = turns[one.place.domains[at]] = turns.get(one.place.domains[at], 0) + 1
+        ranked.append((turn, position))
+    return [largest[position] for _, position in sorted(ranked)]

@@ -1,0 +1,1 @@
+"""Faults that take a while: something befalls a world, and ends."""
