@@ -8,7 +8,7 @@ COPY deploy/locks deploy/locks
 # Everything comes by hash (`make lock` writes the locks): what builds the wheel is not in the image, pip neither.
 RUN python -m venv /opt/build && /opt/build/bin/pip install --require-hashes -r deploy/locks/build.txt \
  && python -m venv /opt/federator && /opt/federator/bin/pip install --require-hashes -r deploy/locks/run.txt
-COPY pyproject.toml README.md ./
+COPY pyproject.toml README.md LICENSE NOTICE ./
 COPY federator federator
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation -w /tmp/wheel . \
  && /opt/federator/bin/pip install --no-deps --no-index /tmp/wheel/*.whl \
