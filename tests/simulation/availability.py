@@ -103,6 +103,8 @@ class Availability:
             return []
         if any(facts.uid in self._deleted for facts in _decisions(step, uid)):
             return []
+        if any(0 < facts.terms.per_cluster <= after for facts in _decisions(step, uid)):
+            return []  # strategy Duplicate: each cluster holds the count that a person asks for, whatever others lack
         self.judged += 1
         there = {cluster: self._ready(step, cluster, uid) for cluster in step.clusters if cluster != "host"}
         had = there.get(step.cluster, 0)
