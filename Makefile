@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo lock soak replay shrink test unit lint types house kube bench fuzz clean
+.PHONY: demo docs lock soak replay shrink test unit lint types house kube bench fuzz clean
 
 LOCKS := deploy/locks
 PIP := $(BIN)/pip install -q --disable-pip-version-check
@@ -59,6 +59,10 @@ replay: $(STAMP)
 ## shrink: from a seed that breaks a rule to the smallest world that breaks it, and its story
 shrink: $(STAMP)
 	@$(BIN)/python -m tests.simulation.run --seed $(SEED) --shrink $(ARGS)
+
+## docs: the generated pages of docs/reference, and config/federator.yaml, from the tables of the program
+docs: $(STAMP)
+	$(BIN)/python -m tests.reference.generate
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -218,6 +218,7 @@ def by_room(policy: Policy, cluster: ClusterView, held: int, room: int) -> int:
 
 
 def equally(policy: Policy, cluster: ClusterView, held: int, room: int) -> int:
+    """The same for all."""
     return 1
 
 

@@ -47,28 +47,33 @@ def bars(refusal: Refusal) -> bool:
 
 
 def refuses_required_exclusion(ask: Ask, cluster: ClusterView) -> str | None:
+    """A Required policy excludes it by name."""
     found = enforcing.excluding(ask.policy, cluster)
     return None if found is None else found[1]
 
 
 def refuses_required_choice(ask: Ask, cluster: ClusterView) -> str | None:
+    """A Required policy does not admit it by name or label."""
     found = enforcing.not_admitting(ask.policy, cluster)
     return None if found is None else found[1]
 
 
 def refuses_unnamed(ask: Ask, cluster: ClusterView) -> str | None:
+    """`clusters.names` of the policy lists others only."""
     if ask.policy.names and cluster.name not in ask.policy.names:
         return f"is not among the {len(ask.policy.names)} clusters named by {field_of(ask.policy, 'clusters.names')}"
     return None
 
 
 def refuses_excluded(ask: Ask, cluster: ClusterView) -> str | None:
+    """Its name is in `clusters.exclude` of the policy."""
     if cluster.name in ask.policy.exclude:
         return f"is excluded by {field_of(ask.policy, 'clusters.exclude')}"
     return None
 
 
 def refuses_unselected(ask: Ask, cluster: ClusterView) -> str | None:
+    """Its labels do not match `clusters.selector` of the policy."""
     selector = ask.policy.selector
     if selector is not None and not selector.matches(cluster.labels):
         wanted = selectors.to_text(selector)
@@ -77,6 +82,7 @@ def refuses_unselected(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_ungrouped(ask: Ask, cluster: ClusterView) -> str | None:
+    """It is in none of the policy's `division.groups`."""
     groups = ask.policy.division.groups
     if groups and group_of(ask.policy, cluster) is None:
         return f"is in none of the {len(groups)} groups of {field_of(ask.policy, 'division.groups')}"
@@ -84,11 +90,13 @@ def refuses_ungrouped(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_removing(ask: Ask, cluster: ClusterView) -> str | None:
+    """Its MemberCluster is being deleted."""
     return "is being removed from the fleet" if cluster.removing else None
 
 
 def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
-    """A person's NoExecute. Under a policy that cannot be read nobody knows what it tolerates, only what it may."""
+    """It has a NoExecute taint of a person that is not tolerated. What a policy that cannot be read tolerates is
+    unknown: there only Required policies can forbid it."""
     evicting = taints.evicting(cluster.taints)
     if ask.policy.problem:
         evicting = tuple(taint for taint in evicting if enforcing.forbids(ask.policy, taint) is not None)
@@ -97,12 +105,14 @@ def refuses_evicting_taint(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_moving_taint(ask: Ask, cluster: ClusterView) -> str | None:
-    """Any NoExecute, so also one that the federation set itself: that is nobody's word to take anything down."""
+    """It has a NoExecute taint that is not tolerated, which may be one that the federation set itself: that is no
+    person's word to take anything down."""
     taint = enforcing.untolerated(ask.policy, cluster.taints, (Effect.NO_EXECUTE,))
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
 
 def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
+    """It has a NoSchedule taint that is not tolerated."""
     taint = enforcing.untolerated(ask.policy, cluster.taints, (Effect.NO_SCHEDULE,))
     return None if taint is None else _not_tolerated(taint, ask.policy)
 
@@ -115,23 +125,26 @@ def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
 
 
 def refuses_missing_api(ask: Ask, cluster: ClusterView) -> str | None:
-    """A cluster whose discovery has not been read yet (no kinds at all) is not judged."""
+    """It does not serve the kind. One whose discovery has not been read yet (no kinds at all) is not judged."""
     if serves(cluster.apis, ask.key.kind):
         return None
     return f"does not serve {ask.key.kind}"
 
 
 def refuses_cordoned(ask: Ask, cluster: ClusterView) -> str | None:
+    """It is cordoned (`spec.cordoned`)."""
     return "is cordoned (spec.cordoned)" if cluster.cordoned else None
 
 
 def refuses_tier(ask: Ask, cluster: ClusterView) -> str | None:
+    """It does not take the tier of the workload (`spec.tiers`)."""
     if ask.tier in cluster.tiers:
         return None
     return f"takes tiers {', '.join(sorted(cluster.tiers)) or 'none'}, not {ask.tier}"
 
 
 def refuses_project(ask: Ask, cluster: ClusterView) -> str | None:
+    """It is open to other projects only (`spec.projects`)."""
     if cluster.projects is None:
         return None
     if ask.project in cluster.projects:
@@ -141,17 +154,19 @@ def refuses_project(ask: Ask, cluster: ClusterView) -> str | None:
 
 
 def refuses_unhealthy(ask: Ask, cluster: ClusterView) -> str | None:
+    """It is not ready: not heard, or one of the reasons of its condition Ready."""
     if cluster.ready:
         return None
     return f"is not ready: {cluster.unready_reason}" if cluster.unready_reason else "is not ready"
 
 
 def refuses_untrustworthy(ask: Ask, cluster: ClusterView) -> str | None:
-    """What runs there stays: its copies may well be real."""
+    """It is Untrustworthy. What runs there stays: its copies may well be real."""
     return f"is untrustworthy ({cluster.untrustworthy}) and takes nothing new" if cluster.untrustworthy else None
 
 
 def refuses_unreported(ask: Ask, cluster: ClusterView) -> str | None:
+    """Its capacity was not reported yet, or too long ago."""
     if cluster.capacity is None:
         return "has no report of its capacity that is known here (its member process writes ClusterCapacity)"
     return (

@@ -1,0 +1,49 @@
+"""The generated pages and files are what `make docs` makes of the program's tables as they are now."""
+
+import re
+
+import pytest
+
+from tests.house.sources import ROOT
+from tests.reference import generate
+from tests.simulation import reasons
+
+MADE = generate.made()
+CONDITIONS = (ROOT / "docs" / "reference" / "conditions.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("path", sorted(MADE))
+def test_a_generated_file_is_what_the_tables_say(path: str) -> None:
+    file = ROOT / path
+    assert file.is_file(), f"run `make docs`: {path} is not there"
+    assert file.read_text(encoding="utf-8") == MADE[path], f"run `make docs`: {path} is not what the program says"
+
+
+def test_a_page_about_an_object_that_is_gone_is_gone() -> None:
+    folder = ROOT / "docs" / "reference" / "objects"
+    assert {str(path.relative_to(ROOT)) for path in folder.glob("*.md")} <= MADE.keys()
+
+
+def test_a_missing_marker_is_an_error_that_names_it() -> None:
+    with pytest.raises(ValueError, match="generated: filters"):
+        generate.with_part("no markers", "filters", "text", "page.md")
+
+
+def test_every_field_of_ours_has_a_meaning() -> None:
+    bare = [
+        (path, line)
+        for path, text in MADE.items()
+        if "/objects/" in path
+        for line in text.splitlines()
+        if re.match(r"\| `(spec|status)\.", line) and line.endswith("| |")
+    ]
+    assert not bare
+
+
+def test_every_reason_is_explained_in_words() -> None:
+    """The generated lists would hold for themselves, so they are left out."""
+    written = re.sub(r"<!-- generated: reasons -->.*?<!-- end: reasons -->", "", CONDITIONS, flags=re.DOTALL)
+    names = {one.split(": ", 1)[1] for one in reasons.EVERY}
+
+    assert len(names) > 100
+    assert sorted(name for name in names if f"`{name}`" not in written) == []
