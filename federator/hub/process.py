@@ -35,9 +35,9 @@ from federator.hub.host.host_watch import Hosting, asking_again
 from federator.hub.host.in_force import InForce
 from federator.hub.host.revisions import Revisions
 from federator.hub.members import duplicates
-from federator.hub.members.connection import Connect, Gates, Line
-from federator.hub.members.link import LinkState
+from federator.hub.members.connection import Connect, Connection, ConnectionLimits
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import ReachabilityState
 from federator.hub.members.trust import Trust
 from federator.hub.options import HubOptions
 from federator.hub.placing.foreign import Foreign
@@ -56,7 +56,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.kube.control.lanes import Lane
 from federator.kube.control.write_fights import WriteFightDetector
-from federator.kube.leader import write_gate
+from federator.kube.leader import leader_gate
 from federator.kube.leader.elector import Elector, LeaseLost
 from federator.kube.metrics import Metrics
 from federator.kube.shortage import Shortage
@@ -102,13 +102,13 @@ class HubProcess:
         self._warmed = asyncio.Event()
         self._members_connect = connect
         self.options, self.clock, self.rng = options, clock, rng
-        gate = (lambda: elector.leading) if elector is not None else (lambda: True)
+        leads = (lambda: elector.leading) if elector is not None else (lambda: True)
         seals = Seals(new_key or (lambda: rng.randbytes(KEY_BYTES)))
-        self.state = HubState(options, metrics, seals=seals, gate=gate)
+        self.state = HubState(options, metrics, seals=seals, leader_gate=leads)
         if elector is not None:
             elector.notes = lambda: {**self.state.tombs.notes(), **self.announced, **self._notes(elector.identity)}
-        # The one gate: whatever writes to host or members does so through transports behind it.
-        client = self.host = write_gate.guarded(client, self._may_write, self._meet_shortage)
+        # The one leader gate: whatever writes to host or members does so through transports behind it.
+        client = self.host = leader_gate.behind_gate(client, self._may_write, self._meet_shortage)
         self.documents = Documents(client, options.document_cache)
         lane = Lane("host", limit=options.host_writes_in_flight, clock=clock, rng=rng, metrics=metrics)
         applier = Applier(client, lane, clock=clock, component="hub")
@@ -128,8 +128,8 @@ class HubProcess:
         self._group: asyncio.TaskGroup | None = None
         self._writers: asyncio.TaskGroup | None = None
         """Owner of what writes, while this hub leads."""
-        self._lines: dict[str, list[asyncio.Task[None]]] = {}
-        self._gates = Gates()
+        self._connections: dict[str, list[asyncio.Task[None]]] = {}
+        self._limits = ConnectionLimits()
         self._identities: dict[str, tuple[str, tuple[str, str]]] = {}
         """By member: what duplicates were last judged by."""
         self._subscribe()
@@ -230,19 +230,21 @@ class HubProcess:
 
     def _awaited(self, member: Member) -> bool:
         """Whether a first word of it, or of its silence, may still come within its grace."""
-        return not (member.known_or_unknown or member.link.over(self.clock.monotonic(), self.options.unready_after_s))
+        return not (
+            member.known_or_unknown or member.reachability.over(self.clock.monotonic(), self.options.unready_after_s)
+        )
 
     def _may_write(self) -> bool:
         return self.state.leading
 
     async def connect(self, obj: Mapping[str, Any], secret: Mapping[str, Any]) -> Transport:
-        """A transport to a member, behind the gate."""
+        """A transport to a member, behind the leader gate."""
         try:
             transport = await self._members_connect(obj, secret)
         except errors.OwnShortage as trouble:
             self._meet_shortage(str(trouble))
             raise
-        return write_gate.GuardedTransport(transport, self._may_write, self._meet_shortage)
+        return leader_gate.LeaderGate(transport, self._may_write, self._meet_shortage)
 
     def _meet_shortage(self, why: str) -> None:
         if self.shortage.meet(why):
@@ -415,7 +417,7 @@ class HubProcess:
     def _leave(self, name: str) -> None:
         """A cluster is out of the fleet."""
         del self._missed[name]
-        self._close_line(name)
+        self._close_connection(name)
         self.state.remove_member(name)
         self._mark_duplicates()  # one that it kept from joining may now
         self.hosting.requeueing.everything()
@@ -424,7 +426,7 @@ class HubProcess:
 
     def _begin(self, name: str, obj: Mapping[str, Any]) -> None:
         """A member of which nothing is known yet."""
-        self._close_line(name)
+        self._close_connection(name)
         self._identities.pop(name, None)
         member = Member(
             name=name,
@@ -443,7 +445,7 @@ class HubProcess:
             ),
             fleet=self.options.fleet,
             host_uid=self.host_uid,
-            link=LinkState(since_s=self.clock.monotonic(), counts_from_s=self.clock.monotonic()),
+            reachability=ReachabilityState(since_s=self.clock.monotonic(), counts_from_s=self.clock.monotonic()),
             write_fights=WriteFightDetector(
                 writes=self.options.futile_writes,
                 window_s=self.options.futile_window_s,
@@ -455,7 +457,7 @@ class HubProcess:
         member.trust.recorded(raw.condition(obj, UNTRUSTWORTHY))
         self.state.add_member(member)
         self.removing.queue.add(name)
-        self._open_line(member)
+        self._open_connection(member)
 
     def _went_back(self, member: Member) -> None:
         """A member was restored from a backup. Versions, comparisons and namespaces that were remembered of it belong
@@ -473,9 +475,9 @@ class HubProcess:
             log.warning("member %s is another cluster than %s, which never joined: met anew", member.name, member.uid)
             self._begin(member.name, member.obj)
 
-    def _open_line(self, member: Member) -> None:
+    def _open_connection(self, member: Member) -> None:
         assert self._group is not None
-        line = Line(
+        connection = Connection(
             member,
             self.host,
             self.connect,
@@ -483,13 +485,13 @@ class HubProcess:
             clock=self.clock,
             rng=self.rng,
             changed=self._link_changed,
-            gates=self._gates,
+            limits=self._limits,
             use_of=self.state.use_of,
             host_uid=lambda: self.host_uid,
             metrics=self.state.metrics,
         )
         self.dispatching.queue_of(member)
-        self._lines[member.name] = [self._group.create_task(line.run(), name=f"line {member.name}")]
+        self._connections[member.name] = [self._group.create_task(connection.run(), name=f"connection {member.name}")]
         self._serve(member)
 
     def _serve(self, member: Member) -> None:
@@ -497,17 +499,17 @@ class HubProcess:
         if self._writers is not None:
             serving = self.dispatching.run(member)
             task = self._writers.create_task(serving, name=f"dispatch {member.name}")
-            self._lines[member.name].append(task)
+            self._connections[member.name].append(task)
 
-    def _close_line(self, name: str) -> None:
-        for task in self._lines.pop(name, ()):
+    def _close_connection(self, name: str) -> None:
+        for task in self._connections.pop(name, ()):
             task.cancel()
         self.dispatching.forget(name)
         self.caps.forget(name)
         self.renewing.forget(name)
 
     def _link_changed(self, member: Member) -> None:
-        """A line came up, fell silent or was judged: placing, folding and the report may all care."""
+        """Reachability changed: requeue placement, aggregation and member status."""
         facts = (member.identity, member.seniority)
         if self._identities.get(member.name) != facts or len(self._identities) != len(self.state.members):
             self._mark_duplicates()
@@ -537,7 +539,7 @@ class HubProcess:
     def _slice_changed(self, member: Member, key: WorkloadKey) -> None:
         """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""
         if self.state.members.get(member.name) is not member:
-            return  # the last words of a line that has been closed
+            return  # the last words of a connection that has been closed
         self.state.observe_slice(member.name, key)
         seen = member.slice_of(key)
         if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):

@@ -1,7 +1,7 @@
 """Renewing: the hub's token in each member is replaced long before it ends, by the hub itself (TokenRequest).
 
 The leader asks the member for another token of its own account with the one that it has, tries it, and writes it into
-the member's Secret on the host; the line of every hub takes it from there without a new connection. A token that never
+the member's Secret on the host; every hub's connection takes it from there and stays open. A token that never
 ends, as earlier versions made them, is replaced at once where the member lets the hub. A failure is told in the
 condition `CredentialsRenewed` of the MemberCluster, while days are left.
 """
@@ -16,8 +16,8 @@ from typing import Any, Final
 
 from federator.hub.cache.state import HubState
 from federator.hub.members.connection import Connect, secret_name
-from federator.hub.members.link import Link
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import Reachability
 from federator.kube import client as clients
 from federator.kube import errors, tokens
 from federator.kube.backoff import Backoff
@@ -87,7 +87,9 @@ class Renewing:
     async def turn(self, name: str) -> RequeueAfter | None:
         """Replaces the token of one member if its time has come."""
         member = self.state.members.get(name)
-        if member is None or member.client is None or member.link.link is not Link.LIVE or member.duplicate_of:
+        if member is None or member.client is None or member.duplicate_of:
+            return None
+        if member.reachability.state is not Reachability.LIVE:
             return None  # looked at again when it is heard
         token = member.token
         if token is None:

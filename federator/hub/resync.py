@@ -1,5 +1,5 @@
 """Gives workloads their turns where many are due at once: all of them when a hub begins to lead, those of a member when
-its line comes up, falls silent or is judged.
+it is heard, falls silent or is judged.
 
 In parts: what somebody changes meanwhile would wait behind a hundred thousand turns that find nothing to do, the loop
 would stand still, and all their keys at once take tens of megabytes. Called by the process; only gives signals.

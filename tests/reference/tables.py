@@ -4,7 +4,7 @@ import json
 
 from federator import settings as program_settings
 from federator.cli import config as config_command
-from federator.hub.members.link import MOVES
+from federator.hub.members.reachability import TRANSITIONS
 from federator.kube import metrics as program_metrics
 from federator.model.decision import Reason
 from federator.placement import invariants as rules
@@ -83,7 +83,7 @@ def invariants() -> str:
 
 
 def reachability() -> str:
-    rows = [(str(before), str(sign), str(after)) for (before, sign), after in MOVES.items()]
+    rows = [(str(before), str(result), str(after)) for (before, result), after in TRANSITIONS.items()]
     return table(("reachability", "probe result", "becomes"), rows)
 
 

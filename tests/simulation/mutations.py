@@ -22,9 +22,9 @@ from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.finalizer import Finalizing
 from federator.hub.deletion.removal import Removing
 from federator.hub.dispatch.dispatcher import Dispatching
-from federator.hub.members import link as links
-from federator.hub.members.link import Link, Sign
+from federator.hub.members import reachability
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import ProbeResult, Reachability
 from federator.hub.placing.placer import Due, Placing
 from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
@@ -342,7 +342,7 @@ def _believed_late(original: Method) -> Method:
     again_s: dict[float | None, float] = {}
 
     def after(state: Any, sign: Any, why: str, now_s: float, grace_s: float) -> Any:
-        back = sign is Sign.HEARD and state.link is Link.LOST
+        back = sign is ProbeResult.HEARD and state.state is Reachability.LOST
         if back and now_s - again_s.setdefault(state.heard_at_s, now_s) < LATE_S:
             return state
         return original(state, sign, why, now_s, grace_s)
@@ -492,10 +492,10 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
             instead(finalizer, "confirm_absence", _unconfirmed),
         ),
     ),
-    "one failed probe makes a cluster NotReady": ("15 patience", instead(links, "after", _impatient)),
+    "one failed probe makes a cluster NotReady": ("15 patience", instead(reachability, "after", _impatient)),
     "a member that is back is believed a minute later": (
         "11 unknown resolves",
-        instead(links, "after", _believed_late),
+        instead(reachability, "after", _believed_late),
     ),
     "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
     "every cluster runs all shards": ("1 shards have Jobs", instead(jobsets, "pieces", _all_shards)),

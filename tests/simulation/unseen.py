@@ -13,7 +13,7 @@ from federator.hub.records import decisions
 from federator.kube import errors
 from federator.kube.control import applier
 from federator.kube.leader.elector import Elector
-from federator.kube.leader.lease import Sign
+from federator.kube.leader.lease import LeaseEvent
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.member import jobs
@@ -52,8 +52,8 @@ def _loses_the_rest(original: Method) -> Method:
 
 
 def _from_the_answer(original: Method) -> Method:
-    def move(self: Elector, sign: Sign) -> None:
-        if sign is Sign.WON:
+    def move(self: Elector, sign: LeaseEvent) -> None:
+        if sign is LeaseEvent.WON:
             self._deadline = self._clock.elapsed() + self.options.renew_deadline_s
         original(self, sign)
 

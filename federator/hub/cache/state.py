@@ -99,7 +99,7 @@ class HubState:
     """Since when, by whom and why it is paused, as far as that was said; "" while it is not."""
     ready: bool = False
     """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
-    gate: Callable[[], bool] = lambda: True
+    leader_gate: Callable[[], bool] = lambda: True
     """Whether this hub leads, asked anew before every write; always where nobody else can."""
     term: int = 0
     """Of the decisions this hub makes: above every term seen before it began to."""
@@ -140,7 +140,7 @@ class HubState:
     @property
     def leading(self) -> bool:
         """Whether this hub may write at this very moment."""
-        return self.gate()
+        return self.leader_gate()
 
     def begin_term(self, transitions: int) -> int:
         """This hub leads from now on, by the Lease's count `transitions`; returns the term. Decisions must be read.

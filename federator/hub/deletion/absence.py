@@ -9,8 +9,8 @@ import logging
 
 from federator.api import kinds
 from federator.hub.cache.state import HubState
-from federator.hub.members.link import Link
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import Reachability
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
 from federator.kube import errors
@@ -50,7 +50,7 @@ class Emptiness:
 
     async def _is_empty(self, member: Member, record: Record) -> bool:
         """Asks the member itself. One that does not answer its probes is not asked: that would keep others waiting."""
-        if member.client is None or member.applier is None or member.link.link is not Link.LIVE:
+        if member.client is None or member.applier is None or member.reachability.state is not Reachability.LIVE:
             return False
         ref = kinds.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
         try:

@@ -21,8 +21,8 @@ from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.tidying import Tidying
 from federator.hub.host import decision_writer
 from federator.hub.host.events import Events
-from federator.hub.members.link import Link
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import Reachability
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
 from federator.kube import client as clients
@@ -207,7 +207,7 @@ class Removing:
     async def _still_there(self, member: Member) -> list[WorkloadKey]:
         """Slices of ours by lists that are read now, from the cluster that joined: the first of each kind, if there
         are any. Raises ApiErrors."""
-        if member.client is None or member.link.link is not Link.LIVE:
+        if member.client is None or member.reachability.state is not Reachability.LIVE:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         left: list[WorkloadKey] = []
         for kind in kinds.WORKLOADS.values():

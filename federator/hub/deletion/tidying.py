@@ -15,8 +15,8 @@ from typing import Any
 from federator.api import clustercapacity, kinds, raw
 from federator.hub.cache.state import HubState
 from federator.hub.members import claims
-from federator.hub.members.link import Link
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import Reachability
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -133,7 +133,7 @@ class Tidying:
         return True
 
     def _may_write(self, member: Member) -> bool:
-        heard = member.heard and member.claimed and member.link.link is Link.LIVE
+        heard = member.heard and member.claimed and member.reachability.state is Reachability.LIVE
         return heard and not member.let_go and not member.released and member.applier is not None
 
     def _in_use(self, member: Member, space: str) -> bool:

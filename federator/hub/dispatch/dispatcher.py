@@ -90,7 +90,8 @@ class Dispatching:
                 self.forget(member.name)
 
     def forget(self, cluster: str) -> None:
-        """A line is closed. The next one gets a queue of its own, however long the workers of this one take to end."""
+        """A connection is closed. The next one gets a queue of its own, however long the workers of this one take to
+        end."""
         self.queues.pop(cluster, None)
 
     def spread(self, key: WorkloadKey) -> None:

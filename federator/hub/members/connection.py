@@ -1,8 +1,8 @@
-"""Membership: one line to each MemberCluster, opened, probed, judged and closed.
+"""Connections: one to each MemberCluster, opened, probed, judged and closed.
 
-For every MemberCluster object one task runs `Line.run`: it fetches the credentials, pins the identity, starts the
+For every MemberCluster object one task runs `Connection.run`: it fetches the credentials, pins the identity, starts the
 reflectors and probes. What it learns goes into the shared `Member`; what people should see goes to
-MemberCluster.status through `report`. A member's trouble never raises beyond its own line.
+MemberCluster.status through `report`. A member's trouble never raises beyond its own connection.
 """
 
 import asyncio
@@ -13,10 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from federator.api import raw
-from federator.hub.members import link as links
-from federator.hub.members import member_conditions
-from federator.hub.members.link import Link, Sign
+from federator.hub.members import member_conditions, reachability
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import ProbeResult, Reachability
 from federator.hub.options import HubOptions
 from federator.kube import client as clients
 from federator.kube import errors, tokens
@@ -56,15 +55,15 @@ class HostSilent(Exception):
     """The host did not answer when a member's credentials were asked for: a member is never judged by that."""
 
 
-class Gates:
-    """Bounds on what all lines do at once, so that a thousand members that answer in one second are met in turn."""
+class ConnectionLimits:
+    """Bounds on what all connections do at once: a thousand members that answer in one second are met in turn."""
 
     def __init__(self) -> None:
         self.openings = asyncio.Semaphore(OPENINGS_MAX)
         self.lists = asyncio.Semaphore(LISTS_MAX)
 
 
-class Line:
+class Connection:
     """Keeps one member connected. `run` ends only by cancellation."""
 
     def __init__(
@@ -77,7 +76,7 @@ class Line:
         clock: Clock,
         rng: random.Random,
         changed: Callable[[Member], None],
-        gates: "Gates",
+        limits: "ConnectionLimits",
         use_of: Callable[[str], asyncio.Event],
         host_uid: Callable[[], str] = str,
         metrics: Metrics | None = None,
@@ -90,7 +89,7 @@ class Line:
         self.rng = rng
         self.changed = changed
         """Called after anything that placing, folding or the report may care about has changed."""
-        self.gates = gates
+        self.limits = limits
         self.use_of = use_of
         """Which kinds' slices are worth a watch."""
         self.host_uid = host_uid
@@ -116,16 +115,16 @@ class Line:
         """Connects, then probes for ever; reflectors live in a task group beside the probes."""
         member = self.member
         began_s = self.clock.monotonic()
-        member.link = links.LinkState(since_s=began_s, counts_from_s=began_s)
+        member.reachability = reachability.ReachabilityState(since_s=began_s, counts_from_s=began_s)
         member.vitals.clock.limit_s = self.options.clock_skew_max_s
         await asyncio.sleep(self.rng.uniform(0, min(0.05, self.options.probe_interval_s)))
         while True:
             try:
-                async with place_in(self.gates.openings, hold_s=OPENING_S):
+                async with place_in(self.limits.openings, hold_s=OPENING_S):
                     transport = await self._open()
             except HostSilent as trouble:
                 log.info("member %s cannot be asked: %s", member.name, trouble)
-                member.link = links.excused(member.link, str(trouble), self.clock.monotonic())
+                member.reachability = reachability.excused(member.reachability, str(trouble), self.clock.monotonic())
                 await self._pause()
                 continue
             except errors.OwnShortage as ours:
@@ -133,14 +132,15 @@ class Line:
                 await self._pause()
                 continue
             except (errors.ApiError, ValueError) as trouble:
-                self._judge(Sign.REJECTS if isinstance(trouble, ValueError) else Sign.SILENT, str(trouble))
+                result = ProbeResult.REJECTS if isinstance(trouble, ValueError) else ProbeResult.SILENT
+                self._judge(result, str(trouble))
                 await self._pause()
                 continue
             try:
                 await self._serve(transport)
             except Exception:  # a bug of ours that one member can provoke must not cost the others
-                log.exception("the line to %s broke", member.name)
-                self._judge(Sign.SILENT, "what it answers cannot be read")
+                log.exception("the connection to %s broke", member.name)
+                self._judge(ProbeResult.SILENT, "what it answers cannot be read")
                 await self._pause()
             finally:
                 member.detach()
@@ -239,18 +239,18 @@ class Line:
                 while _credentials_named(member) == self._named and served in (None, member.apis):
                     # A first probe makes connections: many at once would be late because of each other, and a probe
                     # that comes late is taken for silence.
-                    openings = () if probed else (self.gates.openings,)
+                    openings = () if probed else (self.limits.openings,)
                     async with place_in(*openings, hold_s=OPENING_S):
                         await self._probe(client)
                     probed = True
-                    live = member.link.link is Link.LIVE
+                    live = member.reachability.state is Reachability.LIVE
                     if served is None and live:
                         served = member.apis
                     if member.duplicate_of:
                         break
                     if not tasks and live:
                         member.attach(client, self.clock)
-                        lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.gates.lists)
+                        lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.limits.lists)
                         reflecting = member.reflect(client, self.clock, self.rng, lists=lists, use_of=self.use_of)
                         tasks = [
                             group.create_task(reflecting, name=f"reflect {member.name}"),
@@ -260,15 +260,17 @@ class Line:
                         break  # kinds that are served anew are listed now, and not after the next probe
                     unwell = not live or bool(member.vitals.auth_trouble)
                     due = member.reread.is_set() or self.clock.now() >= self._reread_s
-                    if member.link.link is Link.REFUSED or ((unwell or due) and await self._renewed(transport)):
+                    if member.reachability.state is Reachability.REFUSED:
+                        break
+                    if (unwell or due) and await self._renewed(transport):
                         break
                     if await self._estranged():
                         break
                 for task in tasks:
                     task.cancel()
         except* errors.ApiError as group_error:
-            log.warning("the line to %s broke: %s", member.name, group_error.exceptions[0])
-        if member.link.link is Link.REFUSED or member.duplicate_of:
+            log.warning("the connection to %s broke: %s", member.name, group_error.exceptions[0])
+        if member.reachability.state is Reachability.REFUSED or member.duplicate_of:
             await self._pause()
 
     async def _estranged(self) -> bool:
@@ -280,7 +282,7 @@ class Line:
         except TimeoutError:
             return False
         if trouble := member.identity_trouble(member.other_uid, self.host_uid()):
-            self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
+            self._judge(ProbeResult.REFUSES, trouble, reason="IdentityChanged")
         elif member.uid != member.other_uid:
             member.on_other(member)  # not at the next probe: without the host no connection is made anew until then
         return True
@@ -304,7 +306,7 @@ class Line:
                 answered = True
                 uid = await client.kube_system_uid()
                 if trouble := member.identity_trouble(uid, self.host_uid()):
-                    self._judge(Sign.REFUSES, trouble, reason="IdentityChanged")
+                    self._judge(ProbeResult.REFUSES, trouble, reason="IdentityChanged")
                     return
                 if member.uid not in ("", uid):
                     member.on_other(member)
@@ -317,7 +319,7 @@ class Line:
                     await self._discover(client)
                     self._discovered_s = now
         except (errors.Unauthenticated, errors.Denied) as refusal:
-            self._judge(Sign.REJECTS, f"the member does not accept our credentials: {refusal}")
+            self._judge(ProbeResult.REJECTS, f"the member does not accept our credentials: {refusal}")
         except (errors.ApiError, TimeoutError) as trouble:
             # An "ok" beside a page of HTML in place of kube-system is a portal's and no API server's (F34): only an
             # API server that is in trouble keeps its name for a while.
@@ -328,7 +330,7 @@ class Line:
             elif isinstance(trouble, errors.OwnShortage):
                 self._excuse(str(trouble))
             else:
-                self._judge(Sign.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
+                self._judge(ProbeResult.SILENT, str(trouble) or f"no answer within {self.options.probe_timeout_s:g} s")
         else:
             self._hear()
 
@@ -339,7 +341,7 @@ class Line:
         if not member.apis and self._identified_s == now_s:
             member.apis = frozenset(raw.texts(member.obj, "status", "apis"))
         told_s = now_s - self._identified_s
-        return bool(member.apis) and told_s <= (IDENTITY_STANDS_S if member.link.trusted else 0.0)
+        return bool(member.apis) and told_s <= (IDENTITY_STANDS_S if member.reachability.trusted else 0.0)
 
     async def _discover(self, client: clients.Client) -> None:
         """What it serves, and which version it is."""
@@ -355,7 +357,7 @@ class Line:
     def _hear(self) -> None:
         """The member answers: it is judged, and what it is besides is told if it is news."""
         member = self.member
-        self._judge(Sign.HEARD, "answers", reason="Ready")
+        self._judge(ProbeResult.HEARD, "answers", reason="Ready")
         failing = [plural for plural, reflector in member.reflectors.items() if reflector.watch_failing]
         ready, _ = member.readiness()
         news = member.vitals.note_watches(failing)
@@ -380,8 +382,10 @@ class Line:
         """It could not be asked for want of something of our own: that says nothing of it. After the time for which
         silence is borne its present state is not known any more, and it is told so."""
         member, now_s = self.member, self.clock.monotonic()
-        before = member.link
-        member.link = links.excused(before, why if before.link is Link.NEW else before.why, now_s)
+        before = member.reachability
+        member.reachability = reachability.excused(
+            before, why if before.state is Reachability.NEW else before.why, now_s
+        )
         heard_s = before.heard_at_s if before.heard_at_s is not None else before.since_s
         if not member.unasked and now_s - heard_s >= self.options.unready_after_s:
             log.info("member %s is not known any more: %s", member.name, why)
@@ -406,26 +410,31 @@ class Line:
             or f"what it holds has not been read for {lasted_s:.0f} s, which is no fault of its own: {troubles[0]}"
         )
 
-    def _judge(self, sign: Sign, why: str, reason: str = "") -> None:
+    def _judge(self, result: ProbeResult, why: str, reason: str = "") -> None:
         member = self.member
-        before = member.link
+        before = member.reachability
         member.probes += 1
         now_s = self.clock.monotonic()
-        member.link = links.after(before, sign, why, now_s, self.options.unready_after_s)
-        unasked = self._unwatched(now_s) if sign is Sign.HEARD else ""
-        if sign is Sign.SILENT and member.link.trusted:
+        member.reachability = reachability.after(before, result, why, now_s, self.options.unready_after_s)
+        unasked = self._unwatched(now_s) if result is ProbeResult.HEARD else ""
+        if result is ProbeResult.SILENT and member.reachability.trusted:
             unasked = member.unasked  # one that could be asked again and said nothing is not known any better
         excused, member.unasked = bool(member.unasked) is not bool(unasked), unasked
-        if links.explains(member.link.link, sign):
-            member.link_reason = reason or {Sign.REJECTS: "AuthFailed", Sign.SILENT: "Unreachable"}.get(sign, "Ready")
-        news = sign is not Sign.SILENT and member.vitals.note_auth(why if sign is Sign.REJECTS else "")
-        if member.link.link is not before.link:
-            log.info("member %s: %s -> %s (%s)", member.name, before.link.value, member.link.link.value, why)
-            if member.link.link is Link.LIVE:
+        if reachability.explains(member.reachability.state, result):
+            member.reachability_reason = reason or {
+                ProbeResult.REJECTS: "AuthFailed",
+                ProbeResult.SILENT: "Unreachable",
+            }.get(result, "Ready")
+        news = result is not ProbeResult.SILENT and member.vitals.note_auth(
+            why if result is ProbeResult.REJECTS else ""
+        )
+        if member.reachability.state is not before.state:
+            log.info("member %s: %s -> %s (%s)", member.name, before.state.value, member.reachability.state.value, why)
+            if member.reachability.state is Reachability.LIVE:
                 for reflector in member.reflectors.values():
                     reflector.hurry()
             self.changed(member)
-        elif news or excused or (sign is Sign.HEARD and not member.reported):
+        elif news or excused or (result is ProbeResult.HEARD and not member.reported):
             self.changed(member)
 
     async def _pause(self) -> None:

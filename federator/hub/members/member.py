@@ -1,7 +1,7 @@
-"""One member as the hub holds it in memory: its line, its slices, its capacity report. One object per MemberCluster.
+"""One member as the hub holds it in memory: connection, slices and capacity report. One object per MemberCluster.
 
 Written by its connection and its reflectors; read by placing, dispatching and status aggregation. Lives as long as the
-MemberCluster object; a closed line leaves the last seen slices in place, because silence is not absence.
+MemberCluster object; a closed connection leaves the last seen slices in place, because silence is not absence.
 """
 
 import asyncio
@@ -14,12 +14,11 @@ from typing import Any
 from federator.api import kinds, membercluster, raw
 from federator.api.membercluster import Removal
 from federator.hub.members import capacity_report, claims
-from federator.hub.members import link as links
 from federator.hub.members.capacity_report import CapacityReport
 from federator.hub.members.identity import Sameness
-from federator.hub.members.link import Link
 from federator.hub.members.member_conditions import Vitals
 from federator.hub.members.process_watch import LEASE, ProcessWatch
+from federator.hub.members.reachability import Reachability, ReachabilityState
 from federator.hub.members.trust import Trust
 from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen, SliceShape
@@ -65,15 +64,15 @@ class Member:
     fleet: str
     host_uid: str
     """Identity of the host that we work for."""
-    link: links.LinkState = field(default_factory=links.LinkState)
-    link_reason: str = "NotProbed"
+    reachability: ReachabilityState = field(default_factory=ReachabilityState)
+    reachability_reason: str = "NotProbed"
     unasked: str = ""
     """Why its present state is not known, although nothing is known against it: this process could not ask, for want
     of something of its own, for longer than silence is borne. "" otherwise."""
     token: Token | None = None
     """What the token that we show there says of itself; None for a certificate, or a token of another kind."""
     reread: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when its Secret holds another token: its line takes that with the next probe."""
+    """Set when its Secret holds another token: its connection takes that with the next probe."""
     uid: str = ""
     version: str = ""
     apis: frozenset[str] = frozenset()
@@ -127,7 +126,7 @@ class Member:
     other_uid: str = ""
     """Identity of another cluster that was found at its address between two probes of this connection."""
     estranged: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with `other_uid`: the line closes the connection."""
+    """Set with `other_uid`: the connection is closed and made anew."""
     duplicate_of: str = ""
     released: bool = False
     """Its removal has come so far that nothing is written there any more."""
@@ -156,7 +155,7 @@ class Member:
     @property
     def told(self) -> bool:
         """Whether what was last seen of it may be taken as the present state."""
-        return self.link.trusted and not self.unasked
+        return self.reachability.trusted and not self.unasked
 
     def knows(self, kind: str) -> bool:
         """Whether a slice of this kind that is not in the stores is not there: of a kind that the member does not serve
@@ -171,7 +170,7 @@ class Member:
 
     def lacks(self, key: WorkloadKey) -> bool:
         """Whether it holds no slice of this workload, by stores that its last probe shows to be of now."""
-        return self.link.link is links.Link.LIVE and self.knows(key.kind) and self.slice_of(key) is None
+        return self.reachability.state is Reachability.LIVE and self.knows(key.kind) and self.slice_of(key) is None
 
     @property
     def claim_known(self) -> bool:
@@ -206,9 +205,9 @@ class Member:
         removal = self.removal
         if removal is Removal.NONE:
             return False
-        if removal is Removal.ORPHAN or self.duplicate_of or (self.link.trusted and self.other_host):
+        if removal is Removal.ORPHAN or self.duplicate_of or (self.reachability.trusted and self.other_host):
             return True
-        return removal is Removal.LOST and self.link.link in (Link.LOST, Link.REFUSED)
+        return removal is Removal.LOST and self.reachability.state in (Reachability.LOST, Reachability.REFUSED)
 
     @property
     def seniority(self) -> tuple[str, str]:
@@ -431,7 +430,7 @@ class Member:
         age = clock.monotonic() - self.report_heard_s if self.report is not None else 0.0
         if self.told and self.process.speaks:
             age = 0.0  # it would have told of a change
-        elif self.link.trusted and self.process.heard_s is not None:
+        elif self.reachability.trusted and self.process.heard_s is not None:
             age = min(age, clock.monotonic() - self.process.heard_s)
         return replace(
             declared,
@@ -448,12 +447,12 @@ class Member:
         """Whether it takes new work, and the sentence why not."""
         if self.duplicate_of:
             return False, f"it is the same cluster as {self.duplicate_of}"
-        if self.link.trusted and self.other_host:
+        if self.reachability.trusted and self.other_host:
             return False, claims.sentence(self.name, self.other_host, self.host_uid)
         if self.unasked:
             return False, self.unasked
-        if not self.link.trusted:
-            return False, f"it is {self.link.link.value}: {self.link.why}"
+        if not self.reachability.trusted:
+            return False, f"it is {self.reachability.state.value}: {self.reachability.why}"
         if not self.synced:
             return False, "its slices have not been listed yet"
         if self.cleaning:
@@ -465,11 +464,11 @@ class Member:
     def known_or_unknown(self) -> bool:
         """Whether we know its present state, or know that we do not: only then may anything be decided at start-up."""
         strange = bool(self.duplicate_of or self.other_host)
-        return self.heard or bool(self.unasked) or (self.probes > 0 and (not self.link.trusted or strange))
+        return self.heard or bool(self.unasked) or (self.probes > 0 and (not self.reachability.trusted or strange))
 
     @property
     def lost(self) -> bool:
-        return self.link.link in (Link.LOST, Link.REFUSED, Link.NEW)
+        return self.reachability.state in (Reachability.LOST, Reachability.REFUSED, Reachability.NEW)
 
     @property
     def unready_reason(self) -> str:
@@ -477,7 +476,7 @@ class Member:
         if self.unasked and not self.duplicate_of:
             return membercluster.NOT_ASKED
         if self.lost:
-            return self.link_reason
+            return self.reachability_reason
         return claims.REASON if self.other_host and not self.duplicate_of else membercluster.NOT_REPORTING
 
 

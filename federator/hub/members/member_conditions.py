@@ -1,7 +1,7 @@
 """How well a member is, beyond whether it answers: its clock, our watches, our credentials, slices of nobody.
 
-Kept per member, fed by its line and by reporting, shown as conditions of the MemberCluster. None of them makes a member
-NotReady by itself. Every judgement needs more than one look, so that nothing flaps. Pure.
+Kept per member, fed by its connection and by reporting, shown as conditions of the MemberCluster. None of them makes a
+member NotReady by itself. Every judgement needs more than one look, so that nothing flaps. Pure.
 """
 
 import email.utils

@@ -202,8 +202,9 @@ def _away(member: Member, now_s: float) -> str:
         return f"is the same cluster as {member.duplicate_of}"
     if member.unasked:
         return "was not asked: the hub is short of file descriptors"
-    if not member.link.trusted or member.client is None:
-        return f"is {member.link.link.value} ({member.link_reason}) since {now_s - member.link.since_s:.0f} s"
+    if not member.reachability.trusted or member.client is None:
+        since = f"since {now_s - member.reachability.since_s:.0f} s"
+        return f"is {member.reachability.state.value} ({member.reachability_reason}) {since}"
     return "belongs to another host" if member.other_host else ""
 
 

@@ -18,8 +18,8 @@ from federator.hub.cache import restored
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.members import claims, member_conditions
-from federator.hub.members.link import Link
 from federator.hub.members.member import Member
+from federator.hub.members.reachability import Reachability
 from federator.kube import client as clients
 from federator.kube import clock as clocks
 from federator.kube import errors
@@ -150,7 +150,7 @@ class Reporting:
     async def report(self, name: str) -> RequeueAfter | None:
         """Brings one MemberCluster's status up to date."""
         member = self.state.members.get(name)
-        if member is None or not (member.known_or_unknown or member.link.trusted):
+        if member is None or not (member.known_or_unknown or member.reachability.trusted):
             return None
         live = member.obj.get("status") or {}
         if (patience_s := self._patience(member, live)) > 0:
@@ -211,11 +211,14 @@ class Reporting:
             member.unlisted_since_s = now if member.unlisted_since_s is None else member.unlisted_since_s
             return member.unlisted_since_s + self.state.options.unready_after_s - now
         member.unlisted_since_s = None
-        if member.link.heard_at_s is not None or member.link_reason not in ("Unreachable", "AuthFailed"):
+        if member.reachability.heard_at_s is not None or member.reachability_reason not in (
+            "Unreachable",
+            "AuthFailed",
+        ):
             return 0.0
         if not conditions.is_true(live.get("conditions"), "Ready"):
             return 0.0
-        return member.link.patience_s(self.state.options.unready_after_s)
+        return member.reachability.patience_s(self.state.options.unready_after_s)
 
     async def _look_for_strangers(self, member: Member) -> None:
         """Counts, once in a while, the slices that nothing on the host accounts for (F51)."""
@@ -249,7 +252,7 @@ class Reporting:
     def _verdict(self, member: Member, live: Mapping[str, Any]) -> dict[str, Any]:
         """Whether it takes new work, and what it is."""
         ready, why = member.readiness()
-        unknown = member.link.link is Link.LOST or member.unready_reason == membercluster.NOT_ASKED
+        unknown = member.reachability.state is Reachability.LOST or member.unready_reason == membercluster.NOT_ASKED
         state = conditions.TRUE if ready else conditions.UNKNOWN if unknown else conditions.FALSE
         reason = "Ready" if ready else member.unready_reason
         condition = Condition("Ready", state, reason, "" if ready else f"{why[:1].upper()}{why[1:]}.")
@@ -286,9 +289,9 @@ class Reporting:
         """When a member that is not heard any more, or its member process, was heard last; None while both are."""
         if member.told:
             return member.process.silent_since or None
-        if isinstance(known := live.get("lastHeard"), str) or member.link.heard_at_s is None:
+        if isinstance(known := live.get("lastHeard"), str) or member.reachability.heard_at_s is None:
             return known
-        return clocks.stamp(self.clock.now() - (self.clock.monotonic() - member.link.heard_at_s))
+        return clocks.stamp(self.clock.now() - (self.clock.monotonic() - member.reachability.heard_at_s))
 
     def _claim(self, name: str) -> None:
         """Somebody waits for this member to be claimed."""
@@ -303,7 +306,7 @@ class Reporting:
         member = self.state.members.get(name)
         if member is None or member.client is None or not member.claim_known or member.released or member.let_go:
             return
-        if member.link.link is not Link.LIVE:
+        if member.reachability.state is not Reachability.LIVE:
             return  # it will be asked when it answers again; until then every try would be one more that is lost
         if member.duplicate_of or (member.other_host and member.other_host != claims.given_up(member.obj)):
             return

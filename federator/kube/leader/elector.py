@@ -15,7 +15,7 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.leader import lease
-from federator.kube.leader.lease import LeaseOptions, Seen, Sign, Standing
+from federator.kube.leader.lease import LeaseEvent, LeaseOptions, Seen, Standing
 from federator.model.steps import ObjectRef
 
 log = logging.getLogger(__name__)
@@ -49,8 +49,8 @@ class LeaseLost(Exception):
 class Elector:
     """One candidate for one Lease. `identity` must be unlike that of every other process, also of our own next life.
 
-    `client` must not be guarded by this elector. `recampaign`: a lost lease is stood for again; otherwise `lead` raises
-    `LeaseLost`, which ends the process.
+    `client` must not be behind the gate of this elector. `recampaign`: a lost lease is stood for again; otherwise
+    `lead` raises `LeaseLost`, which ends the process.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class Elector:
                 if lost.stuck or not self._recampaign:
                     raise
                 log.warning("%s; standing for election again", lost)
-                self._move(Sign.STOPPED)
+                self._move(LeaseEvent.STOPPED)
 
     # -- becoming leader -------------------------------------------------------------------------------------------
 
@@ -153,14 +153,14 @@ class Elector:
         failed = 0
         while True:
             begun = self._clock.elapsed()
-            sign = await self._try(lambda: self._stand(candidate), self.options.standing_s(failed))
-            failed = failed + 1 if sign is Sign.FAILED else 0
-            if sign is Sign.WON and self._clock.elapsed() < begun + self.options.renew_deadline_s:
+            event = await self._try(lambda: self._stand(candidate), self.options.standing_s(failed))
+            failed = failed + 1 if event is LeaseEvent.FAILED else 0
+            if event is LeaseEvent.WON and self._clock.elapsed() < begun + self.options.renew_deadline_s:
                 self._deadline = begun + self.options.renew_deadline_s
-                self._move(sign)
+                self._move(event)
                 log.info("%s leads: %s, term %d", self.identity, self._ref.name, self.term)
                 return
-            await asyncio.sleep(self._pause(begun, expectant=sign is not Sign.FAILED and candidate()))
+            await asyncio.sleep(self._pause(begun, expectant=event is not LeaseEvent.FAILED and candidate()))
 
     def _pause(self, begun: float, *, expectant: bool) -> float:
         """Until the next look: sooner when the Lease becomes free before that."""
@@ -174,29 +174,29 @@ class Elector:
             return seen.since_s
         return lease.free_at(seen, self.identity, self._claimed, self.options)
 
-    async def _stand(self, candidate: Callable[[], bool]) -> Sign:
+    async def _stand(self, candidate: Callable[[], bool]) -> LeaseEvent:
         """Looks at the Lease, and takes it when it is free."""
         obj = await self._read()
         self._first_look = self._first_look and obj is None
         self.seen = lease.notice(self.seen, obj, self._clock.elapsed())
         if not candidate():
-            return Sign.TAKEN
+            return LeaseEvent.TAKEN
         stamp = self._clock.rfc3339_micro()
         if self._clock.elapsed() < self._free_at(self.seen):
-            return await self._mark(obj, stamp) if lease.unheld(self.seen) else Sign.TAKEN
+            return await self._mark(obj, stamp) if lease.unheld(self.seen) else LeaseEvent.TAKEN
         self._claimed = stamp
         body, term = lease.claim(obj, self._ref, identity=self.identity, stamp=stamp, options=self.options)
         self._held = await self._put(obj, body)
         self.inherited = lease.notes_of(self._held)
         # One that a hand wrote may be the last there is: then the count of the Lease begins anew.
         self.term = max(term, self.term + 1) if self.term < lease.TRANSITIONS_MAX else term
-        return Sign.WON
+        return LeaseEvent.WON
 
-    async def _mark(self, obj: Mapping[str, Any] | None, stamp: str) -> Sign:
+    async def _mark(self, obj: Mapping[str, Any] | None, stamp: str) -> LeaseEvent:
         """Puts our name on a Lease that nobody holds. If whoever leads now releases what it had, that is refused."""
         body = lease.mark(obj, self._ref, identity=self.identity, stamp=stamp, options=self.options)
         self.seen = lease.notice(self.seen, await self._put(obj, body), self._clock.elapsed())
-        return Sign.CLAIMED
+        return LeaseEvent.CLAIMED
 
     async def _put(self, obj: Mapping[str, Any] | None, body: Mapping[str, Any]) -> Mapping[str, Any]:
         """Writes the Lease if it still is as it was read."""
@@ -234,7 +234,7 @@ class Elector:
         finally:
             # The gate shuts first: nothing that the work does on its way out is sent.
             if not lost:
-                self._move(Sign.STOPPED)
+                self._move(LeaseEvent.STOPPED)
             await self._end(task, release=not lost)
         if lost:
             raise LeaseLost(lost, stuck=not task.done())
@@ -263,15 +263,15 @@ class Elector:
             begun = self._clock.elapsed()
             left_s = self._deadline - MARGIN_S - begun
             if left_s < MARGIN_S:
-                return self._lose(Sign.OVERDUE)
-            sign = await self._try(self._renew, self.options.renewing_s(left_s))
+                return self._lose(LeaseEvent.OVERDUE)
+            event = await self._try(self._renew, self.options.renewing_s(left_s))
             if self._clock.elapsed() >= self._deadline:
-                return self._lose(Sign.OVERDUE)
-            if sign is Sign.TAKEN:
-                return self._lose(sign)
-            if sign is Sign.WON:
+                return self._lose(LeaseEvent.OVERDUE)
+            if event is LeaseEvent.TAKEN:
+                return self._lose(event)
+            if event is LeaseEvent.WON:
                 self._deadline = begun + self.options.renew_deadline_s
-            self._move(sign)
+            self._move(event)
 
     async def _rest(self, task: "asyncio.Future[None]", pause_s: float) -> None:
         """Until the work ends, the next renewal is due, or somebody asks for one."""
@@ -285,27 +285,27 @@ class Elector:
         finally:
             asked.cancel()
 
-    async def _renew(self) -> Sign:
+    async def _renew(self) -> LeaseEvent:
         """Writes the lease for another while, and tells those who asked for it what came of it."""
         asking, self._asking = self._asking, []
         self._asked.clear()
-        sign = Sign.FAILED
+        event = LeaseEvent.FAILED
         try:
-            sign = await self._write_renewal()
+            event = await self._write_renewal()
         finally:
             for taken in asking:
                 if not taken.done():
-                    taken.set_result(sign is Sign.WON)
-        return sign
+                    taken.set_result(event is LeaseEvent.WON)
+        return event
 
-    async def _write_renewal(self) -> Sign:
+    async def _write_renewal(self) -> LeaseEvent:
         """Reads the lease first when we cannot know what it is now."""
         held = self._held
         self._held = None
         if held is None:
             held = await self._read()
             if lease.holder_of(held) != self.identity:
-                return Sign.TAKEN
+                return LeaseEvent.TAKEN
         assert held is not None
         stamp = self._clock.rfc3339_micro()
         body = lease.renewal(held, term=self.term, stamp=stamp, options=self.options, notes=self.notes())
@@ -314,55 +314,55 @@ class Elector:
         except errors.NotServed:
             raise
         except errors.NotFound:
-            return Sign.TAKEN
+            return LeaseEvent.TAKEN
         except errors.Conflict:
             # A hand that set a label, or another leader: to be known now, not a retry later.
             if lease.holder_of(await self._read()) != self.identity:
-                return Sign.TAKEN
+                return LeaseEvent.TAKEN
             raise
-        return Sign.WON
+        return LeaseEvent.WON
 
-    async def _release(self) -> Sign:
+    async def _release(self) -> LeaseEvent:
         """Gives the lease up, unless another has it already."""
         held = self._held if self._held is not None else await self._read()
         if held is None or lease.holder_of(held) != self.identity:
-            return Sign.TAKEN
+            return LeaseEvent.TAKEN
         body = lease.release(held, term=self.term, stamp=self._clock.rfc3339_micro())
         await self._client.replace(self._ref, body)
         log.info("%s released %s", self.identity, self._ref.name)
-        return Sign.WON
+        return LeaseEvent.WON
 
     # -- both --------------------------------------------------------------------------------------------------------
 
-    async def _try(self, act: Callable[[], Awaitable[Sign]], timeout_s: float) -> Sign:
+    async def _try(self, act: Callable[[], Awaitable[LeaseEvent]], timeout_s: float) -> LeaseEvent:
         """One try within its time. Whatever keeps it from an answer is a failed try."""
         try:
             async with asyncio.timeout(timeout_s):
-                sign = await act()
+                event = await act()
         except errors.ApiError as trouble:
             self._held = None
             self._count("conflict" if isinstance(trouble, errors.Conflict | errors.AlreadyExists) else "failed")
             log.info("%s: a try on the lease %s failed: %s", self.identity, self._ref.name, trouble)
-            return Sign.FAILED
+            return LeaseEvent.FAILED
         except TimeoutError:
             self._held = None
             self._count("failed")
             log.info("%s: no answer about the lease %s within %.1f s", self.identity, self._ref.name, timeout_s)
-            return Sign.FAILED
-        self._count({Sign.WON: "won", Sign.CLAIMED: "claimed"}.get(sign, "held by another"))
-        return sign
+            return LeaseEvent.FAILED
+        self._count({LeaseEvent.WON: "won", LeaseEvent.CLAIMED: "claimed"}.get(event, "held by another"))
+        return event
 
-    def _lose(self, sign: Sign) -> str:
-        self._move(sign)
-        if sign is Sign.TAKEN:
+    def _lose(self, event: LeaseEvent) -> str:
+        self._move(event)
+        if event is LeaseEvent.TAKEN:
             return f"{self.identity} lost the lease {self._ref.name}: it is gone or names another holder"
         return (
             f"{self.identity} lost the lease {self._ref.name}: it could not be renewed within"
             f" {self.options.renew_deadline_s:g} s"
         )
 
-    def _move(self, sign: Sign) -> None:
-        self.standing = lease.after(self.standing, sign)
+    def _move(self, event: LeaseEvent) -> None:
+        self.standing = lease.after(self.standing, event)
         if self._metrics is not None:
             self._metrics.leading(self.standing in (Standing.LEADING, Standing.DOUBTFUL))
 

@@ -39,7 +39,7 @@ class Standing(StrEnum):
     """Led, and may not act any more."""
 
 
-class Sign(StrEnum):
+class LeaseEvent(StrEnum):
     """What one try, or the clock, said."""
 
     WON = "Won"
@@ -56,25 +56,25 @@ class Sign(StrEnum):
     """The work has ended, or is to end."""
 
 
-MOVES: Mapping[tuple[Standing, Sign], Standing] = {
-    (Standing.OBSERVING, Sign.WON): Standing.LEADING,
-    (Standing.LEADING, Sign.FAILED): Standing.DOUBTFUL,
-    (Standing.LEADING, Sign.TAKEN): Standing.LOST,
-    (Standing.LEADING, Sign.OVERDUE): Standing.LOST,
-    (Standing.LEADING, Sign.STOPPED): Standing.OBSERVING,
-    (Standing.DOUBTFUL, Sign.WON): Standing.LEADING,
-    (Standing.DOUBTFUL, Sign.TAKEN): Standing.LOST,
-    (Standing.DOUBTFUL, Sign.OVERDUE): Standing.LOST,
-    (Standing.DOUBTFUL, Sign.STOPPED): Standing.OBSERVING,
+TRANSITIONS: Mapping[tuple[Standing, LeaseEvent], Standing] = {
+    (Standing.OBSERVING, LeaseEvent.WON): Standing.LEADING,
+    (Standing.LEADING, LeaseEvent.FAILED): Standing.DOUBTFUL,
+    (Standing.LEADING, LeaseEvent.TAKEN): Standing.LOST,
+    (Standing.LEADING, LeaseEvent.OVERDUE): Standing.LOST,
+    (Standing.LEADING, LeaseEvent.STOPPED): Standing.OBSERVING,
+    (Standing.DOUBTFUL, LeaseEvent.WON): Standing.LEADING,
+    (Standing.DOUBTFUL, LeaseEvent.TAKEN): Standing.LOST,
+    (Standing.DOUBTFUL, LeaseEvent.OVERDUE): Standing.LOST,
+    (Standing.DOUBTFUL, LeaseEvent.STOPPED): Standing.OBSERVING,
     # Only a new campaign leads out of here: a late answer to a renewal never does.
-    (Standing.LOST, Sign.STOPPED): Standing.OBSERVING,
+    (Standing.LOST, LeaseEvent.STOPPED): Standing.OBSERVING,
 }
 """Pairs that are not here leave the standing as it is."""
 
 
-def after(standing: Standing, sign: Sign) -> Standing:
-    """The standing after one sign."""
-    return MOVES.get((standing, sign), standing)
+def after(standing: Standing, event: LeaseEvent) -> Standing:
+    """The standing after one event."""
+    return TRANSITIONS.get((standing, event), standing)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from federator.hub.members.link import Link
+from federator.hub.members.reachability import Reachability
 from federator.kube import errors
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
@@ -67,8 +67,8 @@ def secret_of(world: World, name: str) -> ObjectRef:
     return ObjectRef("v1", "secrets", world.federation.hub_options.credentials_namespace, name, "Secret")
 
 
-def link_of(world: World, name: str) -> Link:
-    return world.federation.hub.state.members[name].link.link
+def reachability_of(world: World, name: str) -> Reachability:
+    return world.federation.hub.state.members[name].reachability.state
 
 
 async def make_secret(world: World, name: str, address: str) -> None:
@@ -85,12 +85,12 @@ def test_a_member_that_moved_is_found_again_by_what_its_secret_says_now(moving: 
         await world.settle()
         moving.where["a"] = ELSEWHERE
         await asyncio.sleep(120)
-        assert link_of(world, "a") is Link.LOST
+        assert reachability_of(world, "a") is Reachability.LOST
         assert moving.connections["a"] == 1  # nothing new to try
 
         await world.host.patch(secret_of(world, "a"), {"data": {"kubeconfig": ELSEWHERE}})
         await asyncio.sleep(20)
-        assert link_of(world, "a") is Link.LIVE
+        assert reachability_of(world, "a") is Reachability.LIVE
         await world.settle()
 
     play(scenario)
@@ -106,7 +106,7 @@ def test_a_member_that_joined_with_a_wrong_address_joins_once_that_is_put_right(
         await make_secret(world, "right", ELSEWHERE)
         await world.create("MemberCluster", "", "late", {"credentials": {"secretRef": {"name": "late"}}})
         await asyncio.sleep(60)
-        assert link_of(world, "late") is Link.LOST
+        assert reachability_of(world, "late") is Reachability.LOST
 
         if corrected == "the Secret":
             await world.host.patch(secret_of(world, "late"), {"data": {"kubeconfig": ELSEWHERE}})
@@ -114,7 +114,7 @@ def test_a_member_that_joined_with_a_wrong_address_joins_once_that_is_put_right(
             named = {"credentials": {"secretRef": {"name": "right"}}}
             await world.patch("MemberCluster", "", "late", {"spec": named})
         await asyncio.sleep(20)
-        assert link_of(world, "late") is Link.LIVE
+        assert reachability_of(world, "late") is Reachability.LIVE
 
     play(scenario)
 

@@ -7,7 +7,7 @@ from typing import Any
 from federator.api import raw
 from federator.app import readiness as page
 from federator.cli import banner
-from federator.hub.members.link import Link
+from federator.hub.members.reachability import Reachability
 from federator.kube.shortage import LASTS_S, Shortage
 from federator.model.steps import ObjectRef
 from tests.unit.hub.test_probing import readiness, restart
@@ -43,7 +43,7 @@ def test_a_hub_short_of_descriptors_calls_nobody_unreachable_and_moves_nothing()
 
         for name in ("b", "c"):
             assert (await readiness(world, name))[:2] == ("Unknown", "NotAsked")
-            assert hub.state.members[name].link.link is Link.LIVE
+            assert hub.state.members[name].reachability.state is Reachability.LIVE
             assert not hub.state.members[name].vitals.watch_trouble
         assert (await readiness(world, "a"))[:2] == ("True", "Ready")
         assert await world.shares("feed", "web") == shares

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from federator.hub.members.link import Link
+from federator.hub.members.reachability import Reachability
 from federator.kube.watch.reflector import HEALTHY_S
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.sandbox.federation import Federation
@@ -50,7 +50,7 @@ def test_a_host_that_is_silent_when_a_hub_starts_costs_no_member_its_grace() -> 
         await asyncio.sleep(1)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
         await asyncio.sleep(100)
-        assert world.federation.hub.state.members["b"].link.link is Link.NEW
+        assert world.federation.hub.state.members["b"].reachability.state is Reachability.NEW
         assert await readiness(world, "b") == before
 
         world.canned.clear()
@@ -91,7 +91,7 @@ def test_what_a_member_that_is_back_holds_is_known_as_soon_as_a_probe_is_answere
         await asyncio.sleep(60)
         world.cut.clear()
         member = world.federation.hub.state.members["b"]
-        while member.link.link is not Link.LIVE:  # noqa: ASYNC110 - nothing tells the test
+        while member.reachability.state is not Reachability.LIVE:  # noqa: ASYNC110 - nothing tells the test
             await asyncio.sleep(0.1)
         await asyncio.sleep(HEALTHY_S + 1)
         assert [name for name, reflector in member.reflectors.items() if reflector.trouble] == []
@@ -112,7 +112,7 @@ def test_a_member_that_says_it_is_ready_is_heard_though_it_does_not_answer_the_r
         if "started" in fails:
             await restart(world)
         await asyncio.sleep(75)
-        assert world.federation.hub.state.members["b"].link.link is Link.LIVE
+        assert world.federation.hub.state.members["b"].reachability.state is Reachability.LIVE
         assert await readiness(world, "b") == before
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
         await world.settle()
@@ -126,11 +126,11 @@ def test_a_member_that_never_says_again_who_it_is_is_given_up_in_the_end() -> No
         await world.settle()
         world.canned["hub", "b", "/namespaces/kube-system"] = BUSY
         await asyncio.sleep(240)
-        lost = world.federation.hub.state.members["b"].link.link
-        assert lost is Link.LOST
+        lost = world.federation.hub.state.members["b"].reachability.state
+        assert lost is Reachability.LOST
         world.canned.clear()
         await asyncio.sleep(15)
-        assert world.federation.hub.state.members["b"].link.link is Link.LIVE
+        assert world.federation.hub.state.members["b"].reachability.state is Reachability.LIVE
 
     play(scenario)
 
@@ -202,7 +202,7 @@ def test_hundreds_of_silent_members_do_not_keep_a_hub_that_starts_from_the_other
         world.federation.start_hub()
         begun_s = asyncio.get_running_loop().time()
         members = world.federation.hub.state.members
-        while any(name not in members or members[name].link.link is not Link.LIVE for name in "abc"):
+        while any(name not in members or members[name].reachability.state is not Reachability.LIVE for name in "abc"):
             await asyncio.sleep(1)
             members = world.federation.hub.state.members
         waited_s = asyncio.get_running_loop().time() - begun_s

@@ -271,7 +271,7 @@ def test_a_hub_that_may_not_write_takes_what_the_leader_has_renewed(book: Book) 
     async def scenario(world: World) -> None:
         await joined(world, "b")
         state, opened = world.federation.hub.state, book.opened["b"]
-        state.gate = lambda: False
+        state.leader_gate = lambda: False
         await asyncio.sleep(AGE_S)
         fresh = await tokens.request(world.member("b"), "federator-system", "federator-hub")
         await give(world, "b", fresh)

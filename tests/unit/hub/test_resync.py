@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, cast
 
 from federator.hub.cache.state import HubState
-from federator.hub.members.link import Link
+from federator.hub.members.reachability import Reachability
 from federator.hub.options import HubOptions
 from federator.hub.records.decisions import summarise
 from federator.hub.records.workloads import Workload
@@ -123,7 +123,7 @@ def test_first_news_of_a_member_after_a_restart_give_no_workload_a_turn_of_placi
         hub.state.signals.to_place.append(placed.append)
         world.cut.add(("hub", "b"))
         await asyncio.sleep(30)
-        assert hub.state.members["b"].link.link is not Link.LIVE
+        assert hub.state.members["b"].reachability.state is not Reachability.LIVE
         assert placed == []
 
     play(scenario)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from federator.hub.members import member_conditions
-from federator.hub.members.link import Link, LinkState, Sign, after
 from federator.hub.members.member_conditions import ClockWatch, Vitals
+from federator.hub.members.reachability import ProbeResult, Reachability, ReachabilityState, after
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.wire.transport import Transport
@@ -72,12 +72,12 @@ def test_one_look_makes_no_stranger_and_no_failing_watch() -> None:
 
 
 def test_a_rejection_is_silence_until_the_grace_is_over() -> None:
-    live = LinkState(Link.LIVE, 0.0, 0.0)
-    suspect = after(live, Sign.REJECTS, "401", 10.0, 40.0)
-    assert suspect.link is Link.SUSPECT
-    assert after(suspect, Sign.REJECTS, "401", 39.0, 40.0).link is Link.SUSPECT
-    assert after(suspect, Sign.REJECTS, "401", 40.0, 40.0).link is Link.REFUSED
-    assert after(live, Sign.REJECTS, "401", 300.0, 40.0).link is Link.SUSPECT
+    live = ReachabilityState(Reachability.LIVE, 0.0, 0.0)
+    suspect = after(live, ProbeResult.REJECTS, "401", 10.0, 40.0)
+    assert suspect.state is Reachability.SUSPECT
+    assert after(suspect, ProbeResult.REJECTS, "401", 39.0, 40.0).state is Reachability.SUSPECT
+    assert after(suspect, ProbeResult.REJECTS, "401", 40.0, 40.0).state is Reachability.REFUSED
+    assert after(live, ProbeResult.REJECTS, "401", 300.0, 40.0).state is Reachability.SUSPECT
 
 
 def test_a_member_whose_clock_is_off_is_told_and_keeps_its_work() -> None:
@@ -188,7 +188,7 @@ def test_a_secret_that_is_replaced_is_read_again_while_the_old_one_is_refused() 
 
         assert await told(world, "b", "Authenticated") == {}
         assert (await told(world, "b", "Ready"))["status"] == "True"
-        assert hub.state.members["b"].link.link is Link.LIVE
+        assert hub.state.members["b"].reachability.state is Reachability.LIVE
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 12}})
         await world.settle()
         assert world.writes["renewed", "b", "PATCH", "pinterestservices"] == 1

@@ -11,8 +11,8 @@ from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.leader.elector import Elector, LeaseLost
+from federator.kube.leader.leader_gate import behind_gate
 from federator.kube.leader.lease import LeaseOptions
-from federator.kube.leader.write_gate import guarded
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model.steps import ObjectRef
 from tests.unit.kube.scripted import FOREVER, Answer, status
@@ -112,7 +112,7 @@ class Candidate:
             rng=rng,
             recampaign=recampaign,
         )
-        self.writer = guarded(self.client, lambda: self.elector.leading)
+        self.writer = behind_gate(self.client, lambda: self.elector.leading)
         self.terms: list[int] = []
         self.began: list[float] = []
         self.ended: list[float] = []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from federator.kube.leader import lease
-from federator.kube.leader.lease import LeaseOptions, Sign, Standing
+from federator.kube.leader.lease import LeaseEvent, LeaseOptions, Standing
 from tests.unit.kube.leaseworld import LEASE
 
 
@@ -22,22 +22,22 @@ def given_up(term: int, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("standing", list(Standing))
-@pytest.mark.parametrize("sign", list(Sign))
-def test_only_a_win_makes_a_leader_and_nothing_brings_a_lost_lease_back(standing: Standing, sign: Sign) -> None:
-    moved = lease.after(standing, sign)
+@pytest.mark.parametrize("event", list(LeaseEvent))
+def test_only_a_win_makes_a_leader_and_nothing_brings_a_lost_lease_back(standing: Standing, event: LeaseEvent) -> None:
+    moved = lease.after(standing, event)
 
     leads = (Standing.LEADING, Standing.DOUBTFUL)
     if standing is Standing.OBSERVING:
-        assert moved is (Standing.LEADING if sign is Sign.WON else Standing.OBSERVING)
+        assert moved is (Standing.LEADING if event is LeaseEvent.WON else Standing.OBSERVING)
     if standing is Standing.LOST:
         assert moved not in leads
-    if standing in leads and sign in (Sign.TAKEN, Sign.OVERDUE, Sign.STOPPED):
+    if standing in leads and event in (LeaseEvent.TAKEN, LeaseEvent.OVERDUE, LeaseEvent.STOPPED):
         assert moved not in leads
 
 
 def test_every_standing_can_be_reached_and_left() -> None:
-    assert {before for before, _ in lease.MOVES} == set(Standing)
-    assert set(lease.MOVES.values()) == set(Standing)
+    assert {before for before, _ in lease.TRANSITIONS} == set(Standing)
+    assert set(lease.TRANSITIONS.values()) == set(Standing)
 
 
 def test_a_rivals_lease_runs_out_by_our_clock_since_we_saw_it_change() -> None:

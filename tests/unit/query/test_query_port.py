@@ -341,14 +341,14 @@ def test_a_standby_names_the_leader_to_those_it_knows_and_to_nobody_else() -> No
         await grant(world, "owner", "feed", *EVERYTHING)
         state = world.federation.hub.state
         port = port_of(world, leader="hub-1_abc")
-        state.gate = lambda: False
+        state.leader_gate = lambda: False
         answer = await port.answer(request(f"{WEB}/pods", user="owner"))
         assert (answer.status, asking.body(answer)["reason"]) == (503, "NotLeading")
         assert asking.body(answer)["message"] == "this hub does not lead; hub-1_abc leads"
         stranger = await port.answer(request(f"{WEB}/pods"))
         assert stranger.status == 401
         assert b"hub-1" not in stranger.body
-        state.gate, state.ready = (lambda: True), False
+        state.leader_gate, state.ready = (lambda: True), False
         early = await port.answer(request(f"{WEB}/pods", user="owner"))
         assert (early.status, asking.body(early)["message"]) == (503, "this hub has begun to lead and is not ready yet")
         state.ready = True

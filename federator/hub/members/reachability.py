@@ -1,4 +1,4 @@
-"""The state of our line to one member: one table next to one enum, driven by probes, read by filters and folds.
+"""Reachability of one member: one table next to one enum, driven by probes, read by filters and folds.
 
 Silence is not absence: a member that does not answer is SUSPECT, then LOST, but what it holds stays on the commitments
 until it is heard again. Time is an argument (seconds of the monotonic clock).
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 
-class Link(StrEnum):
+class Reachability(StrEnum):
     """How well we hear a member."""
 
     NEW = "New"
@@ -22,7 +22,7 @@ class Link(StrEnum):
     """It answers, but is not the cluster that was joined, or does not accept us."""
 
 
-class Sign(StrEnum):
+class ProbeResult(StrEnum):
     """What one probe said."""
 
     HEARD = "Heard"
@@ -33,33 +33,33 @@ class Sign(StrEnum):
     REFUSES = "Refuses"
 
 
-MOVES: Mapping[tuple[Link, Sign], Link] = {
-    (Link.NEW, Sign.HEARD): Link.LIVE,
-    (Link.NEW, Sign.GRACE_OVER): Link.LOST,
-    (Link.NEW, Sign.REJECTS): Link.REFUSED,
-    (Link.NEW, Sign.REFUSES): Link.REFUSED,
-    (Link.LIVE, Sign.SILENT): Link.SUSPECT,
+TRANSITIONS: Mapping[tuple[Reachability, ProbeResult], Reachability] = {
+    (Reachability.NEW, ProbeResult.HEARD): Reachability.LIVE,
+    (Reachability.NEW, ProbeResult.GRACE_OVER): Reachability.LOST,
+    (Reachability.NEW, ProbeResult.REJECTS): Reachability.REFUSED,
+    (Reachability.NEW, ProbeResult.REFUSES): Reachability.REFUSED,
+    (Reachability.LIVE, ProbeResult.SILENT): Reachability.SUSPECT,
     # We were the ones asleep (a stopped process, a blocked loop): one failed probe is still only one.
-    (Link.LIVE, Sign.GRACE_OVER): Link.SUSPECT,
-    (Link.LIVE, Sign.REJECTS): Link.SUSPECT,
-    (Link.LIVE, Sign.REFUSES): Link.REFUSED,
-    (Link.SUSPECT, Sign.HEARD): Link.LIVE,
-    (Link.SUSPECT, Sign.GRACE_OVER): Link.LOST,
-    (Link.SUSPECT, Sign.REFUSES): Link.REFUSED,
-    (Link.LOST, Sign.HEARD): Link.LIVE,
-    (Link.LOST, Sign.REJECTS): Link.REFUSED,
-    (Link.LOST, Sign.REFUSES): Link.REFUSED,
-    (Link.REFUSED, Sign.HEARD): Link.LIVE,
-    (Link.REFUSED, Sign.GRACE_OVER): Link.LOST,
+    (Reachability.LIVE, ProbeResult.GRACE_OVER): Reachability.SUSPECT,
+    (Reachability.LIVE, ProbeResult.REJECTS): Reachability.SUSPECT,
+    (Reachability.LIVE, ProbeResult.REFUSES): Reachability.REFUSED,
+    (Reachability.SUSPECT, ProbeResult.HEARD): Reachability.LIVE,
+    (Reachability.SUSPECT, ProbeResult.GRACE_OVER): Reachability.LOST,
+    (Reachability.SUSPECT, ProbeResult.REFUSES): Reachability.REFUSED,
+    (Reachability.LOST, ProbeResult.HEARD): Reachability.LIVE,
+    (Reachability.LOST, ProbeResult.REJECTS): Reachability.REFUSED,
+    (Reachability.LOST, ProbeResult.REFUSES): Reachability.REFUSED,
+    (Reachability.REFUSED, ProbeResult.HEARD): Reachability.LIVE,
+    (Reachability.REFUSED, ProbeResult.GRACE_OVER): Reachability.LOST,
 }
 """Pairs that are not here leave the state as it is."""
 
 
 @dataclass(frozen=True, slots=True)
-class LinkState:
+class ReachabilityState:
     """Where we are, since when, and why."""
 
-    link: Link = Link.NEW
+    state: Reachability = Reachability.NEW
     since_s: float = 0.0
     heard_at_s: float | None = None
     """When the last good probe was answered; None before the first."""
@@ -72,7 +72,7 @@ class LinkState:
     @property
     def trusted(self) -> bool:
         """Whether what we last saw of it may be taken as the present state (SUSPECT still is: a blip flips nothing)."""
-        return self.link in (Link.LIVE, Link.SUSPECT)
+        return self.state in (Reachability.LIVE, Reachability.SUSPECT)
 
     def patience_s(self, grace_s: float) -> float:
         """What is left of the grace of somebody who has never been heard. It is used up by silence that was met, and
@@ -84,7 +84,7 @@ class LinkState:
         return now_s - self.counts_from_s >= grace_s
 
 
-def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) -> LinkState:
+def after(state: ReachabilityState, result: ProbeResult, why: str, now_s: float, grace_s: float) -> ReachabilityState:
     """The state after one probe. A silent probe past `grace_s` since the last good one counts as GRACE_OVER, one that
     does not accept us as REFUSES.
 
@@ -94,22 +94,23 @@ def after(state: LinkState, sign: Sign, why: str, now_s: float, grace_s: float) 
         state = excused(state, why, now_s)  # we were asleep: what that member was meanwhile nobody knows
     anchor = state.heard_at_s if state.heard_at_s is not None else state.since_s
     if now_s - max(anchor, state.counts_from_s) >= grace_s:
-        if sign is Sign.SILENT:
-            sign = Sign.GRACE_OVER
-        elif sign is Sign.REJECTS and state.link is not Link.LIVE:  # as with silence: one probe is only one
-            sign = Sign.REFUSES
-    link = MOVES.get((state.link, sign), state.link)
-    why = why if explains(link, sign) else state.why
-    since = now_s if link is not state.link else state.since_s
-    heard = now_s if sign is Sign.HEARD else state.heard_at_s
-    return replace(state, link=link, since_s=since, heard_at_s=heard, asked_at_s=now_s, why=why)
+        if result is ProbeResult.SILENT:
+            result = ProbeResult.GRACE_OVER
+        elif result is ProbeResult.REJECTS and state.state is not Reachability.LIVE:
+            # As with silence: one probe is only one.
+            result = ProbeResult.REFUSES
+    to = TRANSITIONS.get((state.state, result), state.state)
+    why = why if explains(to, result) else state.why
+    since = now_s if to is not state.state else state.since_s
+    heard = now_s if result is ProbeResult.HEARD else state.heard_at_s
+    return replace(state, state=to, since_s=since, heard_at_s=heard, asked_at_s=now_s, why=why)
 
 
-def explains(link: Link, sign: Sign) -> bool:
+def explains(state: Reachability, result: ProbeResult) -> bool:
     """Whether the probe tells why a member is where it is: what keeps a refused one out is what it answered last."""
-    return not (link is Link.REFUSED and sign is Sign.SILENT)
+    return not (state is Reachability.REFUSED and result is ProbeResult.SILENT)
 
 
-def excused(state: LinkState, why: str, now_s: float) -> LinkState:
+def excused(state: ReachabilityState, why: str, now_s: float) -> ReachabilityState:
     """The state when the member could not even be asked, for a reason that is not its own: its grace begins anew."""
     return replace(state, why=why, counts_from_s=now_s)

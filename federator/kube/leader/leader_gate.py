@@ -1,4 +1,4 @@
-"""The gate before every write of a process that may act only while it leads: the last thing before the wire.
+"""The leader gate, before every write of a process that may act only while it leads: the last thing before the wire.
 
 Wrapped around the transports of all writers, so that there is one place to check. Reads pass always: a standby keeps
 its caches warm.
@@ -13,7 +13,7 @@ from federator.kube.wire.transport import RefreshesCredentials, Request, Respons
 READS = frozenset({"GET", "HEAD"})
 
 
-class GuardedTransport:
+class LeaderGate:
     """`inner`, with writes let through only while `may_write()` says so at the moment of sending."""
 
     def __init__(self, inner: Transport, may_write: Callable[[], bool], short: Callable[[str], object] = str) -> None:
@@ -44,6 +44,6 @@ class GuardedTransport:
         await self._inner.close()
 
 
-def guarded(client: Client, may_write: Callable[[], bool], short: Callable[[str], object] = str) -> Client:
-    """The same client behind the gate."""
-    return client.on(GuardedTransport(client.transport, may_write, short))
+def behind_gate(client: Client, may_write: Callable[[], bool], short: Callable[[str], object] = str) -> Client:
+    """The same client, behind the leader gate."""
+    return client.on(LeaderGate(client.transport, may_write, short))
