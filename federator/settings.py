@@ -87,7 +87,10 @@ class Settings:
 
 
 def load(
-    path: str = "", environ: Mapping[str, str] | None = None, *, said: Mapping[str, Mapping[str, Any]] | None = None
+    path: str = "",
+    environ: Mapping[str, str] | None = None,
+    *,
+    overrides: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Settings:
     """Settings from a file (if one is named), the environment, and what was said on the command line, by group; the
     last one wins. Raises FieldError with the setting's path."""
@@ -105,17 +108,17 @@ def load(
             if not isinstance(values, Mapping | None):
                 raise FieldError(group, f"the settings file {path} must hold settings of the group here, by name")
             given[group] = dict(values or {})
-    known = defaults()
+    fields = defaults()
     for name, text in sorted((os.environ if environ is None else environ).items()):
-        group, found, setting = name.removeprefix(PREFIX).lower().partition("__")
-        if name.startswith(PREFIX) and found:
+        group, dot, setting = name.removeprefix(PREFIX).lower().partition("__")
+        if name.startswith(PREFIX) and dot:
             try:
                 # An empty variable is an empty text, as a manifest means it, and not YAML's null.
-                is_text = not text or isinstance(known.get(group, {}).get(setting), str)
+                is_text = not text or isinstance(fields.get(group, {}).get(setting), str)
                 given.setdefault(group, {})[setting] = text if is_text else _value(text)
             except FieldError as bad:
                 raise FieldError(f"{group}.{setting}", f"{name} cannot be read: {bad.message}") from None
-    for group, values in (said or {}).items():
+    for group, values in (overrides or {}).items():
         given.setdefault(group, {}).update(values)
     return _checked(given)
 
@@ -129,15 +132,15 @@ def _value(text: str) -> Any:
 
 
 def _checked(given: Mapping[str, Mapping[str, Any]]) -> Settings:
-    groups = {found.name: found for found in dataclasses.fields(Settings)}
+    groups = {field.name: field for field in dataclasses.fields(Settings)}
     made: dict[str, Any] = {}
     for group, values in given.items():
         if group not in groups:
             raise FieldError(group, f"there is no group of settings {group!r}; there are {', '.join(sorted(groups))}")
         kind = type(getattr(Settings(), group))
-        known = {found.name for found in dataclasses.fields(kind)}
+        names = {field.name for field in dataclasses.fields(kind)}
         for name in values:
-            if name not in known:
+            if name not in names:
                 raise FieldError(f"{group}.{name}", f"there is no setting {name!r} in the group {group!r}")
         try:
             made[group] = TypeAdapter(kind).validate_python(dict(values))
@@ -147,9 +150,9 @@ def _checked(given: Mapping[str, Mapping[str, Any]]) -> Settings:
             raise FieldError(place, f"{first['msg']}, not {first['input']!r}") from None
         for name in values:
             _check(f"{group}.{name}", getattr(made[group], name))
-    found = dataclasses.replace(Settings(), **made)
-    _check_together(found)
-    return found
+    settings = dataclasses.replace(Settings(), **made)
+    _check_together(settings)
+    return settings
 
 
 def _check(path: str, value: object) -> None:
@@ -172,10 +175,10 @@ def _misfit(path: str, number: float) -> str | None:
     return None if math.isfinite(number) else f"must be finite, not {number}"
 
 
-def _check_together(found: Settings) -> None:
+def _check_together(settings: Settings) -> None:
     """What settings must be to one another. Raises FieldError."""
-    hub = found.hub
-    _check_query(found.query)
+    hub = settings.hub
+    _check_query(settings.query)
     try:
         hub.lease()
     except ValueError as bad:
@@ -203,7 +206,7 @@ def defaults() -> dict[str, dict[str, Any]]:
 
 def groups() -> dict[str, type]:
     """The dataclass of every group, by its name."""
-    return {found.name: type(getattr(Settings(), found.name)) for found in dataclasses.fields(Settings)}
+    return {field.name: type(getattr(Settings(), field.name)) for field in dataclasses.fields(Settings)}
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:

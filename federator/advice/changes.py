@@ -97,15 +97,15 @@ def _tolerated(policy: Policy, taint: Taint) -> bool:
 
 
 def _toleration(taint: Taint) -> dict[str, Any]:
-    found = {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": str(taint.effect)}
-    return found if taint.value else {"key": taint.key, "operator": "Exists", "effect": str(taint.effect)}
+    toleration = {"key": taint.key, "operator": "Equal", "value": taint.value, "effect": str(taint.effect)}
+    return toleration if taint.value else {"key": taint.key, "operator": "Exists", "effect": str(taint.effect)}
 
 
 def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
     """The policy's own choice of clusters widened by one, or the cluster labelled."""
     policy, fields, name = ask.policy, _policy_fields(world, ask.policy), view.name
     if name in policy.exclude:
-        rest = [one for one in raw.items(fields, "clusters", "exclude") if one != name]
+        rest = [cluster for cluster in raw.items(fields, "clusters", "exclude") if cluster != name]
         if made := in_policy(world, policy, ("clusters", "exclude"), rest):
             yield Change(f"do not exclude {name}", made)
     elif policy.names and name not in policy.names:
@@ -114,7 +114,11 @@ def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
             yield Change(f"add {name} to clusters.names", made)
     elif policy.selector is not None and not policy.selector.matches(view.labels):
         labels = dict(view.labels) | dict(policy.selector.match_labels)
-        labels |= {one.key: one.values[0] for one in policy.selector.requirements if str(one.operator) == "in"}
+        labels |= {
+            requirement.key: requirement.values[0]
+            for requirement in policy.selector.requirements
+            if str(requirement.operator) == "in"
+        }
         added = [f"{key}={value}" for key, value in sorted(labels.items()) if view.labels.get(key) != value]
         if added and (made := _member(world, name, ("metadata", "labels"), labels)):
             yield Change(f"label {name} {', '.join(added)}", made)
@@ -129,16 +133,18 @@ def spellings(world: World, trials: Trials, decision: Decision) -> Iterator[Chan
     """Names that no cluster and no policy has, replaced by the one that was probably meant."""
     ask = world.ask
     assert ask is not None
-    for one in mentions.unknown(ask.policy, world.snapshot.clusters):
-        if not one.alike:
+    for mention in mentions.unknown(ask.policy, world.snapshot.clusters):
+        if not mention.alike:
             continue
         path: list[str | int] = []
-        for part in one.field.split("."):
+        for part in mention.field.split("."):
             word, _, index = part.partition("[")
             path += [word, int(index[:-1])] if index else [word]
-        names = [one.alike if name == one.name else name for name in mentions.mentioned(ask.policy)[one.field]]
+        names = [
+            mention.alike if name == mention.name else name for name in mentions.mentioned(ask.policy)[mention.field]
+        ]
         if made := in_policy(world, ask.policy, path, list(dict.fromkeys(names))):
-            yield Change(f"{one.field}: {one.name} -> {one.alike}", made)
+            yield Change(f"{mention.field}: {mention.name} -> {mention.alike}", made)
     wanted = str(world.workload.placement.get("policyRef") or "")
     if ask.policy.problem and wanted:
         there = [
@@ -179,8 +185,8 @@ def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
 def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Iterator[Change]:
     """Namespaces and projects bound to each other by accounts that do not fit the workload."""
     namespace = ask.key.namespace
-    owners = [one for one in world.snapshot.quotas if namespace in one.namespaces]
-    if owners and not any(ask.project in one.projects for one in owners):
+    owners = [account for account in world.snapshot.quotas if namespace in account.namespaces]
+    if owners and not any(ask.project in owner.projects for owner in owners):
         for account in owners:
             if obj := world.obj(("FederatedQuota", "", account.name)):
                 projects = sorted([*account.projects, ask.project])
@@ -253,7 +259,7 @@ def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
             yield from _least(world, trials, ask, skew, rule.max_skew, max(ask.count, rule.max_skew + 1), key)
         for fewer in range(rule.min_domains - 1, 0, -1):
             made = in_policy(world, ask.policy, ("spread", at, "minDomains"), fewer)
-            if made is not None and trials.placed(made) > sum(one.got for one in decision.verdicts):
+            if made is not None and trials.placed(made) > sum(verdict.got for verdict in decision.verdicts):
                 yield Change(f"spread over {key}: minDomains {rule.min_domains} -> {fewer}", made)
                 break
 
@@ -264,9 +270,9 @@ def _least(  # noqa: PLR0917 a field of one world, and between which numbers it 
     """The smallest number above `now` that places as much as `high` does, if that is more than `now` does."""
 
     def made(value: int) -> World:
-        found = in_policy(world, ask.policy, path, value)
-        assert found is not None
-        return found
+        change = in_policy(world, ask.policy, path, value)
+        assert change is not None
+        return change
 
     if in_policy(world, ask.policy, path, high) is None:
         return

@@ -46,32 +46,34 @@ BAD: Final[Mapping[str, tuple[str, ...]]] = {
 
 def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop: Stop = never) -> dict[str, Any]:
     """Everything that is known about the placement of one workload. Raises `trials.Stopped` once `stop` says so."""
-    found: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "workload": _identity(workload, obj),
         "verdict": _verdict(obj, situation, workload),
         "state": _state(obj, workload),
     }
     ask, record = situation.ask_of(workload), situation.records.get(workload.key)
     if ask is None:
-        return found | _unplaced(found, Reason.MISCONFIGURED, workload.problem)
+        return answer | _unplaced(answer, Reason.MISCONFIGURED, workload.problem)
     if record is not None and record.terms.reason in (Reason.HOST_WOULD_RUN_IT, *REFUSALS):
-        return found | _unplaced(found, record.terms.reason, record.terms.message)
+        return answer | _unplaced(answer, record.terms.reason, record.terms.message)
     standing = situation.standing(workload)
     decision = trials.decided(situation, workload, ask, situation.snapshot)
     if decision.reason in REFUSALS:
-        return found | _unplaced(found, decision.reason, decision.message)
+        return answer | _unplaced(answer, decision.reason, decision.message)
     missing = trials.missing(ask, decision, standing.done)
     why = split.explain(ask, standing.held, situation.snapshot, situation.commitments, decision, capped=standing.capped)
     advice = search.advise(situation, workload.key, decision, missing, stop)
     shares = {share.cluster: share for share in (record.shares if record is not None else ())}
-    return found | {
+    return answer | {
         "missing": missing,
         "reason": str(decision.reason),
         "message": decision.message,
         "policy": _policy(ask.policy),
         **_request(workload, ask),
         "inForce": quantity.render(decision.under.shape.requests) if decision.held_back and decision.under else {},
-        "clusters": [_cluster(one, ask, obj, why=why, shares=shares, situation=situation) for one in decision.verdicts],
+        "clusters": [
+            _cluster(verdict, ask, obj, why=why, shares=shares, situation=situation) for verdict in decision.verdicts
+        ],
         "arithmetic": list(why.arithmetic),
         "remedies": [
             {"change": fix.text, "gains": fix.gains, "missing": fix.left, "commands": list(fix.commands)}
@@ -86,10 +88,10 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop
     }
 
 
-def _unplaced(found: Mapping[str, Any], reason: Reason, message: str) -> dict[str, Any]:
+def _unplaced(record: Mapping[str, Any], reason: Reason, message: str) -> dict[str, Any]:
     """Of a workload that the engine is not asked about."""
     return {
-        "missing": found["verdict"]["desired"],
+        "missing": record["verdict"]["desired"],
         "reason": str(reason),
         "message": message,
         "fix": HINTS[reason],
@@ -99,9 +101,9 @@ def _unplaced(found: Mapping[str, Any], reason: Reason, message: str) -> dict[st
 def _state(obj: Mapping[str, Any], workload: Workload) -> list[str]:
     """How far what is placed runs: the conditions that are not as wanted, and the roll-out where one is under way."""
     lines = [
-        f"{one['type']}={one.get('status')} ({one.get('reason', '')}): {one.get('message', '')}"
-        for one in raw.objects(obj, "status", "conditions")
-        if one.get("status") in BAD.get(str(one.get("type")), ()) and one.get("reason") != "Settled"
+        f"{condition['type']}={condition.get('status')} ({condition.get('reason', '')}): {condition.get('message', '')}"
+        for condition in raw.objects(obj, "status", "conditions")
+        if condition.get("status") in BAD.get(str(condition.get("type")), ()) and condition.get("reason") != "Settled"
     ]
     status = raw.mapping(obj, "status")
     updated, exist = raw.integer(status, "updatedReplicas"), raw.integer(status, "replicas")
@@ -113,8 +115,8 @@ def _state(obj: Mapping[str, Any], workload: Workload) -> list[str]:
 def _warnings(ask: Ask, situation: Situation) -> list[str]:
     """Names under the policy that no cluster has."""
     return [
-        f"{filters.field_of(ask.policy, one.field)} {one.sentence}"
-        for one in mentions.unknown(ask.policy, situation.snapshot.clusters)
+        f"{filters.field_of(ask.policy, mention.field)} {mention.sentence}"
+        for mention in mentions.unknown(ask.policy, situation.snapshot.clusters)
     ]
 
 
@@ -134,20 +136,24 @@ def _identity(workload: Workload, obj: Mapping[str, Any]) -> dict[str, Any]:
 def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -> dict[str, Any]:
     verbs, record = workload.verbs, situation.records.get(workload.key)
     placed = raw.condition(obj, "Placed")
-    found: dict[str, Any] = {
+    verdict: dict[str, Any] = {
         "desired": verbs.count(obj),
         "placed": sum(share.count for share in record.shares) if record is not None else 0,
     }
     if verbs.unit is Unit.SHARDS:
-        found |= {"running": raw.integer(obj, "status", "running"), "done": raw.integer(obj, "status", "done")}
+        verdict |= {"running": raw.integer(obj, "status", "running"), "done": raw.integer(obj, "status", "done")}
     else:
         ready = raw.at(obj, "status", "ready")
-        found["ready"] = ready if isinstance(ready, int) else raw.integer(obj, "status", "readyReplicas")
+        verdict["ready"] = ready if isinstance(ready, int) else raw.integer(obj, "status", "readyReplicas")
     if placed:
-        found["Placed"] = {name: placed.get(name, "") for name in ("status", "reason", "message")}
+        verdict["Placed"] = {name: placed.get(name, "") for name in ("status", "reason", "message")}
     else:
-        found["Placed"] = {"status": "Unknown", "reason": "NotYetSeen", "message": "the hub has not reported on it yet"}
-    return found
+        verdict["Placed"] = {
+            "status": "Unknown",
+            "reason": "NotYetSeen",
+            "message": "the hub has not reported on it yet",
+        }
+    return verdict
 
 
 def _request(workload: Workload, ask: Ask) -> dict[str, Any]:
@@ -163,12 +169,14 @@ def _policy(policy: Policy) -> dict[str, Any]:
         "namespace": policy.namespace,
         "origin": policy.origin,
         "strategy": str(policy.division.strategy),
-        "required": [{"name": one.name, "generation": one.generation, "title": one.title} for one in policy.required],
+        "required": [
+            {"name": demand.name, "generation": demand.generation, "title": demand.title} for demand in policy.required
+        ],
     }
 
 
 def _cluster(
-    one: Verdict,
+    verdict: Verdict,
     ask: Ask,
     obj: Mapping[str, Any],
     *,
@@ -176,31 +184,32 @@ def _cluster(
     shares: Mapping[str, Share],
     situation: Situation,
 ) -> dict[str, Any]:
-    row: dict[str, Any] = {"cluster": one.cluster, "verdict": str(one.reason), "message": one.message}
-    row |= {"fit": one.fit, "got": one.got, "score": one.score, "terms": dict(one.terms)}
-    share = shares.get(one.cluster)
+    row: dict[str, Any] = {"cluster": verdict.cluster, "verdict": str(verdict.reason), "message": verdict.message}
+    row |= {"fit": verdict.fit, "got": verdict.got, "score": verdict.score, "terms": dict(verdict.terms)}
+    share = shares.get(verdict.cluster)
     row["placed"] = share.count if share is not None else 0
     if share is not None and share.ranges:
         row["ranges"] = shards.text(share.ranges)
     reported = next(
-        (entry for entry in raw.objects(obj, "status", "clusterStatuses") if entry.get("cluster") == one.cluster), {}
+        (entry for entry in raw.objects(obj, "status", "clusterStatuses") if entry.get("cluster") == verdict.cluster),
+        {},
     )
     field = "running" if ask.unit is Unit.SHARDS else "ready"
     row["ready"] = raw.integer(reported, field) if reported else None
     if reported.get("reason"):
         row["trouble"] = {"reason": reported["reason"], "message": raw.text(reported, "message")}
-    part = next((entry for entry in why.rows if entry.cluster == one.cluster), None)
+    part = next((entry for entry in why.rows if entry.cluster == verdict.cluster), None)
     if part is not None:
         row |= {"weight": part.weight, "held": part.held, "room": part.room, "atMost": part.cap}
-        if part.lacks and why.short and one.reason in (Reason.CHOSEN, Reason.INSUFFICIENT_CAPACITY):
+        if part.lacks and why.short and verdict.reason in (Reason.CHOSEN, Reason.INSUFFICIENT_CAPACITY):
             row["lacks"] = part.lacks
     if ask.suspended:
         row |= {"got": row["placed"], "message": f"keeps what it has, {row['placed']}: spec.suspend is true"}
-    view = situation.snapshot.clusters.get(one.cluster)
+    view = situation.snapshot.clusters.get(verdict.cluster)
     closed = filters.refusal(ask, view) if view is not None else None
-    if closed is not None and (opening := search.openings(situation, ask.key, one.cluster)):
+    if closed is not None and (opening := search.openings(situation, ask.key, verdict.cluster)):
         row["fix"] = f"{opening[0]}: {opening[1]}"
-    elif hint := HINTS.get(one.reason, ""):
+    elif hint := HINTS.get(verdict.reason, ""):
         row["fix"] = hint
     return row
 

@@ -68,16 +68,16 @@ def _steps(before: Any, after: Any, path: str, *, inside: bool = False) -> list[
     if before == after:
         return []
     if isinstance(before, Mapping) and isinstance(after, Mapping):
-        found: list[_Step] = []
+        steps: list[_Step] = []
         for name in sorted({*before, *after}):
             here = f"{path}/{name.replace('~', '~0').replace('/', '~1')}"
             if name not in after:
-                found.append(_Step({"op": "remove", "path": here}, inside))
+                steps.append(_Step({"op": "remove", "path": here}, inside))
             elif name not in before:
-                found.append(_Step({"op": "add", "path": here, "value": after[name]}, inside))
+                steps.append(_Step({"op": "add", "path": here, "value": after[name]}, inside))
             else:
-                found += _steps(before[name], after[name], here, inside=inside)
-        return found
+                steps += _steps(before[name], after[name], here, inside=inside)
+        return steps
     if isinstance(before, list) and isinstance(after, list) and len(before) == len(after) and _holds_objects(before):
         return [
             step

@@ -55,8 +55,8 @@ def _best_rows(world: World, ask: Ask) -> list[tuple[int, str, NodeRow]]:
     for name, view in world.snapshot.clusters.items():
         if view.capacity is not None and filters.refusal(ask, view) is None:
             rows = [(_copies(ask, row), name, row) for row in view.capacity.rows]
-            best += sorted(rows, key=lambda one: -one[0])[:1]
-    return sorted((one for one in best if one[0] > 0), key=lambda one: (-one[0], one[1]))
+            best += sorted(rows, key=lambda row: -row[0])[:1]
+    return sorted((row for row in best if row[0] > 0), key=lambda row: (-row[0], row[1]))
 
 
 def _copies(ask: Ask, row: NodeRow) -> int:

@@ -63,19 +63,19 @@ def advise(
 def _pairs(seen: list[tuple[Change, int]], asked: Trials, now: int, missing: int) -> Iterator[Fix]:
     """Two changes that together gain more than either alone."""
     alone = {change.text: gains for change, gains in seen}
-    told: set[frozenset[str]] = set()
+    pairs: set[frozenset[str]] = set()
     firsts = [(change, gains) for change, gains in seen if not change.shrinks]
-    for first, gained in sorted(firsts, key=lambda one: -one[1])[:MAX_FIRST]:
+    for first, gained in sorted(firsts, key=lambda candidate: -candidate[1])[:MAX_FIRST]:
         decision = asked.decide(first.world)
         if decision is None:
             continue
         for second in _all(first.world, asked, decision, trials.MAX_TRIALS):
             both = frozenset({first.text, second.text})
-            if both in told or len(both) < 2 or second.shrinks:
+            if both in pairs or len(both) < 2 or second.shrinks:
                 continue
             gains = asked.placed(second.world) - now
             if gains > max(gained, alone.get(second.text, 0), 0):
-                told.add(both)
+                pairs.add(both)
                 yield _fix((first, second), gains, missing)
 
 

@@ -69,14 +69,14 @@ class World:
             return world.with_view(membercluster.to_view(obj, self.snapshot.as_of))
         if kind == federatedquota.KIND:
             account = federatedquota.to_account(obj)
-            quotas = tuple(account if one.name == account.name else one for one in self.snapshot.quotas)
+            quotas = tuple(account if present.name == account.name else present for present in self.snapshot.quotas)
             return replace(world, snapshot=replace(self.snapshot, quotas=quotas))
         if kind == self.key.kind:
             profile = self.situation.profile_of(kinds.verbs_of(kind).profile(obj))
             return replace(world, workload=workloads.summarise(kind, obj, profile))
         rule = policying.rule_of(kind, obj)
         rules = Policies(
-            (rule if one.id == rule.id else one for one in self.rules), in_force_max=self.rules.in_force_max
+            (rule if present.id == rule.id else present for present in self.rules), in_force_max=self.rules.in_force_max
         )
         return replace(world, rules=rules)
 
@@ -138,12 +138,12 @@ class Trials:
 
 def decided(situation: Situation, workload: Workload, ask: Ask, snapshot: FleetSnapshot) -> Decision:
     """One workload decided alone, above what all others hold."""
-    (one,) = situation.decide([situation.entry(workload, ask, snapshot)], snapshot).decided
-    return one.decision
+    (entry,) = situation.decide([situation.entry(workload, ask, snapshot)], snapshot).decided
+    return entry.decision
 
 
 def placed(decision: Decision) -> int:
-    return sum(one.got for one in decision.verdicts) - decision.held
+    return sum(verdict.got for verdict in decision.verdicts) - decision.held
 
 
 def missing(ask: Ask, decision: Decision, finished: Ranges) -> int:

@@ -41,16 +41,19 @@ def _user(item: Item, book: Book) -> Draft:
     users = [draft for draft in book.drafts if draft.namespace == item.namespace and _uses(draft.spec, item.name)]
     drafted = {id(draft.item) for draft in book.drafts}
     others = [
-        one
-        for one in book.distinct
-        if one is not item and id(one) not in drafted and one.namespace == item.namespace and _uses(one.obj, item.name)
+        draft
+        for draft in book.distinct
+        if draft is not item
+        and id(draft) not in drafted
+        and draft.namespace == item.namespace
+        and _uses(draft.obj, item.name)
     ]
     if not users and not others:
         raise LeftAlone("no workload given here uses it")
     if not users:
-        raise LeftAlone(f"it is used by {listed([one.title for one in others])}, which is not converted; {HELP}")
+        raise LeftAlone(f"it is used by {listed([other.title for other in others])}, which is not converted; {HELP}")
     if len(users) + len(others) > 1:
-        names = listed([draft.title for draft in users] + [one.title for one in others])
+        names = listed([draft.title for draft in users] + [other.title for other in others])
         raise LeftAlone(f"it is used by {len(users) + len(others)} workloads ({names}), each would get its own; {HELP}")
     draft = users[0]
     if not draft.name:
@@ -60,13 +63,16 @@ def _user(item: Item, book: Book) -> Draft:
     new = parts.config_map_name(draft.name)
     if new != item.name and _uses(draft.spec, new):
         raise LeftAlone(f"{draft.title} uses a ConfigMap {new} already, the name that this one would get; {HELP}")
-    if any(one is not item and one.is_a("v1", "ConfigMap") and one.name == new for one in book.items):
+    if any(
+        other_item is not item and other_item.is_a("v1", "ConfigMap") and other_item.name == new
+        for other_item in book.items
+    ):
         raise LeftAlone(f"another ConfigMap has the name {new}, which this one would get; {HELP}")
     return draft
 
 
 def _uses(value: Any, name: str) -> bool:
-    return any((kind, found) == ("ConfigMap", name) for kind, found, _ in templates.references(value))
+    return any((kind, used) == ("ConfigMap", name) for kind, used, _ in templates.references(value))
 
 
 def _files(item: Item) -> dict[str, Any]:
@@ -140,8 +146,8 @@ def note_needs(book: Book) -> None:
     """Tells which ConfigMaps and Secrets each workload needs in every member beside what it makes itself."""
     for draft in book.drafts:
         own = parts.config_map_name(draft.name) if "config" in draft.spec else ""
-        found = {(kind, name) for kind, name, needed in templates.references(draft.spec["template"]) if needed}
-        found |= {("Secret", raw.text(one, "name")) for one in raw.objects(draft.pod, "imagePullSecrets")}
-        needed = sorted(f"{kind}/{name}" for kind, name in found if name and (kind, name) != ("ConfigMap", own))
+        needed_names = {(kind, name) for kind, name, needed in templates.references(draft.spec["template"]) if needed}
+        needed_names |= {("Secret", raw.text(secret, "name")) for secret in raw.objects(draft.pod, "imagePullSecrets")}
+        needed = sorted(f"{kind}/{name}" for kind, name in needed_names if name and (kind, name) != ("ConfigMap", own))
         if needed:
             book.note(draft, f"its pods need {', '.join(needed)} in every member that runs them")

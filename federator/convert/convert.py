@@ -132,9 +132,9 @@ def _check(draft: Draft) -> None:
     try:
         read.load(draft.obj)
     except read.InvalidObject as bad:
-        found = [(*_source(error.path, draft), error.message) for error in bad.errors]
-        guilty = found[0][0]
-        problems = [FieldError(path, message) for item, path, message in found if item is guilty]
+        errors = [(*_source(error.path, draft), error.message) for error in bad.errors]
+        guilty = errors[0][0]
+        problems = [FieldError(path, message) for item, path, message in errors if item is guilty]
         raise BadInput(guilty.origin, guilty.title, problems) from None
 
 

@@ -174,7 +174,7 @@ class Book:
     def drop(self, draft: Draft, reason: str) -> None:
         """Takes a draft back: its object is left alone."""
         self.drafts.remove(draft)
-        self._notes = [one for one in self._notes if one[0] is not draft]
+        self._notes = [note for note in self._notes if note[0] is not draft]
         self.leave(draft.item, reason)
 
     def keep(self, item: Item) -> None:
@@ -210,7 +210,7 @@ class Book:
         return [
             item
             for item in self.items
-            if not any(id(item) in known for known in (made, self._into, self._reasons, self._kept))
+            if not any(id(item) in record for record in (made, self._into, self._reasons, self._kept))
         ]
 
     def accounts(self) -> tuple[Account, ...]:
@@ -232,8 +232,8 @@ class Book:
     def notes(self) -> tuple[Note, ...]:
         """Notes by workload, in the order of the workloads; titles are those at the end, after renaming."""
         order = {id(draft): index for index, draft in enumerate(self.drafts)}
-        found = sorted(self._notes, key=lambda one: order[id(one[0])])
-        return tuple(Note(draft.title, text) for draft, text in found)
+        in_order = sorted(self._notes, key=lambda note: order[id(note[0])])
+        return tuple(Note(draft.title, text) for draft, text in in_order)
 
 
 def item_of(obj: Obj, origin: str) -> Item:
@@ -270,10 +270,10 @@ def without_nulls(value: Any) -> Any:
     return value
 
 
-def only_fields(fields: Obj, known: frozenset[str], reasons: Mapping[str, str], path: str) -> None:
+def only_fields(fields: Obj, allowed: frozenset[str], reasons: Mapping[str, str], path: str) -> None:
     """Raises LeftAlone for the first field that would be lost. Empty values ask for nothing."""
     for name in sorted(fields):
-        if name in known or fields[name] in ("", [], {}):
+        if name in allowed or fields[name] in ("", [], {}):
             continue
         why = reasons.get(name, "it is not known here, so it would be lost")
         raise LeftAlone(f"{errors.join(path, name)}: {why}")

@@ -20,13 +20,13 @@ def absorb(book: Book) -> None:
     """Gives every Ingress its fate. Services must have theirs."""
     for item in list(book.open(API_VERSION, "Ingress")):
         try:
-            found = list(_doors(item, book))
-            _check_room(found)
+            pairs = list(_doors(item, book))
+            _check_room(pairs)
         except LeftAlone as why:
             book.leave(item, str(why))
             continue
         for draft in book.drafts:
-            doors = [door for owner, door in found if owner is draft]
+            doors = [door for owner, door in pairs if owner is draft]
             if doors:
                 draft.doors += [door for door in doors if door not in draft.doors]
                 book.absorb(item, draft)
@@ -73,7 +73,7 @@ def _door(backend: Obj, path: str, item: Item, book: Book) -> tuple[Draft, dict[
         if draft.service is not None and draft.namespace == item.namespace and draft.service.name == name:
             return draft, {"port": _number(draft, raw.mapping(backend, "service", "port"), path)}
     given = any(
-        one.is_a("v1", "Service") and one.name == name and one.namespace == item.namespace for one in book.items
+        other.is_a("v1", "Service") and other.name == name and other.namespace == item.namespace for other in book.items
     )
     why = "is not made by a PinterestService" if given else "is not given here"
     raise LeftAlone(f"{path}: Service/{name} {why}; keep this Ingress in the members")
@@ -88,9 +88,9 @@ def _number(draft: Draft, port: Obj, path: str) -> int:
     raise LeftAlone(f"{path}.service.port: Service/{draft.name} has no port {wanted}")
 
 
-def _check_room(found: list[tuple[Draft, dict[str, Any]]]) -> None:
-    for draft, _ in found:
-        count = len(draft.doors) + sum(owner is draft for owner, _ in found)
+def _check_room(pairs: list[tuple[Draft, dict[str, Any]]]) -> None:
+    for draft, _ in pairs:
+        count = len(draft.doors) + sum(owner is draft for owner, _ in pairs)
         if count > MAX_DOORS:
             raise LeftAlone(f"spec.rules: {draft.title} would have {count} loadBalancers, {MAX_DOORS} are allowed")
 

@@ -106,13 +106,13 @@ def _only_plain_sets(item: Item, spec: Obj, job: Obj) -> None:
     for name in sorted(raw.mapping(item.obj, "metadata", "annotations")):
         if name.startswith("alpha.jobset.sigs.k8s.io/"):
             raise LeftAlone(f"metadata.annotations[{name}]: Jobs that exclude each other by topology are not offered")
-    known = frozenset({"name", "replicas", "template", "groupName"})
-    only_fields(job, known, {"dependsOn": "there is nothing it could wait for"}, "spec.replicatedJobs[0]")
+    allowed = frozenset({"name", "replicas", "template", "groupName"})
+    only_fields(job, allowed, {"dependsOn": "there is nothing it could wait for"}, "spec.replicatedJobs[0]")
     hosts = re.compile(rf"(?<![-\w]){re.escape(item.name)}-{re.escape(raw.text(job, 'name'))}-\d+-\d+(?![-\w])")
     for text in templates.texts(raw.mapping(job, "template", "spec", "template")):
-        if item.name and (found := hosts.search(text)):
+        if item.name and (match := hosts.search(text)):
             raise LeftAlone(
-                f"its pods find each other by host name ({found.group()}), which ends at the border of a cluster"
+                f"its pods find each other by host name ({match.group()}), which ends at the border of a cluster"
             )
 
 
@@ -227,15 +227,15 @@ def _prefix_script(container: dict[str, Any]) -> bool:
     words = [(name, index) for name in ("command", "args") for index in range(len(raw.items(container, name)))]
     if "command" not in container or len(words) < 3:
         return False
-    said = [container[name][index] for name, index in words]
-    if not all(isinstance(word, str) for word in said) or said[0].rpartition("/")[2] not in _SHELLS:
+    texts = [container[name][index] for name, index in words]
+    if not all(isinstance(word, str) for word in texts) or texts[0].rpartition("/")[2] not in _SHELLS:
         return False
     for position in range(1, len(words) - 1):
-        if _SCRIPT_FLAG.fullmatch(said[position]):
+        if _SCRIPT_FLAG.fullmatch(texts[position]):
             name, index = words[position + 1]
             container[name] = list(container[name])
-            container[name][index] = SHARD_LINE + said[position + 1]
+            container[name][index] = SHARD_LINE + texts[position + 1]
             return True
-        if not said[position].startswith("-"):
+        if not texts[position].startswith("-"):
             return False
     return False

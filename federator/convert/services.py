@@ -73,21 +73,23 @@ def _target(item: Item, book: Book) -> Draft:
     if not wanted:
         raise LeftAlone("spec.selector: it selects no pods, its endpoints are kept by somebody else")
     drafts = {id(draft.item): draft for draft in book.drafts}
-    found = [
-        one
-        for one in book.distinct
-        if one.namespace == item.namespace and _selects(wanted, _pod_labels(one, drafts.get(id(one))))
+    matching = [
+        draft
+        for draft in book.distinct
+        if draft.namespace == item.namespace and _selects(wanted, _pod_labels(draft, drafts.get(id(draft))))
     ]
-    if not found:
+    if not matching:
         raise LeftAlone("spec.selector: it selects the pods of no workload given here")
-    if len(found) > 1:
-        names = listed([one.title for one in found])
-        raise LeftAlone(f"spec.selector: it selects the pods of {len(found)} workloads ({names}); {HELP}")
-    draft = drafts.get(id(found[0]))
+    if len(matching) > 1:
+        names = listed([draft.title for draft in matching])
+        raise LeftAlone(f"spec.selector: it selects the pods of {len(matching)} workloads ({names}); {HELP}")
+    draft = drafts.get(id(matching[0]))
     if draft is None:
-        raise LeftAlone(f"spec.selector: it selects the pods of {found[0].title}, which is not converted")
+        raise LeftAlone(f"spec.selector: it selects the pods of {matching[0].title}, which is not converted")
     if draft.obj["kind"] != pinterestservice.KIND:
-        raise LeftAlone(f"spec.selector: it selects the pods of {found[0].title}, and a job set has no Service; {HELP}")
+        raise LeftAlone(
+            f"spec.selector: it selects the pods of {matching[0].title}, and a job set has no Service; {HELP}"
+        )
     return draft
 
 
@@ -109,7 +111,7 @@ def _in_front(draft: Draft, items: Sequence[Item], book: Book) -> None:
     """The first that can be expressed takes the workload's place, one of its name before others; the rest become doors
     or further Services."""
     rest: list[Item] = []
-    for item in sorted(items, key=lambda one: (_is_outer(one), one.name != draft.name)):
+    for item in sorted(items, key=lambda service: (_is_outer(service), service.name != draft.name)):
         if draft.service is not None:
             rest.append(item)
             continue

@@ -133,8 +133,8 @@ class _Door:
             return _whole(_refusal(408, "Timeout", f"the body did not arrive within {BODY_TIMEOUT_S:g} s"))
         headers: dict[str, str] = {}
         for name, value in request.headers.items():
-            known = headers.get(name.lower())
-            headers[name.lower()] = value if known is None else f"{known},{value}"
+            earlier = headers.get(name.lower())
+            headers[name.lower()] = value if earlier is None else f"{earlier},{value}"
         query: dict[str, list[str]] = {}
         for name, value in request.query.items():
             query.setdefault(name, []).append(value)

@@ -25,26 +25,26 @@ def text(value: str) -> str:
 
 def texts(values: Iterable[str]) -> tuple[str, ...]:
     """The one copy of this row of texts, each of them shared too."""
-    found = tuple(map(sys.intern, values))
-    return value(found) if found else ()
+    interned = tuple(map(sys.intern, values))
+    return value(interned) if interned else ()
 
 
-def value(found: T) -> T:
+def value(interned: T) -> T:
     """A value equal to this one, the same for all who ask while it is among the last few thousand asked for."""
-    kept: T = _remembered(found)
+    kept: T = _remembered(interned)
     return kept
 
 
-def listed(found: T) -> T:
+def listed(interned: T) -> T:
     """The same for what several lists of the same objects have in common, one by one: they are read side by side, and
     each object comes in all of them within a few thousand others."""
-    kept: T = _listed(found)
+    kept: T = _listed(interned)
     return kept
 
 
-def counters(found: Mapping[str, int]) -> Mapping[str, int]:
+def counters(interned: Mapping[str, int]) -> Mapping[str, int]:
     """The one read-only copy of a table of figures."""
-    return _counters(tuple(found.items())) if found else NOTHING
+    return _counters(tuple(interned.items())) if interned else NOTHING
 
 
 @lru_cache(maxsize=8192)

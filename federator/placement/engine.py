@@ -90,31 +90,31 @@ def decide(
     over = shards.union(finished, _beyond(ask, held))
     mine = {holding.cluster: remaining(holding, over) for holding in held}
     eligible = candidates.for_holders(ask, mine, eligible)
-    found = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
+    pool = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
-    _cap_by_shards(ask, found, mine, unfinished)
+    _cap_by_shards(ask, pool, mine, unfinished)
     within = functools.partial(ledger.admission, ask, held=sum(map(copies_of, mine.values())))
-    admission = within(wanted * _times(ask, found))
+    admission = within(wanted * _times(ask, pool))
     fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
     leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
     elif problem:
-        found, each = _with(found, leavers), leaving.everywhere(ask) or per_cluster > 0
-        outcome = _unchanged(ask, found, wanted, problem, admission, each=each)
-    elif per_cluster and (stays := leaving.as_duplicated(ask, (*found, *leavers), per_cluster)):
-        found = _with(found, [one for one in leavers if one.name in stays])
-        outcome = _as_duplicated(ask, found, stays, admission)
+        pool, each = _with(pool, leavers), leaving.everywhere(ask) or per_cluster > 0
+        outcome = _unchanged(ask, pool, wanted, problem, admission, each=each)
+    elif per_cluster and (stays := leaving.as_duplicated(ask, (*pool, *leavers), per_cluster)):
+        pool = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
+        outcome = _as_duplicated(ask, pool, stays, admission)
     else:
-        job = _Job(ask, eligible, admission, wanted * _times(ask, found), fresh, leave, within)
-        outcome, found = _placed(job, found, leavers, lambda grown: _cap_by_shards(ask, grown, mine, unfinished))
-    shares = _shares(ask, outcome.got, mine, found, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
-    _charge(ask, shares, found, finished, ledger)
-    told = verdicts.verdicts(ask, eligible, found, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
+        job = _Job(ask, eligible, admission, wanted * _times(ask, pool), fresh, leave, within)
+        outcome, pool = _placed(job, pool, leavers, lambda grown: _cap_by_shards(ask, grown, mine, unfinished))
+    shares = _shares(ask, outcome.got, mine, pool, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
+    _charge(ask, shares, pool, finished, ledger)
+    sentences = verdicts.verdicts(ask, eligible, pool, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
     last = max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
     per_cluster = _per_cluster(ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended))
-    record = _Record(shares, told, hashed, last, _tolerated(shares, snapshot), per_cluster)
+    record = _Record(shares, sentences, hashed, last, _tolerated(shares, snapshot), per_cluster)
     return _decision(ask, outcome, record, as_of=snapshot.as_of, finished=finished)
 
 
@@ -134,8 +134,8 @@ def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finish
     if contradiction(bare):
         return False  # the Required policies contradict themselves
     most = bare.policy.division.max_per_cluster
-    for one in held:
-        copies, view = copies_of(remaining(one, finished)), snapshot.clusters.get(one.cluster)
+    for holding in held:
+        copies, view = copies_of(remaining(holding, finished)), snapshot.clusters.get(holding.cluster)
         if (
             copies
             and view is not None
@@ -146,7 +146,7 @@ def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finish
 
 
 def _bare(ask: Ask, held: Sequence[Holding], finished: Ranges) -> Ask:
-    running = sum(copies_of(remaining(one, finished)) for one in held)
+    running = sum(copies_of(remaining(holding, finished)) for holding in held)
     return enforcing.alone(ask, running)
 
 
@@ -170,9 +170,11 @@ def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
 
 def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tuple[str, ...]]:
     """The NoExecute taints with which copies stay, by cluster."""
-    tainted = {one.cluster: found for one in shares if (found := snapshot.clusters[one.cluster].taints)}
-    evicting = {cluster: taints.evicting(found) for cluster, found in tainted.items()}
-    return {cluster: tuple(sorted(map(str, found))) for cluster, found in evicting.items() if found}
+    tainted = {share.cluster: present for share in shares if (present := snapshot.clusters[share.cluster].taints)}
+    evicting = {cluster: taints.evicting(taints_there) for cluster, taints_there in tainted.items()}
+    return {
+        cluster: tuple(sorted(map(str, taints_there))) for cluster, taints_there in evicting.items() if taints_there
+    }
 
 
 def _told(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
@@ -192,9 +194,9 @@ def contradiction(ask: Ask) -> str:
         return f"{least} is {plan.min_per_cluster}, greater than {enforcing.bound(ask.policy, 'maxPerCluster')}"
     if plan.min_per_cluster < 0 or (plan.max_per_cluster is not None and plan.max_per_cluster < 0):
         return f"{named('division')} has a negative minPerCluster or maxPerCluster"
-    if any(one.weight < 0 for one in plan.weights):
+    if any(weight.weight < 0 for weight in plan.weights):
         return f"{named('division.weights')} has a negative weight"
-    if plan.strategy is Strategy.WEIGHTED and plan.weights and not any(one.weight for one in plan.weights):
+    if plan.strategy is Strategy.WEIGHTED and plan.weights and not any(weight.weight for weight in plan.weights):
         return f"all weights in {named('division.weights')} are 0"
     if plan.strategy is Strategy.DUPLICATE and ask.unit is Unit.SHARDS:
         return f"{named('division.strategy')} is Duplicate, which cannot divide shards: each runs once"
@@ -203,25 +205,25 @@ def contradiction(ask: Ask) -> str:
     return ""
 
 
-def _cap_by_shards(ask: Ask, found: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
+def _cap_by_shards(ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
     """No cluster needs more slots than it can have shards: its own, and those that nobody has."""
     if ask.unit is not Unit.SHARDS:
         return
-    own = {one.name: held[one.name].count if one.name in held else 0 for one in found}
+    own = {candidate.name: held[candidate.name].count if candidate.name in held else 0 for candidate in pool}
     loose = max(unfinished - sum(own.values()), 0)
-    for one in found:
-        most = own[one.name] + loose
-        one.stays = min(one.stays, most)
-        if one.cap > most:
-            one.cap, one.limit = most, Reason.NOT_NEEDED
+    for candidate in pool:
+        most = own[candidate.name] + loose
+        candidate.stays = min(candidate.stays, most)
+        if candidate.cap > most:
+            candidate.cap, candidate.limit = most, Reason.NOT_NEEDED
 
 
-def _times(ask: Ask, found: Sequence[Candidate]) -> int:
+def _times(ask: Ask, pool: Sequence[Candidate]) -> int:
     """How often everything is wanted: in each cluster for Duplicate, else once."""
     division = ask.policy.division
     if not DIVIDERS[division.strategy].everywhere:
         return 1
-    return max(min(len(found), division.max_clusters or len(found)), 1)
+    return max(min(len(pool), division.max_clusters or len(pool)), 1)
 
 
 def _all_shards(ask: Ask) -> Ranges:
@@ -230,7 +232,9 @@ def _all_shards(ask: Ask) -> Ranges:
 
 def _beyond(ask: Ask, held: Sequence[Holding]) -> Ranges:
     """Shards in holdings that the workload does not have any more: nothing runs for them, and no slot is held."""
-    return shards.minus(shards.normal(one for holding in held for one in holding.ranges), _all_shards(ask))
+    return shards.minus(
+        shards.normal(index_range for holding in held for index_range in holding.ranges), _all_shards(ask)
+    )
 
 
 def _wanted(ask: Ask, unfinished: int) -> int:
@@ -249,21 +253,21 @@ def _nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> _O
 
 
 def _unchanged(
-    ask: Ask, found: Sequence[Candidate], wanted: int, problem: str, admission: Admission, *, each: bool
+    ask: Ask, pool: Sequence[Candidate], wanted: int, problem: str, admission: Admission, *, each: bool
 ) -> _Outcome:
     """A policy that contradicts itself moves nothing and adds nothing. `each` cluster may hold the whole count."""
     got, left = {}, wanted
-    for one in found:
-        got[one.name] = min(one.held, ask.count if each else left)
-        left -= got[one.name]
+    for candidate in pool:
+        got[candidate.name] = min(candidate.held, ask.count if each else left)
+        left -= got[candidate.name]
     placed = sum(got.values())
     return _Outcome(got, max(wanted, placed), placed, admission, reason=Reason.MISCONFIGURED, message=problem)
 
 
-def _as_duplicated(ask: Ask, found: Sequence[Candidate], stays: Mapping[str, int], admission: Admission) -> _Outcome:
+def _as_duplicated(ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int], admission: Admission) -> _Outcome:
     """Everything stays that strategy Duplicate placed: an edit of the policy is nobody's word to take copies down."""
-    for one in found:
-        one.waits = leaving.AS_DUPLICATED if one.name in stays else one.waits
+    for candidate in pool:
+        candidate.waits = leaving.AS_DUPLICATED if candidate.name in stays else candidate.waits
     placed = sum(stays.values())
     outcome = _Outcome(dict(stays), placed, placed, admission, surplus=placed - ask.count)
     outcome.message = verdicts.duplicated(ask, placed)
@@ -290,20 +294,20 @@ class _Job:
 
 
 def _placed(
-    job: _Job, found: list[Candidate], leavers: list[Candidate], recap: Callable[[list[Candidate]], None]
+    job: _Job, pool: list[Candidate], leavers: list[Candidate], recap: Callable[[list[Candidate]], None]
 ) -> tuple[_Outcome, list[Candidate]]:
     """Divides, and gives back where it runs what lost its place without getting another one. Returns also the clusters
     that take part in the end. `recap` bounds them anew by the shards that are left, when clusters of a job set stay."""
     ask = job.ask
-    outcome = first = _divide(job, found)
-    named = {one.name for one in found}
+    outcome = first = _divide(job, pool)
+    named = {candidate.name for candidate in pool}
     if ask.unit is Unit.SHARDS:
-        outcome, taking, kept = _whole_clusters(job, outcome, found, leavers, recap)
+        outcome, taking, kept = _whole_clusters(job, outcome, pool, leavers, recap)
     else:
-        taking, kept = _with(found, leavers), {}
+        taking, kept = _with(pool, leavers), {}
     lacking = job.total - sum(outcome.got.values())
-    if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not found):
-        lacking = sum(one.held for one in taking)
+    if leaving.everywhere(ask) and (sum(outcome.got.values()) < job.wanted or not pool):
+        lacking = sum(candidate.held for candidate in taking)
     back = leaving.give_back(taking, outcome.got, lacking, ask.count)
     outcome.got = {name: outcome.got.get(name, 0) + back.get(name, 0) for name in {**outcome.got, **back}}
     outcome.kept = {name: kept.get(name, 0) + back.get(name, 0) for name in {**kept, **back}}
@@ -315,37 +319,41 @@ def _placed(
         _keep_first(job, outcome, taking)
     if outcome.to_move:
         outcome.message = f"{outcome.message}; {outcome.to_move} {verdicts.noun(ask)} are still to move{outcome.then}"
-    return outcome, [one for one in taking if one.name in named or one.name in outcome.got]
+    return outcome, [candidate for candidate in taking if candidate.name in named or candidate.name in outcome.got]
 
 
 def _whole_clusters(
     job: _Job,
     outcome: _Outcome,
-    found: list[Candidate],
+    pool: list[Candidate],
     leavers: list[Candidate],
     recap: Callable[[list[Candidate]], None],
 ) -> tuple[_Outcome, list[Candidate], dict[str, int]]:
     """For shards: divides anew with the clusters that stay, those without another place for their slots and those whose
     turn to move has not come. Returns the outcome, who takes part, and the slots that stay for want of a place."""
-    taking, going = found, leavers
-    named = {one.name for one in found}
+    taking, going = pool, leavers
+    named = {candidate.name for candidate in pool}
     while going and (lacking := job.total - sum(outcome.got.values())) > 0:
         staying = leaving.enough(going, lacking)
-        going = [one for one in going if one not in staying]
+        going = [candidate for candidate in going if candidate not in staying]
         taking = _with(taking, staying)
         recap(taking)
         outcome = _divide(job, taking)
-    kept = {one.name: outcome.got[one.name] for one in taking if one.name not in named and one.name in outcome.got}
-    moving = sum(one.held for one in going if leaving.edited(one))
+    kept = {
+        candidate.name: outcome.got[candidate.name]
+        for candidate in taking
+        if candidate.name not in named and candidate.name in outcome.got
+    }
+    moving = sum(candidate.held for candidate in going if leaving.edited(candidate))
     if job.leave is None or not moving:
         return outcome, taking, kept
     allowed = job.leave(moving, leaving.forced(job.ask, going, {}, moving))
-    waiting = leaving.waiting([one for one in going if leaving.edited(one)], allowed.copies)
+    waiting = leaving.waiting([candidate for candidate in going if leaving.edited(candidate)], allowed.copies)
     if waiting:
         taking = _with(taking, waiting)
         recap(taking)
         outcome = _divide(job, taking)
-    outcome.to_move = sum(one.held for one in waiting)
+    outcome.to_move = sum(candidate.held for candidate in waiting)
     outcome.moved, outcome.then = moving - outcome.to_move, allowed.then
     return outcome, taking, kept
 
@@ -367,7 +375,7 @@ def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
 
 def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
     """Of copies that an edit moves, moves as many as may be moved now; the others stay where they run."""
-    if job.leave is None or not any(one.held for one in taking):
+    if job.leave is None or not any(candidate.held for candidate in taking):
         return
     moving = leaving.moving(job.ask, taking, outcome.got)
     if moving <= 0:
@@ -395,22 +403,22 @@ def _keep_first(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> No
     outcome.message = f"{outcome.message}; of those, {placed - outcome.placed} are missing: {allowed.message}"
 
 
-def _with(found: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
+def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
     """Both, by name."""
-    return sorted([*found, *more], key=lambda one: one.name)
+    return sorted([*pool, *more], key=lambda candidate: candidate.name)
 
 
-def _divide(job: _Job, found: list[Candidate]) -> _Outcome:
+def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
     ask, admission, wanted = job.ask, job.admission, job.wanted
     divider = DIVIDERS[ask.policy.division.strategy]
     if divider.everywhere:
-        for one in found:
-            if one.cap > ask.count:
-                one.cap, one.limit = ask.count, Reason.NOT_NEEDED
+        for candidate in pool:
+            if candidate.cap > ask.count:
+                candidate.cap, candidate.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    seated = seating.seat(ask, found, total, fresh=job.fresh, sticky=total < wanted)
+    seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted)
     parties, left_out = seated.parties, seated.left_out
-    missing = _stay(found, parties, seated.missing)
+    missing = _stay(pool, parties, seated.missing)
     placed = total - missing
     outcome = _Outcome({}, wanted, placed, admission, left_out)
     outcome.violated = missing > 0 and any(party.seats < party.cap and party.weight > 0 for party in parties)
@@ -420,13 +428,13 @@ def _divide(job: _Job, found: list[Candidate]) -> _Outcome:
         placed,
         admission,
         eligible=job.eligible,
-        found=found,
+        pool=pool,
         left_out=left_out,
         violated=outcome.violated,
     )
     outcome.message = verdicts.sentence(ask, wanted, placed, outcome.why, {})
     if ask.policy.require_all and placed < wanted:
-        seated = seating.seat(ask, found, total, fresh=job.fresh, sticky=True)
+        seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=True)
         parties = seated.parties
         for party, seats in zip(parties, seated.before, strict=True):
             party.seats = min(party.seats, seats)
@@ -437,12 +445,12 @@ def _divide(job: _Job, found: list[Candidate]) -> _Outcome:
     return outcome
 
 
-def _stay(found: Sequence[Candidate], parties: Sequence[Party], missing: int) -> int:
+def _stay(pool: Sequence[Candidate], parties: Sequence[Party], missing: int) -> int:
     """Copies that a cluster could not schedule and nobody else can take stay where they wait, since taken away they
     would run nowhere, and a cluster that grows for pods that wait would never see them. Returns how many are missing
     still."""
-    stays = {one.name: one.stays for one in found}
-    for party in sorted(parties, key=lambda one: (one.level, one.order, one.name)):
+    stays = {candidate.name: candidate.stays for candidate in pool}
+    for party in sorted(parties, key=lambda party: (party.level, party.order, party.name)):
         kept = min(max(stays[party.name] - party.seats, 0), missing)
         party.seats += kept
         missing -= kept
@@ -453,7 +461,7 @@ def _shares(
     ask: Ask,
     got: Mapping[str, int],
     held: Mapping[str, Holding],
-    found: Sequence[Candidate],
+    pool: Sequence[Candidate],
     *,
     finished: Ranges,
     seq: Callable[[str], int],
@@ -461,7 +469,7 @@ def _shares(
     if ask.unit is Unit.REPLICAS:
         wanted = [Share(name, count, count) for name, count in sorted(got.items()) if count > 0]
     else:
-        wanted = _shard_shares(ask, got, held, found, finished)
+        wanted = _shard_shares(ask, got, held, pool, finished)
     return tuple(_numbered(share, held.get(share.cluster), seq) for share in wanted)
 
 
@@ -472,7 +480,9 @@ def _numbered(share: Share, held: Holding | None, seq: Callable[[str], int]) -> 
 
 def _all_as_held(shares: Sequence[Share], held: Mapping[str, Holding]) -> bool:
     """Whether nothing changes: the same clusters with the same shares."""
-    return {one.cluster for one in shares} == set(held) and all(_is_as_held(one, held[one.cluster]) for one in shares)
+    return {share.cluster for share in shares} == set(held) and all(
+        _is_as_held(share, held[share.cluster]) for share in shares
+    )
 
 
 def _is_as_held(share: Share, held: Holding) -> bool:
@@ -482,14 +492,18 @@ def _is_as_held(share: Share, held: Holding) -> bool:
 
 
 def _shard_shares(
-    ask: Ask, got: Mapping[str, int], held: Mapping[str, Holding], found: Sequence[Candidate], finished: Ranges
+    ask: Ask, got: Mapping[str, int], held: Mapping[str, Holding], pool: Sequence[Candidate], finished: Ranges
 ) -> list[Share]:
     if ask.suspended:
         return []
-    staying = {one.name: held[one.name].ranges for one in found if one.name in held}
-    order = {one.name: one.order for one in found}
-    closed = [one.name for one in found if one.place.refusal is not None]
-    barred = [one.name for one in found if one.place.refusal is not None and filters.bars(one.place.refusal)]
+    staying = {candidate.name: held[candidate.name].ranges for candidate in pool if candidate.name in held}
+    order = {candidate.name: candidate.order for candidate in pool}
+    closed = [candidate.name for candidate in pool if candidate.place.refusal is not None]
+    barred = [
+        candidate.name
+        for candidate in pool
+        if candidate.place.refusal is not None and filters.bars(candidate.place.refusal)
+    ]
     ranges = assignment.assign(ask.count, finished, staying, got, order, closed, barred)
     shares: list[Share] = []
     for name, mine in ranges.items():
@@ -502,10 +516,10 @@ def _shard_shares(
     return shares
 
 
-def _charge(ask: Ask, shares: tuple[Share, ...], found: Sequence[Candidate], finished: Ranges, ledger: Ledger) -> None:
-    before = {one.name: one.held for one in found}
+def _charge(ask: Ask, shares: tuple[Share, ...], pool: Sequence[Candidate], finished: Ranges, ledger: Ledger) -> None:
+    before = {candidate.name: candidate.held for candidate in pool}
     made = Commitment.of(ask, shares, finished)
-    grown = {one.cluster: copies_of(one) - before.get(one.cluster, 0) for one in made.holdings}
+    grown = {holding.cluster: copies_of(holding) - before.get(holding.cluster, 0) for holding in made.holdings}
     ledger.commit(made, {cluster: copies for cluster, copies in grown.items() if copies > 0})
 
 
@@ -514,7 +528,7 @@ class _Record:
     """What a decision records of how it was made."""
 
     shares: tuple[Share, ...]
-    told: tuple[Verdict, ...]
+    verdicts: tuple[Verdict, ...]
     hashed: str
     seq: int
     tolerated: dict[str, tuple[str, ...]]
@@ -540,7 +554,7 @@ def _decision(ask: Ask, outcome: _Outcome, record: _Record, *, as_of: float, fin
         shortfall=wanted - placed,
         reason=outcome.reason,
         message=outcome.message,
-        verdicts=record.told,
+        verdicts=record.verdicts,
         as_of=as_of,
         inputs_hash=record.hashed,
         seq=record.seq,
@@ -549,7 +563,7 @@ def _decision(ask: Ask, outcome: _Outcome, record: _Record, *, as_of: float, fin
         policy_uid=policy.uid,
         policy_generation=policy.generation,
         policy_origin=policy.origin,
-        required=tuple((one.name, one.generation) for one in policy.required),
+        required=tuple((demand.name, demand.generation) for demand in policy.required),
         quota_generations=outcome.admission.generations,
         unlimited_quota=outcome.admission.unlimited,
         violations=outcome.violations,

@@ -67,23 +67,23 @@ def _rows(
 ) -> tuple[Row, ...]:
     ledger = commitments.open(snapshot)
     eligible = candidates.places(ask, snapshot, ledger)
-    found = candidates.candidates(
-        ask, {one.cluster: one for one in held}, eligible, ledger, capped=capped, by_name=False
+    pool = candidates.candidates(
+        ask, {holding.cluster: holding for holding in held}, eligible, ledger, capped=capped, by_name=False
     )
-    got = {one.cluster: one.got for one in decision.verdicts}
+    got = {verdict.cluster: verdict.got for verdict in decision.verdicts}
     return tuple(
         Row(
-            one.name,
-            one.held,
-            None if one.pending else one.room,
-            one.cap,
-            one.weight,
-            one.place.domains,
-            got.get(one.name, 0),
-            _largest(ask, one.place.view),
-            _lacking(ask, one.place.view, ledger) if not one.room and not one.pending else "",
+            candidate.name,
+            candidate.held,
+            None if candidate.pending else candidate.room,
+            candidate.cap,
+            candidate.weight,
+            candidate.place.domains,
+            got.get(candidate.name, 0),
+            _largest(ask, candidate.place.view),
+            _lacking(ask, candidate.place.view, ledger) if not candidate.room and not candidate.pending else "",
         )
-        for one in found
+        for candidate in pool
     )
 
 

@@ -28,12 +28,12 @@ def inputs_hash(
     facts it reads of them (group, domains, weight). `memo` (one per snapshot) keeps what is the same for equal
     policies. `as_written` leaves lists in the order in which they are written (see `unchanged`)."""
     key = ("inputs", ask.policy)
-    known: tuple[str, str] | None = memo.get(key) if memo is not None else None
-    if known is None:
-        known = policy_text(normal(ask.policy)), fleet_text(ask, snapshot)
+    texts: tuple[str, str] | None = memo.get(key) if memo is not None else None
+    if texts is None:
+        texts = policy_text(normal(ask.policy)), fleet_text(ask, snapshot)
         if memo is not None:
-            memo[key] = known
-    rules, fleet = known
+            memo[key] = texts
+    rules, fleet = texts
     return names.short_hash(ask_text(ask, policy_text(ask.policy) if as_written else rules), fleet, length=16)
 
 
@@ -66,7 +66,7 @@ def ask_text(ask: Ask, rules: str) -> str:
 
 def policy_text(policy: Policy) -> str:
     """What of the policy a decision depends on."""
-    required = tuple(_demand(one) for one in policy.required)
+    required = tuple(_demand(demand) for demand in policy.required)
     # Of a workload without any the text is as it was before there were Required policies.
     return f"{_policy(policy)!r}, {required!r}" if required else repr(_policy(policy))
 
@@ -81,8 +81,8 @@ def normal(policy: Policy) -> Policy:
         tolerations=tuple(sorted(policy.tolerations)),
         division=replace(
             division,
-            weights=tuple(sorted((_named(one) for one in division.weights), key=repr)),
-            groups=tuple(_named(one) for one in division.groups),
+            weights=tuple(sorted((_named(weight) for weight in division.weights), key=repr)),
+            groups=tuple(_named(group) for group in division.groups),
         ),
     )
 
@@ -118,8 +118,8 @@ def _policy(policy: Policy) -> tuple[Any, ...]:
         division.min_per_cluster,
         division.max_per_cluster,
         division.fresh,
-        [(one.weight, one.names, _selector(one.selector)) for one in division.weights],
-        [(one.name, one.names, _selector(one.selector)) for one in division.groups],
+        [(weight.weight, weight.names, _selector(weight.selector)) for weight in division.weights],
+        [(group.name, group.names, _selector(group.selector)) for group in division.groups],
         division.max_clusters,
         policy.require_all,
         policy.problem,

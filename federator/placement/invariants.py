@@ -35,11 +35,11 @@ class Case:
     def refusal(self, cluster: str) -> filters.Refusal | None:
         """Why the cluster takes no copies, or keeps none."""
         view = self.snapshot.clusters[cluster]
-        tolerated = [text for one in self.held if one.cluster == cluster for text in one.tolerated]
+        tolerated = [text for holding in self.held if holding.cluster == cluster for text in holding.tolerated]
         return filters.of_holder(self.ask, view, filters.refusal(self.ask, view), tolerated)
 
     def had(self, cluster: str) -> int:
-        return sum(_running(one, self.ask, self.finished) for one in self.held if one.cluster == cluster)
+        return sum(_running(holding, self.ask, self.finished) for holding in self.held if holding.cluster == cluster)
 
     def has(self, cluster: str) -> int:
         share = self.decision.share_of(cluster)
@@ -67,7 +67,7 @@ def conservation(case: Case) -> list[str]:
     if any(share.count <= 0 for share in decision.shares):
         breaches.append("a share is empty")
     if case.ask.unit is Unit.SHARDS:
-        assigned = [one for share in decision.shares for one in share.ranges]
+        assigned = [index_range for share in decision.shares for index_range in share.ranges]
         if shards.size(assigned) != shards.size(shards.normal(assigned)):
             breaches.append("a shard is assigned to two clusters")
         if any(high >= case.ask.count for _, high in assigned):
@@ -115,7 +115,7 @@ def gang(case: Case) -> list[str]:
 def steadiness(case: Case) -> list[str]:
     """Finished shards do not move; unchanged shares keep their seq."""
     breaches: list[str] = []
-    held = {one.cluster: one for one in case.held}
+    held = {holding.cluster: holding for holding in case.held}
     for share in case.decision.shares:
         for other in case.held:
             moved = shards.intersect(shards.intersect(share.ranges, other.ranges), case.finished)
@@ -140,12 +140,12 @@ def leaving(case: Case) -> list[str]:
     everywhere = ask.unit is Unit.REPLICAS and DIVIDERS[ask.policy.division.strategy].everywhere
     wanted = max(min(ask.slots, _unfinished(case)) if ask.unit is Unit.SHARDS else ask.count, 0)
     runs = sum(case.has(share.cluster) for share in decision.shares)
-    ran = sum(map(case.had, {one.cluster for one in case.held}))
+    ran = sum(map(case.had, {holding.cluster for holding in case.held}))
     # Under a quota for fewer than are wanted, copies have somewhere to be as long as none is lost.
     if runs >= (wanted if everywhere else min(wanted, ran)) and not (everywhere and decision.shortfall):
         return []
     breaches = []
-    for cluster in sorted({one.cluster for one in case.held} & case.snapshot.clusters.keys()):
+    for cluster in sorted({holding.cluster for holding in case.held} & case.snapshot.clusters.keys()):
         refusal = case.refusal(cluster)
         before, now = min(case.had(cluster), wanted), case.has(cluster)
         if now < before and not (refusal is not None and refusal.evicts):
@@ -161,10 +161,10 @@ def duplicated(case: Case) -> list[str]:
     if ask.suspended or everywhere or ask.unit is not Unit.REPLICAS or case.per_cluster != count:
         return []
     stood = {
-        one.cluster: min(case.had(one.cluster), count)
-        for one in case.held
-        if (view := case.snapshot.clusters.get(one.cluster)) is not None and not view.removing
-        if (refusal := case.refusal(one.cluster)) is None or not refusal.evicts
+        holding.cluster: min(case.had(holding.cluster), count)
+        for holding in case.held
+        if (view := case.snapshot.clusters.get(holding.cluster)) is not None and not view.removing
+        if (refusal := case.refusal(holding.cluster)) is None or not refusal.evicts
     }
     if sum(stood.values()) <= count:
         return []
@@ -201,7 +201,7 @@ def check_commitments(
     above a limit was there in `before` already (a lowered quota takes nothing back)."""
     breaches: list[str] = []
     audit = commitments.audit()
-    for key in sorted({*audit, *((one.project, one.tier) for one in commitments)}):
+    for key in sorted({*audit, *((commitment.project, commitment.tier) for commitment in commitments)}):
         if commitments.usage(*key) != audit.get(key, commitments.usage("", key[1])):
             held = audit.get(key)
             breaches.append(f"usage of {key[0]} in {key[1]} is {commitments.usage(*key)}, its workloads hold {held}")

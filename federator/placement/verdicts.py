@@ -36,14 +36,14 @@ class Outcome:
 def verdicts(
     ask: Ask,
     eligible: Mapping[str, Place],
-    found: Sequence[Candidate],
+    pool: Sequence[Candidate],
     got: Mapping[str, int],
     left_out: Mapping[str, Reason],
     *,
     outcome: Outcome,
 ) -> tuple[Verdict, ...]:
     """One verdict per cluster of the snapshot, by name."""
-    by_name = {one.name: one for one in found}
+    by_name = {candidate.name: candidate for candidate in pool}
     return tuple(
         _of_candidate(ask, by_name[name], got.get(name, 0), left_out.get(name), outcome)
         if name in by_name
@@ -59,57 +59,69 @@ def _of_refused(place: Place) -> Verdict:
     return Verdict(place.view.name, refusal.reason, refusal.message)
 
 
-def _of_candidate(ask: Ask, one: Candidate, got: int, left_out: Reason | None, outcome: Outcome) -> Verdict:
-    reason, message = _judged(ask, one, got, left_out) if got > 0 else _spared(ask, one, left_out, outcome)
-    return Verdict(one.name, reason, f"cluster {one.name} {message}", one.cap, got, one.score, one.terms)
-
-
-def _judged(ask: Ask, one: Candidate, got: int, left_out: Reason | None) -> tuple[Reason, str]:
-    """What a cluster that gets something has, and what bounds it."""
-    things = noun(ask)
-    if got > 0 and one.place.refusal is not None:
-        because = one.place.refusal.message.removeprefix(f"cluster {one.name} ")
-        if one.place.refusal.moves:
-            subject = one.place.refusal.message.removeprefix(f"cluster {one.name}")
-            because = subject.removeprefix(": ") if subject.startswith(": ") else f"it{subject}"
-            return Reason.CHOSEN, f"keeps {got} {things} that {one.waits}, although {because}"
-        return Reason.CHOSEN, f"keeps {got} {things} and takes no new ones: it {because}"
-    if got > one.cap:
-        return Reason.CHOSEN, f"keeps {got} {things}, {got - one.cap} of them beyond {_beyond(ask, one)}"
-    if left_out is not None and got > 0:
-        return Reason.CHOSEN, f"keeps {got} {things} that {one.waits}, although {_kept_out(ask, left_out)}"
-    kept = f", {min(one.held, got)} of them held before" if one.held else ""
-    return (
-        Reason.CHOSEN,
-        f"gets {got} {things}{kept}; at most {one.cap} are possible there{_limited(ask.policy, one)}",
+def _of_candidate(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None, outcome: Outcome) -> Verdict:
+    reason, message = _judged(ask, candidate, got, left_out) if got > 0 else _spared(ask, candidate, left_out, outcome)
+    return Verdict(
+        candidate.name,
+        reason,
+        f"cluster {candidate.name} {message}",
+        candidate.cap,
+        got,
+        candidate.score,
+        candidate.terms,
     )
 
 
-def _spared(ask: Ask, one: Candidate, left_out: Reason | None, outcome: Outcome) -> tuple[Reason, str]:
+def _judged(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None) -> tuple[Reason, str]:
+    """What a cluster that gets something has, and what bounds it."""
+    things = noun(ask)
+    if got > 0 and candidate.place.refusal is not None:
+        because = candidate.place.refusal.message.removeprefix(f"cluster {candidate.name} ")
+        if candidate.place.refusal.moves:
+            subject = candidate.place.refusal.message.removeprefix(f"cluster {candidate.name}")
+            because = subject.removeprefix(": ") if subject.startswith(": ") else f"it{subject}"
+            return Reason.CHOSEN, f"keeps {got} {things} that {candidate.waits}, although {because}"
+        return Reason.CHOSEN, f"keeps {got} {things} and takes no new ones: it {because}"
+    if got > candidate.cap:
+        return Reason.CHOSEN, f"keeps {got} {things}, {got - candidate.cap} of them beyond {_beyond(ask, candidate)}"
+    if left_out is not None and got > 0:
+        return Reason.CHOSEN, f"keeps {got} {things} that {candidate.waits}, although {_kept_out(ask, left_out)}"
+    kept = f", {min(candidate.held, got)} of them held before" if candidate.held else ""
+    return (
+        Reason.CHOSEN,
+        f"gets {got} {things}{kept}; at most {candidate.cap} are possible there{_limited(ask.policy, candidate)}",
+    )
+
+
+def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome) -> tuple[Reason, str]:
     """Why a cluster that takes part gets nothing."""
     things = noun(ask)
     if outcome.wanted <= 0:
         return Reason.NOT_NEEDED, f"is not needed: there are no {things} to place"
     if outcome.binding in (Reason.SUSPENDED, Reason.MISCONFIGURED):
         return outcome.binding, f"gets nothing new: {outcome.why}"
-    if one.pending:
+    if candidate.pending:
         return (
             Reason.PENDING_EVALUATION,
             "has not yet answered how many copies of this pod fit (node selector or affinity)",
         )
     if left_out is Reason.BELOW_MINIMUM:
         least = enforcing.bound(ask.policy, "minPerCluster")
-        return left_out, f"could take {one.cap} {things}; {least} could not be met there"
+        return left_out, f"could take {candidate.cap} {things}; {least} could not be met there"
     if left_out is Reason.AT_MAXIMUM:
         most = enforcing.bound(ask.policy, "maxClusters")
-        return left_out, f"could take {one.cap} {things}, but {most} is reached by better clusters"
-    if one.cap <= 0 and one.place.refusal is not None:  # it was let take part for what it had, all of it done by now
-        return one.place.refusal.reason, one.place.refusal.message.removeprefix(f"cluster {one.name} ")
-    if one.cap <= 0:
-        return one.limit, _full(ask, one)
-    if one.weight <= 0:
+        return left_out, f"could take {candidate.cap} {things}, but {most} is reached by better clusters"
+    if (
+        candidate.cap <= 0 and candidate.place.refusal is not None
+    ):  # it was let take part for what it had, all of it done by now
+        return candidate.place.refusal.reason, candidate.place.refusal.message.removeprefix(
+            f"cluster {candidate.name} "
+        )
+    if candidate.cap <= 0:
+        return candidate.limit, _full(ask, candidate)
+    if candidate.weight <= 0:
         return Reason.NOT_SELECTED, "has no weight under spec.division.weights"
-    could = f"could take {one.cap} {things}"
+    could = f"could take {candidate.cap} {things}"
     if outcome.missing <= 0:
         return Reason.NOT_NEEDED, f"{could}, none was needed there"
     if outcome.whole:
@@ -117,10 +129,10 @@ def _spared(ask: Ask, one: Candidate, left_out: Reason | None, outcome: Outcome)
     return outcome.binding, f"{could}, but {outcome.why}"
 
 
-def _beyond(ask: Ask, one: Candidate) -> str:
-    if one.limit is Reason.AT_MAXIMUM:
-        return f"{enforcing.bound(ask.policy, 'maxPerCluster')}, because they {one.waits}"
-    return f"the {one.cap} that are possible there, because they {one.waits}"
+def _beyond(ask: Ask, candidate: Candidate) -> str:
+    if candidate.limit is Reason.AT_MAXIMUM:
+        return f"{enforcing.bound(ask.policy, 'maxPerCluster')}, because they {candidate.waits}"
+    return f"the {candidate.cap} that are possible there, because they {candidate.waits}"
 
 
 def _kept_out(ask: Ask, left_out: Reason) -> str:
@@ -129,27 +141,27 @@ def _kept_out(ask: Ask, left_out: Reason) -> str:
     return "the other clusters are enough"
 
 
-def _limited(policy: Policy, one: Candidate) -> str:
-    if one.limit is Reason.AT_MAXIMUM:
+def _limited(policy: Policy, candidate: Candidate) -> str:
+    if candidate.limit is Reason.AT_MAXIMUM:
         return f" ({enforcing.bound(policy, 'maxPerCluster')})"
-    if one.limit is Reason.UNSCHEDULABLE:
+    if candidate.limit is Reason.UNSCHEDULABLE:
         return f" ({CAPPED})"
-    if one.limit is Reason.SPREAD_UNSATISFIABLE:
+    if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
         return " (it lacks a label of a DoNotSchedule spread rule)"
     return ""
 
 
-def _full(ask: Ask, one: Candidate) -> str:
-    if one.limit is Reason.SPREAD_UNSATISFIABLE:
+def _full(ask: Ask, candidate: Candidate) -> str:
+    if candidate.limit is Reason.SPREAD_UNSATISFIABLE:
         keys = ", ".join(
             rule.topology_key
-            for rule, domain in zip(ask.policy.spread, one.place.domains, strict=True)
+            for rule, domain in zip(ask.policy.spread, candidate.place.domains, strict=True)
             if rule.hard and not domain
         )
         return f"lacks label {keys}, over which a DoNotSchedule rule spreads"
-    if one.limit is Reason.AT_MAXIMUM:
+    if candidate.limit is Reason.AT_MAXIMUM:
         return f"may take none: {enforcing.bound(ask.policy, 'maxPerCluster')}"
-    if one.limit is Reason.UNSCHEDULABLE:
+    if candidate.limit is Reason.UNSCHEDULABLE:
         return "could not schedule a single copy lately and takes none for now"
     return f"has no node with room for one copy ({request(ask)})"
 
@@ -171,7 +183,7 @@ def shortage(
     admission: Admission,
     *,
     eligible: Mapping[str, Place],
-    found: Sequence[Candidate],
+    pool: Sequence[Candidate],
     left_out: Mapping[str, Reason],
     violated: bool,
 ) -> tuple[Reason, str]:
@@ -180,9 +192,9 @@ def shortage(
         return Reason.CHOSEN, ""
     if admission.copies < wanted and placed >= min(admission.copies, wanted):
         return admission.reason, admission.message
-    if not any(one.place.refusal is None or one.cap > 0 for one in found):
+    if not any(candidate.place.refusal is None or candidate.cap > 0 for candidate in pool):
         return _nowhere(ask, eligible)
-    return _binding(ask, placed, found, left_out, violated)
+    return _binding(ask, placed, pool, left_out, violated)
 
 
 def sentence(ask: Ask, wanted: int, placed: int, why: str, kept: Mapping[str, int]) -> str:
@@ -232,14 +244,14 @@ def _nowhere(ask: Ask, eligible: Mapping[str, Place]) -> tuple[Reason, str]:
     refusals = [place.refusal for place in eligible.values() if place.refusal is not None]
     if not refusals:
         return Reason.NO_MATCHING_CLUSTER, "the fleet has no clusters"
-    selected = [one for one in refusals if one.reason is not Reason.NOT_SELECTED]
+    selected = [refusal for refusal in refusals if refusal.reason is not Reason.NOT_SELECTED]
     if not selected:
         why = admitting.nobody_admitted(ask.policy, [place.view for place in eligible.values()])
         text = f"the policy selects none of the {len(refusals)} clusters"
         return Reason.NO_MATCHING_CLUSTER, f"{text}: {why}" if why else text
     order = list(Reason)
-    first = min(selected, key=lambda one: order.index(one.reason))
-    alike = sum(one.reason is first.reason for one in selected)
+    first = min(selected, key=lambda refusal: order.index(refusal.reason))
+    alike = sum(refusal.reason is first.reason for refusal in selected)
     more = (
         f" ({alike} of the {len(selected)} selected clusters are refused for this reason)" if len(selected) > 1 else ""
     )
@@ -247,20 +259,20 @@ def _nowhere(ask: Ask, eligible: Mapping[str, Place]) -> tuple[Reason, str]:
 
 
 def _binding(
-    ask: Ask, placed: int, found: Sequence[Candidate], left_out: Mapping[str, Reason], violated: bool
+    ask: Ask, placed: int, pool: Sequence[Candidate], left_out: Mapping[str, Reason], violated: bool
 ) -> tuple[Reason, str]:
-    room = sum(one.cap for one in found if one.name not in left_out)
-    fits = f"{_clusters(len(found))} could hold {sum(one.cap for one in found)} in all"
+    room = sum(candidate.cap for candidate in pool if candidate.name not in left_out)
+    fits = f"{_clusters(len(pool))} could hold {sum(candidate.cap for candidate in pool)} in all"
     if left_out:
-        fits += f", the {len(found) - len(left_out)} that take part {room}"
-    if any(one.pending for one in found):
-        waiting = sum(one.pending for one in found)
+        fits += f", the {len(pool) - len(left_out)} that take part {room}"
+    if any(candidate.pending for candidate in pool):
+        waiting = sum(candidate.pending for candidate in pool)
         return (
             Reason.PENDING_EVALUATION,
             f"{_clusters(waiting, 'has', 'have')} not yet answered how many copies of this pod fit; {fits}",
         )
     if violated or (room > placed and any(rule.hard for rule in ask.policy.spread)):
-        rules = ", ".join(_rule(ask.policy, at, found) for at, rule in enumerate(ask.policy.spread) if rule.hard)
+        rules = ", ".join(_rule(ask.policy, at, pool) for at, rule in enumerate(ask.policy.spread) if rule.hard)
         return Reason.SPREAD_UNSATISFIABLE, f"the DoNotSchedule spread over {rules} allows no more; {fits}"
     for reason, why in (
         (Reason.BELOW_MINIMUM, f"{enforcing.bound(ask.policy, 'minPerCluster')} keeps clusters out; {fits}"),
@@ -268,7 +280,7 @@ def _binding(
     ):
         if reason in left_out.values():
             return reason, why
-    unlabelled = sum(one.limit is Reason.SPREAD_UNSATISFIABLE for one in found)
+    unlabelled = sum(candidate.limit is Reason.SPREAD_UNSATISFIABLE for candidate in pool)
     for reason, why in (
         (
             Reason.SPREAD_UNSATISFIABLE,
@@ -277,17 +289,17 @@ def _binding(
         (Reason.AT_MAXIMUM, f"{enforcing.bound(ask.policy, 'maxPerCluster')} is reached; {fits}"),
         (Reason.UNSCHEDULABLE, f"clusters that could not schedule more lately are capped; {fits}"),
     ):
-        if any(one.limit is reason for one in found):
+        if any(candidate.limit is reason for candidate in pool):
             return reason, why
     if ask.policy.division.strategy is Strategy.WEIGHTED and room > placed:
         return Reason.NOT_SELECTED, f"no cluster with room has a weight; {fits}"
     return Reason.INSUFFICIENT_CAPACITY, f"{fits} copies of {request(ask)}"
 
 
-def _rule(policy: Policy, at: int, found: Sequence[Candidate]) -> str:
+def _rule(policy: Policy, at: int, pool: Sequence[Candidate]) -> str:
     """A spread rule with its bounds, and in how many domains a copy may come to lie."""
     rule: SpreadRule = policy.spread[at]
-    domains = {one.place.domains[at] for one in found if one.cap > 0 and one.weight > 0} - {""}
+    domains = {candidate.place.domains[at] for candidate in pool if candidate.cap > 0 and candidate.weight > 0} - {""}
     bounds = [f"maxSkew {rule.max_skew}"] if rule.max_skew else []
     if rule.min_domains > 1:
         bounds.append(f"minDomains {rule.min_domains}")
@@ -295,5 +307,5 @@ def _rule(policy: Policy, at: int, found: Sequence[Candidate]) -> str:
     return f"{rule.topology_key} ({text})"
 
 
-def _clusters(count: int, one: str = "", many: str = "") -> str:
-    return f"1 cluster {one}".rstrip() if count == 1 else f"{count} clusters {many}".rstrip()
+def _clusters(count: int, singular: str = "", plural: str = "") -> str:
+    return f"1 cluster {singular}".rstrip() if count == 1 else f"{count} clusters {plural}".rstrip()

@@ -104,10 +104,10 @@ class Federation:
     @property
     def hub(self) -> HubProcess:
         """The hub that leads; while there is none, the one that was started last. AttributeError before the first."""
-        found = list(self.processes.values())
-        if not found:
+        running = list(self.processes.values())
+        if not running:
             raise AttributeError("no hub has been started yet")
-        return next((process for process in found if process.state.ready and process.state.leading), found[-1])
+        return next((process for process in running if process.state.ready and process.state.leading), running[-1])
 
     @property
     def hub_names(self) -> tuple[str, ...]:
@@ -178,10 +178,10 @@ class Federation:
 
     def start_hub(self, name: str = "") -> None:
         """Starts one hub by its name, or all; another call after `kill` is a restart with an empty memory."""
-        for one in (name,) if name else self.hub_names:
-            self.processes.pop(one, None)
-            self.processes[one] = self._new_hub(one)
-            self._start(one, self._keep_hub(one))
+        for hub_name in (name,) if name else self.hub_names:
+            self.processes.pop(hub_name, None)
+            self.processes[hub_name] = self._new_hub(hub_name)
+            self._start(hub_name, self._keep_hub(hub_name))
 
     def _new_hub(self, name: str) -> HubProcess:
         client = clients.Client(self._transport(name, "host"), "host")
@@ -268,7 +268,7 @@ class Federation:
 
     def _unheard(self) -> list[str]:
         """Objects whose last change has not reached the hub's memory yet."""
-        found = [
+        behind = [
             name
             for store in self.hub.hosting.stores
             for name in _behind(self.host, store.name.removeprefix("host/"), store)
@@ -277,8 +277,8 @@ class Federation:
             if member.client is not None and member.heard:
                 for kind, store in member.stores.items():
                     plural = kinds.KINDS[kind].plural
-                    found += [f"{name}: {one}" for one in _behind(self.members[name], plural, store)]
-        return found
+                    behind += [f"{name}: {ref}" for ref in _behind(self.members[name], plural, store)]
+        return behind
 
     async def until_settled(self, within_s: float) -> None:
         """Waits until everything has settled. Raises TimeoutError with what is still waited for."""
@@ -296,7 +296,7 @@ def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[st
     """Objects of the cluster that the store shows in an older state, and rows of it that are gone."""
     kind = next((kind for kind in kinds.KINDS.values() if kind.plural == plural), None)  # namespaces are of none
     resource = cluster.registry.get(kind.group if kind is not None else "", plural)
-    live = {found.key: found.number for found in cluster.store.items(resource)}
+    live = {stored.key: stored.number for stored in cluster.store.items(resource)}
     late = [key for key, number in live.items() if key in store and _number(store, key) < number]
     if (
         kind is not None and kind.model is not None

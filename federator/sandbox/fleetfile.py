@@ -109,14 +109,14 @@ def resized(fleet: FleetSpec, count: int) -> FleetSpec:
 
 def pools(member: MemberSpec) -> Sequence[NodePool]:
     """The machines as the embedded kubelets take them."""
-    found = []
+    result = []
     for index, pool in enumerate(member.nodes):
         allocatable: dict[str, str] = {"cpu": pool.cpu, "memory": pool.memory, "pods": str(pool.pods)}
         labels = {"kubernetes.io/arch": "amd64", "kubernetes.io/os": "linux", **pool.labels}
         if pool.gpus is not None:
             allocatable["nvidia.com/gpu"] = str(pool.gpus.count)
             labels["nvidia.com/gpu.product"] = pool.gpus.model
-        found.append(
+        result.append(
             NodePool(
                 count=pool.count,
                 allocatable=allocatable,
@@ -125,7 +125,7 @@ def pools(member: MemberSpec) -> Sequence[NodePool]:
                 name=f"{member.name}-{index}",
             )
         )
-    return found
+    return result
 
 
 def member_cluster(member: MemberSpec, secret: str) -> dict[str, Any]:

@@ -41,8 +41,9 @@ class Cycle:
 
     @property
     def write_order(self) -> Sequence[tuple[Effect, Sequence[Decided]]]:
-        """The decisions in waves: each is written after all of the one before has been taken."""
-        return write_order.waves(self.decided)
+        """The decisions grouped by effect: a group is written after the one before has been written
+        completely."""
+        return write_order.by_effect(self.decided)
 
     @property
     def hints(self) -> tuple[Hint, ...]:
@@ -79,13 +80,15 @@ def run(
         ledger.hold(after)
         before = commitments.commitment(ask.uid)
         decided.append(Decided(entry=entry, decision=decision, before=before, after=after, sake=ask.key))
-    inadmissible = {one.key: waiting for one in decided if (waiting := _lacking(one)) is not None}
+    inadmissible = {
+        decided_entry.key: waiting for decided_entry in decided if (waiting := _lacking(decided_entry)) is not None
+    }
     requeues = {key: queue.retry_after_s(key) for key in inadmissible}
     return Cycle(tuple(decided), inadmissible, requeues, failed)
 
 
-def _lacking(one: Decided) -> Waiting | None:
-    return queueing_hints.waits(one.entry.charged, one.decision, one.entry.standing.capped)
+def _lacking(decided: Decided) -> Waiting | None:
+    return queueing_hints.waits(decided.entry.charged, decided.decision, decided.entry.standing.capped)
 
 
 def _decide(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict[str, int], seq: int) -> Decision:
@@ -111,7 +114,7 @@ def _decide(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict
     decision = _marked(_issued(decision, entry, seq), standing.marks)
     for share in decision.shares:
         numbers[share.cluster] = max(numbers.get(share.cluster, 0), share.seq)
-    return _in_pieces(decision, {one.cluster: one.ranges for one in standing.held})
+    return _in_pieces(decision, {holding.cluster: holding.ranges for holding in standing.held})
 
 
 def _divided(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int) -> Decision:
@@ -172,11 +175,11 @@ def _issued(decision: Decision, entry: Entry, seq: int) -> Decision:
     return replace(decision, seq=recorded.seq if recorded is not None else seq)
 
 
-def _marked(decision: Decision, known: Mapping[str, int]) -> Decision:
+def _marked(decision: Decision, highest: Mapping[str, int]) -> Decision:
     """The decision with the marks of clusters in which it has no share, and a slice of it has, or had, a higher seq:
     what is removed there is not to be taken for the slice of a later decision."""
     given = {share.cluster for share in decision.shares}
-    marks = {name: number for name, number in known.items() if number > decision.seq and name not in given}
+    marks = {name: number for name, number in highest.items() if number > decision.seq and name not in given}
     return replace(decision, marks=marks) if marks else decision
 
 

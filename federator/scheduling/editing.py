@@ -83,7 +83,7 @@ def judge(
     per_cluster: int = 0,
 ) -> Judged:
     """Whether an edit of what runs is admitted. `per_cluster` as in `engine.decide`."""
-    mine = {one.cluster: copies_of(remaining(one, finished)) for one in held}
+    mine = {holding.cluster: copies_of(remaining(holding, finished)) for holding in held}
     mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
     if admitted is None or not mine or ask.suspended:
         return Judged(ask)
@@ -143,8 +143,8 @@ def _shortage(edit: Edit, mine: Mapping[str, int], ledger: Ledger) -> str:
         return ""
     fit = 0
     for cluster, copies in sorted(mine.items()):
-        found = _in_place(cluster, copies, ask.shape.requests, before.shape.requests * copies, ledger)
-        fit += copies if found is None else found
+        shortage = _in_place(cluster, copies, ask.shape.requests, before.shape.requests * copies, ledger)
+        fit += copies if shortage is None else shortage
     for cluster, place in candidates.places(ask, ledger.snapshot, ledger).items():
         if cluster in mine or place.refusal is not None:
             continue

@@ -63,15 +63,15 @@ def dominant_share(usage: Resources, total: Resources) -> Fraction:
 def _places(asks: Iterable[Ask], ledger: Ledger) -> dict[str, int]:
     """By uid, on how many nodes one copy fits; only for asks that are not alone with their tier and priority."""
     alike = Counter(map(_standing, asks))
-    known: dict[object, int] = {}
+    counted: dict[object, int] = {}
     places: dict[str, int] = {}
     for ask in asks:
         if alike[_standing(ask)] < 2:
             continue
         key = (ask.policy, ask.project, ask.tier, ask.key.kind, ask.shape)
-        if key not in known:
-            known[key] = candidates.nodes_with_room(ask, ledger)
-        places[ask.uid] = known[key]
+        if key not in counted:
+            counted[key] = candidates.nodes_with_room(ask, ledger)
+        places[ask.uid] = counted[key]
     return places
 
 

@@ -74,7 +74,7 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
         return None
     if decision.reason is Reason.NO_CLUSTER_ADMITTED:
         return Waiting(decision.key, ask.project, decision.reason, frozenset())
-    hopeful = frozenset(one.cluster for one in decision.verdicts if one.reason not in _CLOSED)
+    hopeful = frozenset(verdict.cluster for verdict in decision.verdicts if verdict.reason not in _CLOSED)
     return Waiting(decision.key, ask.project, decision.reason, hopeful if decision.verdicts else None)
 
 

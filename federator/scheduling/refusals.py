@@ -30,7 +30,10 @@ def host_would_run_it(ask: Ask, made: Made) -> Decision:
 def not_permitted(entry: Entry, refused: Refused, made: Made) -> Decision:
     """The refusal of a workload that may not run as it is written. What it holds goes on as it is."""
     ask, recorded = entry.charged, entry.standing.recorded
-    shares = [Share(one.cluster, one.count, one.slots, one.seq, one.ranges) for one in entry.standing.held]
+    shares = [
+        Share(holding.cluster, holding.count, holding.slots, holding.seq, holding.ranges)
+        for holding in entry.standing.held
+    ]
     decision = _keeping(shares, ask, recorded, refused, made)
     policy = ask.policy
     return dataclasses.replace(

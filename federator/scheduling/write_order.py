@@ -54,17 +54,18 @@ def effect(before: Commitment | None, after: Commitment) -> Effect:
     return Effect.BOTH if gives else Effect.TAKES
 
 
-def gives_up(one: Decided) -> bool:
+def gives_up(decided: Decided) -> bool:
     """Whether something is given up that another may wait for."""
-    before = one.before
+    before = decided.before
     if before is None:
         return False
-    return effect(before, one.after) is not Effect.TAKES and before.usage != one.after.usage
+    return effect(before, decided.after) is not Effect.TAKES and before.usage != decided.after.usage
 
 
-def waves(decided: Iterable[Decided]) -> Sequence[tuple[Effect, Sequence[Decided]]]:
-    """The decisions in waves: each is written after all of the one before has been taken."""
-    found: dict[Effect, list[Decided]] = {}
-    for one in decided:
-        found.setdefault(effect(one.before, one.after), []).append(one)
-    return [(which, found[which]) for which in sorted(found)]
+def by_effect(decided: Iterable[Decided]) -> Sequence[tuple[Effect, Sequence[Decided]]]:
+    """The decisions grouped by effect, in write order: a group is written after the one before has been
+    written completely."""
+    groups: dict[Effect, list[Decided]] = {}
+    for entry in decided:
+        groups.setdefault(effect(entry.before, entry.after), []).append(entry)
+    return [(which, groups[which]) for which in sorted(groups)]

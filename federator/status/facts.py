@@ -1,7 +1,7 @@
 """What a fold is made from, and its intermediate figures: frozen values without a judgement.
 
 `fold` fills them, `verdict` turns them into conditions and sentences; the hub's status aggregation makes `Wanted`,
-`Placing` and `Refusal`.
+`InForce` and `Refusal`.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Placing:
+class InForce:
     """The decision in force, as far as the fold needs it. `current` False: it was made for inputs that have since
     changed."""
 
@@ -156,7 +156,7 @@ class Facts:
     """Everything `verdict` judges."""
 
     wanted: Wanted
-    placing: Placing | None
+    placing: InForce | None
     tally: Tally
     rows: tuple[Row, ...]
     refusals: tuple[Refusal, ...]

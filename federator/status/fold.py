@@ -16,9 +16,9 @@ from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
 from federator.status import verdict
 from federator.status.conditions import Condition
-from federator.status.facts import Facts, Placing, Refusal, Row, Tally, Wanted
+from federator.status.facts import Facts, InForce, Refusal, Row, Tally, Wanted
 
-__all__ = ["Fold", "Placing", "Refusal", "Row", "Wanted", "fold"]
+__all__ = ["Fold", "InForce", "Refusal", "Row", "Wanted", "fold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Fold:
 
 def fold(
     wanted: Wanted,
-    placing: Placing | None,
+    placing: InForce | None,
     observations: Sequence[SliceObservation],
     *,
     refusals: Sequence[Refusal] = (),
@@ -115,7 +115,7 @@ def fold(
     )
 
 
-def _claimed(wanted: Wanted, placing: Placing | None, rows: Sequence[Row]) -> bool:
+def _claimed(wanted: Wanted, placing: InForce | None, rows: Sequence[Row]) -> bool:
     """Whether this generation may be called observed. A suspended workload is seen, and on purpose left as it is, like
     one that may not run as it is written; so is a cluster whose turn in a roll-out has not come: of one that fails
     before, people hear by this generation."""

@@ -68,20 +68,20 @@ def former(
     small as their new share already."""
     present = {share.cluster: share for share in now}
     had = {share.cluster: share for share in shares}
-    found: list[Share] = []
+    former_shares: list[Share] = []
     for cluster in sorted(before.keys() | had.keys()):
         ranges, count = _had(before.get(cluster), had.get(cluster))
         share = present.get(cluster)
         lost = shards.minus(ranges, shards.normal(share.ranges)) if share is not None else ranges
         fewer = share is None or count > share.count
         if cluster not in gone and (lost if ranges else fewer):
-            found.append(Share(cluster, shards.size(lost) if ranges else count, 0, 0, lost))
-    return tuple(found)
+            former_shares.append(Share(cluster, shards.size(lost) if ranges else count, 0, 0, lost))
+    return tuple(former_shares)
 
 
 def _had(before: Share | None, share: Share | None) -> tuple[Ranges, int]:
-    parts = [one for one in (before, share) if one is not None]
-    return shards.normal(part for one in parts for part in one.ranges), max(one.count for one in parts)
+    parts = [version for version in (before, share) if version is not None]
+    return shards.normal(part for piece in parts for part in piece.ranges), max(piece.count for piece in parts)
 
 
 def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
@@ -103,10 +103,10 @@ def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[C
         unschedulable=min(seen.unschedulable, most),
     )
     # What the slice itself asks for is our word, or somebody's drift, which is put back: its copies are no lie.
-    told, asked = max(figures, seen.actual), max(given.ever, seen.desired)
-    if given.explained or told <= asked * SURGE + 1:
+    highest, asked = max(figures, seen.actual), max(given.ever, seen.desired)
+    if given.explained or highest <= asked * SURGE + 1:
         return kept, ()
-    message = f"it tells of {told} copies, and was given {given.ever}"
+    message = f"it tells of {highest} copies, and was given {given.ever}"
     return kept, (Contradiction(TOO_MANY_COPIES, message, lasting=True),)
 
 
@@ -118,8 +118,8 @@ def fits(seen: SliceObservation, count: int) -> bool:
 
 def _cut_shards(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
     mine, most = given.ranges, shards.size(given.ranges)
-    told = shards.union(seen.completed, seen.failed)
-    others = shards.minus(told, mine)
+    reported = shards.union(seen.completed, seen.failed)
+    others = shards.minus(reported, mine)
     figures = max(seen.ready, seen.actual, seen.active, seen.unschedulable)
     if not others and figures <= most and not seen.unreadable:
         return seen, ()

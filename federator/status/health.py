@@ -51,17 +51,17 @@ def failed_deployment(obj: Obj) -> tuple[str, str] | None:
     long as its progressDeadlineSeconds say; None for any other."""
     live = _part(obj, "status").get("conditions")
     for kind, state in (("ReplicaFailure", conditions.TRUE), ("Progressing", conditions.FALSE)):
-        found = conditions.find(live if isinstance(live, list) else None, kind)
-        if found is not None and found.get("status") == state:
-            return str(found.get("reason") or kind), str(found.get("message") or "It does not say why.")
+        condition = conditions.find(live if isinstance(live, list) else None, kind)
+        if condition is not None and condition.get("status") == state:
+            return str(condition.get("reason") or kind), str(condition.get("message") or "It does not say why.")
     return None
 
 
 def deadline_exceeded(obj: Obj) -> bool:
     """Whether a Deployment's controller gave a roll-out up, by its present generation."""
     live = _part(obj, "status").get("conditions")
-    found = conditions.find(live if isinstance(live, list) else None, "Progressing")
-    late = found is not None and found.get("status") == conditions.FALSE
+    condition = conditions.find(live if isinstance(live, list) else None, "Progressing")
+    late = condition is not None and condition.get("status") == conditions.FALSE
     return late and _not_observed(obj) is None
 
 

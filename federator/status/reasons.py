@@ -75,7 +75,7 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
     status = pod.get("status")
     if not isinstance(status, Mapping) or _get(pod, "metadata", "deletionTimestamp"):
         return None
-    found = [*_container_troubles(status)]
+    troubles = [*_container_troubles(status)]
     if status.get("phase") == "Pending":
         for condition in _list(status.get("conditions")):
             if (
@@ -84,21 +84,21 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
                 and _get(condition, "reason") == UNSCHEDULABLE
             ):
                 since = str(_get(condition, "lastTransitionTime") or "")
-                found.append(Trouble(_RANK_UNSCHEDULABLE, UNSCHEDULABLE, _text(_get(condition, "message")), since))
+                troubles.append(Trouble(_RANK_UNSCHEDULABLE, UNSCHEDULABLE, _text(_get(condition, "message")), since))
     if status.get("phase") == "Failed":
         reason = str(status.get("reason") or "PodFailed")
-        found.append(Trouble(_RANK_FAILED, reason, _text(status.get("message"))))
-        return replace(min(found), over=True)
-    return min(found, default=None)
+        troubles.append(Trouble(_RANK_FAILED, reason, _text(status.get("message"))))
+        return replace(min(troubles), over=True)
+    return min(troubles, default=None)
 
 
 def of_mount(message: str) -> Trouble | None:
     """What an Event FailedMount says of a pod whose containers are being created; None where that is no more than slow.
     A kubelet says it nowhere else."""
-    found = ABSENT.search(message)
+    match = ABSENT.search(message)
     return (
         None
-        if found is None
+        if match is None
         else Trouble(_RANK_MISSING, MISSING, _text(message.partition("failed for ")[2] or message))
     )
 
@@ -106,8 +106,8 @@ def of_mount(message: str) -> Trouble | None:
 def of_refusal(message: str) -> str:
     """What an Event FailedCreate says of pods that an API server did not take, without what differs each time: what
     its recorder put before, and the pod's drawn name."""
-    said = " ".join(message.partition("Error creating: ")[2].split())
-    return _NAMED_POD.sub("its pods are forbidden: ", said)[:REFUSAL_LIMIT]
+    text = " ".join(message.partition("Error creating: ")[2].split())
+    return _NAMED_POD.sub("its pods are forbidden: ", text)[:REFUSAL_LIMIT]
 
 
 def _container_troubles(status: Mapping[str, Any]) -> Iterable[Trouble]:
@@ -121,18 +121,18 @@ def _container_troubles(status: Mapping[str, Any]) -> Iterable[Trouble]:
             name = str(_get(container, "name") or "?")
             if reason == "ContainerConfigError" and ABSENT.search(str(_get(waiting, "message"))):
                 reason = MISSING
-            said = _text(_get(waiting, "message")) or str(_get(waiting, "reason"))
+            text = _text(_get(waiting, "message")) or str(_get(waiting, "reason"))
             if reason == "CrashLooping":
-                said = _crash(container, said)
+                text = _crash(container, text)
             elif reason == "ImagePullFailed" and _get(container, "image"):
-                said = f"{_get(container, 'image')}: {said}"
-            yield Trouble(rank, reason, _text(f"container {name}: {said}"))
+                text = f"{_get(container, 'image')}: {text}"
+            yield Trouble(rank, reason, _text(f"container {name}: {text}"))
 
 
-def _crash(container: Any, said: str) -> str:
+def _crash(container: Any, text: str) -> str:
     ended = _get(container, "lastState", "terminated")
     if not isinstance(ended, Mapping):
-        return said
+        return text
     restarts = _get(container, "restartCount") or 0
     why = f"{ended.get('reason') or 'Error'} with exit code {ended.get('exitCode', 0)}"
     return f"ended {why} after {restarts} restart{'' if restarts == 1 else 's'}"

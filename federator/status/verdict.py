@@ -14,7 +14,7 @@ from federator.model.decision import REFUSALS, Reason
 from federator.model.observation import SliceObservation
 from federator.status import conditions
 from federator.status.conditions import Condition, truth
-from federator.status.facts import Facts, Placing, Row
+from federator.status.facts import Facts, InForce, Row
 
 STALLING: Final = frozenset(
     {
@@ -108,7 +108,7 @@ def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
     stalled = _stalled(facts)
     reconciling = bool(waiting) and stalled.status != conditions.TRUE
     generation = facts.observed_generation
-    found = [
+    result = [
         _ready(facts),
         _placed(facts),
         _applied(facts),
@@ -123,8 +123,8 @@ def conditions_of(facts: Facts, waiting: str) -> tuple[Condition, ...]:
         stalled,
         *_available(facts),
     ]
-    found.extend(_notices(facts))
-    return tuple(found)
+    result.extend(_notices(facts))
+    return tuple(result)
 
 
 def summary(facts: Facts) -> str:
@@ -284,34 +284,34 @@ def _deadline(late: Sequence[SliceObservation]) -> str:
 
 
 def _notices(facts: Facts) -> list[Condition]:
-    found: list[Condition] = []
+    notices: list[Condition] = []
     generation = facts.observed_generation
     if facts.placing is not None and facts.placing.unlimited_quota:
         project = facts.placing.project
         message = f"No FederatedQuota speaks for the project {project!r}: nothing limits what it takes."
-        found.append(Condition("QuotaUnlimited", conditions.TRUE, "NoQuota", message, generation))
+        notices.append(Condition("QuotaUnlimited", conditions.TRUE, "NoQuota", message, generation))
     if facts.placing is not None and facts.placing.decision_refused:
         why = facts.placing.decision_refused
         message = f"Its PlacementDecision on the host is not the hub's: {why}. The hub goes by its own."
-        found.append(Condition("DecisionRefused", conditions.TRUE, "NotTheHubs", message, generation))
+        notices.append(Condition("DecisionRefused", conditions.TRUE, "NotTheHubs", message, generation))
     if facts.placing is not None and facts.placing.project_refused:
         message = f"It takes nothing more, and what runs stays: {facts.placing.project_refused}."
-        found.append(Condition("ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation))
+        notices.append(Condition("ProjectRefused", conditions.TRUE, Reason.NOT_ALLOWED.value, message, generation))
     if facts.placing is not None and facts.placing.violations:
         message = " ".join(facts.placing.violations)
-        found.append(
+        notices.append(
             Condition("SpreadViolated", conditions.TRUE, Reason.SPREAD_UNSATISFIABLE.value, message, generation)
         )
     if facts.wanted.paused is not None:
         message = f"The federation is paused{facts.wanted.paused}: nothing is placed or changed; what runs goes on."
-        found.append(Condition("Paused", conditions.TRUE, "Paused", message, generation))
+        notices.append(Condition("Paused", conditions.TRUE, "Paused", message, generation))
     if facts.wanted.suspended:
         message = "spec.suspend is true: nothing is placed, moved or changed."
-        found.append(Condition("Suspended", conditions.TRUE, Reason.SUSPENDED.value, message, generation))
+        notices.append(Condition("Suspended", conditions.TRUE, Reason.SUSPENDED.value, message, generation))
     if facts.tally.finished:
         kind, reason = ("Failed", "ShardsFailed") if facts.tally.failed else ("Complete", "AllShardsCompleted")
-        found.append(Condition(kind, conditions.TRUE, reason, f"{_summary(facts)}.", generation))
-    return found
+        notices.append(Condition(kind, conditions.TRUE, reason, f"{_summary(facts)}.", generation))
+    return notices
 
 
 def _reconciling_reason(facts: Facts) -> str:
@@ -362,7 +362,7 @@ def _summary(facts: Facts) -> str:
     return text
 
 
-def _shortfall(facts: Facts, placing: Placing) -> str:
+def _shortfall(facts: Facts, placing: InForce) -> str:
     figures = f"{facts.placed} of {facts.placed + placing.shortfall}"
     return placing.message if placing.message.startswith(f"{figures} ") else f"placed {figures}: {placing.message}"
 
@@ -388,20 +388,20 @@ def _clusters(count: int) -> str:
     return "1 cluster" if count == 1 else f"{count} clusters"
 
 
-def _verb(rows: Sequence[Row], one: str, many: str) -> str:
-    return one if len(rows) == 1 else many
+def _verb(rows: Sequence[Row], singular: str, plural: str) -> str:
+    return singular if len(rows) == 1 else plural
 
 
 def _not_heard(rows: Sequence[Row]) -> str:
     """Whose word is missing: of clusters, or only of the processes that report for them."""
     clusters = [row for row in rows if not row.unheard]
     silent = [row for row in rows if row.unheard]
-    found = [f"{_names(clusters)} {_verb(clusters, 'is', 'are')} not heard"] if clusters else []
+    reasons = [f"{_names(clusters)} {_verb(clusters, 'is', 'are')} not heard"] if clusters else []
     if silent:
-        found.append(
+        reasons.append(
             f"the member process{_verb(silent, '', 'es')} of {_names(silent)} {_verb(silent, 'is', 'are')} not heard"
         )
-    return "; ".join(found)
+    return "; ".join(reasons)
 
 
 def _sentence(text: str) -> str:

@@ -63,6 +63,6 @@ def _settings(path: str, said: Mapping[str, Mapping[str, Any]]) -> "Settings":
     from federator.model.errors import FieldError
 
     try:
-        return settings.load(path, said=said)
+        return settings.load(path, overrides=said)
     except FieldError as bad:
         common.fail(str(bad))

@@ -66,15 +66,15 @@ def _says(labels: Mapping[str, str]) -> bool:
 
 
 def _level(labels: Mapping[str, str], mode: str, otherwise: Level) -> Level:
-    said = labels.get(_LABEL + mode)
-    if said is None:
+    written = labels.get(_LABEL + mode)
+    if written is None:
         return Level.PRIVILEGED
-    return Level(said) if said in tuple(Level) else otherwise
+    return Level(written) if written in tuple(Level) else otherwise
 
 
 def _version(labels: Mapping[str, str], mode: str) -> str:
-    said = labels.get(f"{_LABEL}{mode}-version", "latest")
-    return said if _VERSION.fullmatch(said) else "latest"
+    written = labels.get(f"{_LABEL}{mode}-version", "latest")
+    return written if _VERSION.fullmatch(written) else "latest"
 
 
 def label_errors(labels: Mapping[str, str]) -> list[FieldError]:
@@ -82,12 +82,12 @@ def label_errors(labels: Mapping[str, str]) -> list[FieldError]:
     errors: list[FieldError] = []
     for mode in ("enforce", "audit", "warn"):
         for name, allowed, words in (
-            (_LABEL + mode, lambda said: said in tuple(Level), _LEVELS),
+            (_LABEL + mode, lambda written: written in tuple(Level), _LEVELS),
             (f"{_LABEL}{mode}-version", _VERSION.fullmatch, _VERSIONS),
         ):
-            said = labels.get(name)
-            if said is not None and not allowed(said):
-                errors.append(invalid(f"metadata.labels[{name}]", said, words))
+            written = labels.get(name)
+            if written is not None and not allowed(written):
+                errors.append(invalid(f"metadata.labels[{name}]", written, words))
     return errors
 
 
@@ -109,34 +109,34 @@ def findings(pod: Pod, standard: Standard) -> list[Finding]:
     replaced = {_REPLACES[key] for key in inside if key in _REPLACES}
     out = []
     for key in inside:
-        found = groups.get(key, [])
+        violations = groups.get(key, [])
         if key == _SECCOMP_SET:
-            found = groups.get(_SECCOMP, found)
-        if found and key not in replaced:
-            out.append(_WORDS[key](pod, found))
+            violations = groups.get(_SECCOMP, violations)
+        if violations and key not in replaced:
+            out.append(_WORDS[key](pod, violations))
     return out
 
 
 def detail(pod: Pod, standard: Standard) -> str:
     """The findings as one text; empty for a pod that is allowed."""
-    return ", ".join(f"{one.reason} ({one.detail})" for one in findings(pod, standard))
+    return ", ".join(f"{violation.reason} ({violation.detail})" for violation in findings(pod, standard))
 
 
 def reasons(pod: Pod, standard: Standard) -> str:
     """The names of the findings only."""
-    return ", ".join(one.reason for one in findings(pod, standard))
+    return ", ".join(violation.reason for violation in findings(pod, standard))
 
 
 def why_refused(pod: Pod, standard: Standard) -> str:
     """Why a pod is refused; empty when it is not."""
-    found = detail(pod, standard)
-    return f'violates PodSecurity "{standard}": {found}' if found else ""
+    sentence = detail(pod, standard)
+    return f'violates PodSecurity "{standard}": {sentence}' if sentence else ""
 
 
 def warning(pod: Pod, standard: Standard) -> str:
     """What is warned of; empty when there is nothing."""
-    found = detail(pod, standard)
-    return f'would violate PodSecurity "{standard}": {found}' if found else ""
+    sentence = detail(pod, standard)
+    return f'would violate PodSecurity "{standard}": {sentence}' if sentence else ""
 
 
 # Words
@@ -147,17 +147,17 @@ _STEP: Final = re.compile(r"(\w+)(?:\[(\d+)\])?")
 
 def _value(pod: Pod, path: str) -> Any:
     """What is at the path of a violation; None when nothing is."""
-    found: Any = pod
+    node: Any = pod
     for name, index in _STEP.findall(path):
-        found = found.get(name) if isinstance(found, Mapping) else None
+        node = node.get(name) if isinstance(node, Mapping) else None
         if index:
-            found = found[int(index)] if isinstance(found, list) else found
-    return found
+            node = node[int(index)] if isinstance(node, list) else node
+    return node
 
 
-def _names(pod: Pod, found: Iterable[Violation]) -> list[str]:
+def _names(pod: Pod, violations: Iterable[Violation]) -> list[str]:
     """The containers or volumes that the violations are in, each once."""
-    matches = [_CONTAINER.match(one.path) for one in found]
+    matches = [_CONTAINER.match(violation.path) for violation in violations]
     return list(dict.fromkeys(str(_value(pod, f"{match[0]}.name")) for match in matches if match))
 
 
@@ -170,42 +170,42 @@ def _some(noun: str, names: Sequence[object]) -> str:
     return f"{noun}{'' if len(names) == 1 else 's'} {_quoted(names)}"
 
 
-def _who(pod: Pod, found: Sequence[Violation]) -> list[str]:
+def _who(pod: Pod, violations: Sequence[Violation]) -> list[str]:
     """Whose fields they are: the pod's, some containers', or both."""
-    names = _names(pod, found)
-    whole = ["pod"] if any(one.path.startswith("spec.securityContext.") for one in found) else []
+    names = _names(pod, violations)
+    whole = ["pod"] if any(violation.path.startswith("spec.securityContext.") for violation in violations) else []
     return whole + ([_some("container", names)] if names else [])
 
 
-def _distinct(pod: Pod, found: Iterable[Violation]) -> list[str]:
-    return sorted({str(_value(pod, one.path)) for one in found})
+def _distinct(pod: Pod, violations: Iterable[Violation]) -> list[str]:
+    return sorted({str(_value(pod, violation.path)) for violation in violations})
 
 
-def _apparmor(pod: Pod, found: Sequence[Violation]) -> Finding:
+def _apparmor(pod: Pod, violations: Sequence[Violation]) -> Finding:
     """An annotation stands for the field of the container that it names, which servers fill from it."""
-    notes = [one for one in found if one.path.startswith("metadata.")]
-    fields = [one for one in found if one not in notes]
+    notes = [violation for violation in violations if violation.path.startswith("metadata.")]
+    fields = [violation for violation in violations if violation not in notes]
     values = set(_distinct(pod, fields))
     names = _names(pod, fields)
     shown = []
     annotations = (pod.get("metadata") or {}).get("annotations") or {}
-    for key in sorted(one.path.removeprefix("metadata.annotations[").removesuffix("]") for one in notes):
+    for key in sorted(violation.path.removeprefix("metadata.annotations[").removesuffix("]") for violation in notes):
         shown.append(f'{key}="{annotations[key]}"')
         if annotations[key] == "unconfined":
             values.add("Unconfined")
             names += [name for name in (key.removeprefix(APPARMOR),) if name not in names]
-    who = ["pod"] if any(one.path.startswith("spec.securityContext.") for one in fields) else []
+    who = ["pod"] if any(violation.path.startswith("spec.securityContext.") for violation in fields) else []
     who += [_some("container", names)] if names else []
     who += ["annotation" if len(shown) == 1 else "annotations"] if shown else []
-    said = sorted((*values, *shown))
-    reason = "forbidden AppArmor profile" + ("" if len(said) == 1 else "s")
-    return Finding(reason, f"{' and '.join(who)} must not set AppArmor profile type to {_quoted(said)}")
+    values_shown = sorted((*values, *shown))
+    reason = "forbidden AppArmor profile" + ("" if len(values_shown) == 1 else "s")
+    return Finding(reason, f"{' and '.join(who)} must not set AppArmor profile type to {_quoted(values_shown)}")
 
 
 def _added(reason: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
-    def words(pod: Pod, found: Sequence[Violation]) -> Finding:
-        lacking = [one for one in found if one.path.endswith(".drop")]
-        added = [one for one in found if one not in lacking]
+    def words(pod: Pod, violations: Sequence[Violation]) -> Finding:
+        lacking = [violation for violation in violations if violation.path.endswith(".drop")]
+        added = [violation for violation in violations if violation not in lacking]
         parts = []
         if lacking:
             who = _some("container", _names(pod, lacking))
@@ -218,12 +218,14 @@ def _added(reason: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
     return words
 
 
-def _host_namespaces(pod: Pod, found: Sequence[Violation]) -> Finding:
-    return Finding("host namespaces", ", ".join(f"{one.path.removeprefix('spec.')}=true" for one in found))
+def _host_namespaces(pod: Pod, violations: Sequence[Violation]) -> Finding:
+    return Finding(
+        "host namespaces", ", ".join(f"{violation.path.removeprefix('spec.')}=true" for violation in violations)
+    )
 
 
-def _host_paths(pod: Pod, found: Sequence[Violation]) -> Finding:
-    return Finding("hostPath volumes", _some("volume", _names(pod, found)))
+def _host_paths(pod: Pod, violations: Sequence[Violation]) -> Finding:
+    return Finding("hostPath volumes", _some("volume", _names(pod, violations)))
 
 
 def _uses(noun: str, names: Sequence[str], what: str, values: Sequence[str]) -> str:
@@ -231,58 +233,62 @@ def _uses(noun: str, names: Sequence[str], what: str, values: Sequence[str]) -> 
     return f"{_some(noun, names)} {verb} {what}{'' if len(values) == 1 else 's'}"
 
 
-def _host_ports(pod: Pod, found: Sequence[Violation]) -> Finding:
-    ports = _distinct(pod, found)
-    return Finding("hostPort", f"{_uses('container', _names(pod, found), 'hostPort', ports)} {', '.join(ports)}")
+def _host_ports(pod: Pod, violations: Sequence[Violation]) -> Finding:
+    ports = _distinct(pod, violations)
+    return Finding("hostPort", f"{_uses('container', _names(pod, violations), 'hostPort', ports)} {', '.join(ports)}")
 
 
-def _probed_hosts(pod: Pod, found: Sequence[Violation]) -> Finding:
-    hosts = _distinct(pod, found)
-    who = _uses("container", _names(pod, found), "probe or lifecycle host", hosts)
+def _probed_hosts(pod: Pod, violations: Sequence[Violation]) -> Finding:
+    hosts = _distinct(pod, violations)
+    who = _uses("container", _names(pod, violations), "probe or lifecycle host", hosts)
     return Finding("probe or lifecycle host", f"{who} {_quoted(hosts)}")
 
 
-def _selinux(pod: Pod, found: Sequence[Violation]) -> Finding:
-    types = _distinct(pod, [one for one in found if one.path.endswith(".type")])
+def _selinux(pod: Pod, violations: Sequence[Violation]) -> Finding:
+    types = _distinct(pod, [violation for violation in violations if violation.path.endswith(".type")])
     parts = [_some("type", types)] if types else []
-    parts += [f"{field} may not be set" for field in ("user", "role") if any(one.path.endswith(field) for one in found)]
-    who = " and ".join(_who(pod, found))
+    parts += [
+        f"{field} may not be set"
+        for field in ("user", "role")
+        if any(violation.path.endswith(field) for violation in violations)
+    ]
+    who = " and ".join(_who(pod, violations))
     return Finding("seLinuxOptions", f"{who} set forbidden securityContext.seLinuxOptions: {'; '.join(parts)}")
 
 
 def _values(reason: str, field: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
-    def words(pod: Pod, found: Sequence[Violation]) -> Finding:
-        who = " and ".join(_who(pod, found))
-        return Finding(reason, f"{who} must not set {field} to {_quoted(_distinct(pod, found))}")
+    def words(pod: Pod, violations: Sequence[Violation]) -> Finding:
+        who = " and ".join(_who(pod, violations))
+        return Finding(reason, f"{who} must not set {field} to {_quoted(_distinct(pod, violations))}")
 
     return words
 
 
 def _fixed(reason: str, demand: str) -> Callable[[Pod, Sequence[Violation]], Finding]:
-    return lambda pod, found: Finding(reason, f"{' and '.join(_who(pod, found))} {demand}")
+    return lambda pod, violations: Finding(reason, f"{' and '.join(_who(pod, violations))} {demand}")
 
 
-def _sysctls(pod: Pod, found: Sequence[Violation]) -> Finding:
-    return Finding("forbidden sysctls", ", ".join(str(_value(pod, one.path)) for one in found))
+def _sysctls(pod: Pod, violations: Sequence[Violation]) -> Finding:
+    return Finding("forbidden sysctls", ", ".join(str(_value(pod, violation.path)) for violation in violations))
 
 
-def _volume_types(pod: Pod, found: Sequence[Violation]) -> Finding:
+def _volume_types(pod: Pod, violations: Sequence[Violation]) -> Finding:
     types = set()
-    for one in found:
-        volume = _value(pod, one.path)
+    for violation in violations:
+        volume = _value(pod, violation.path)
         fields = volume.items() if isinstance(volume, Mapping) else ()
         types.add(next((name for name, value in fields if name != "name" and value is not None), "unknown"))
-    names = _names(pod, found)
+    names = _names(pod, violations)
     who = _uses("volume", names, "restricted volume type", sorted(types))
     return Finding("restricted volume types", f"{who} {_quoted(sorted(types))}")
 
 
-def _non_root(pod: Pod, found: Sequence[Violation]) -> Finding:
-    said = [one for one in found if _value(pod, one.path) is not None]
-    if said:
-        who = " and ".join(_who(pod, said))
+def _non_root(pod: Pod, violations: Sequence[Violation]) -> Finding:
+    set_paths = [violation for violation in violations if _value(pod, violation.path) is not None]
+    if set_paths:
+        who = " and ".join(_who(pod, set_paths))
         return Finding("runAsNonRoot != true", f"{who} must not set securityContext.runAsNonRoot=false")
-    who = _some("container", _names(pod, found))
+    who = _some("container", _names(pod, violations))
     return Finding("runAsNonRoot != true", f"pod or {who} must set securityContext.runAsNonRoot=true")
 
 
@@ -290,10 +296,10 @@ _PROFILE: Final = "securityContext.seccompProfile.type"
 _seccomp = _values("seccompProfile", _PROFILE)
 
 
-def _seccomp_set(pod: Pod, found: Sequence[Violation]) -> Finding:
-    if any(_value(pod, one.path) is not None for one in found):
-        return _seccomp(pod, found)
-    who = _some("container", _names(pod, found))
+def _seccomp_set(pod: Pod, violations: Sequence[Violation]) -> Finding:
+    if any(_value(pod, violation.path) is not None for violation in violations):
+        return _seccomp(pod, violations)
+    who = _some("container", _names(pod, violations))
     return Finding("seccompProfile", f'pod or {who} must set {_PROFILE} to "RuntimeDefault" or "Localhost"')
 
 
@@ -364,10 +370,10 @@ def template_of(obj: Pod, kind: tuple[str, str]) -> Pod | None:
     path = _TEMPLATES.get(kind)
     if path is None:
         return None
-    found: Any = obj
+    node: Any = obj
     for name in path:
-        found = found.get(name) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else None
+        node = node.get(name) if isinstance(node, Mapping) else None
+    return node if isinstance(node, Mapping) else None
 
 
 def changes_containers(pod: Pod, old: Pod) -> bool:
@@ -376,7 +382,7 @@ def changes_containers(pod: Pod, old: Pod) -> bool:
 
 
 def _images(pod: Pod, field: str) -> list[Any]:
-    return [one.get("image") for one in (pod.get("spec") or {}).get(field) or ()]
+    return [container.get("image") for container in (pod.get("spec") or {}).get(field) or ()]
 
 
 def new_level_warnings(name: str, labels: Mapping[str, str], old: Mapping[str, str], pods: Iterable[Pod]) -> list[str]:
@@ -389,12 +395,12 @@ def new_level_warnings(name: str, labels: Mapping[str, str], old: Mapping[str, s
         return []
     alike: dict[str, list[str]] = {}
     for pod in pods:
-        if found := reasons(pod, new):
-            alike.setdefault(found, []).append(pod["metadata"]["name"])
+        if sentence := reasons(pod, new):
+            alike.setdefault(sentence, []).append(pod["metadata"]["name"])
     if not alike:
         return []
     head = f'existing pods in namespace "{name}" violate the new PodSecurity enforce level "{new}"'
-    return [head, *sorted(f"{_first(names)}: {found}" for found, names in alike.items())]
+    return [head, *sorted(f"{_first(names)}: {sentence}" for sentence, names in alike.items())]
 
 
 def _first(names: Sequence[str]) -> str:

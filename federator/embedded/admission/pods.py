@@ -17,8 +17,8 @@ def admit(pod: dict[str, Any], priorities: dict[str, int] | None = None) -> None
     account = spec.get("serviceAccountName") or "default"
     spec["serviceAccountName"] = spec["serviceAccount"] = account
     tolerate(spec)
-    known = {**_SYSTEM_PRIORITIES, **(priorities or {})}
-    spec.setdefault("priority", known.get(spec.get("priorityClassName", ""), 0))
+    classes = {**_SYSTEM_PRIORITIES, **(priorities or {})}
+    spec.setdefault("priority", classes.get(spec.get("priorityClassName", ""), 0))
     spec.setdefault("preemptionPolicy", "PreemptLowerPriority")
 
 

@@ -32,27 +32,27 @@ def shape(value: Any, node: Node | None) -> int:
         if node is not None and node.map_type == "atomic":
             return FLAT
         return FIELDS if type(value) is dict else FLAT
-    known: int | None = node.compiled.get("shape")
-    if known is None:
-        known = FLAT
+    kind: int | None = node.compiled.get("shape")
+    if kind is None:
+        kind = FLAT
         if node.kind == "object":
-            known = FLAT if node.map_type == "atomic" else FIELDS
+            kind = FLAT if node.map_type == "atomic" else FIELDS
         elif node.kind == "array":
-            known = {"map": KEYED, "set": VALUES}.get(node.list_type, FLAT)
+            kind = {"map": KEYED, "set": VALUES}.get(node.list_type, FLAT)
         elif node.preserve:
-            known = FIELDS
-        node.compiled["shape"] = known
-    if known == FIELDS and type(value) is list:
+            kind = FIELDS
+        node.compiled["shape"] = kind
+    if kind == FIELDS and type(value) is list:
         return FLAT
-    return known
+    return kind
 
 
 def child_node(node: Node | None, key: str) -> Node | None:
     """Schema of one field of an object; None where there is none."""
     if node is None:
         return None
-    found = node.fields.get(key)
-    return found if found is not None else node.values
+    child = node.fields.get(key)
+    return child if child is not None else node.values
 
 
 def element(item: Any, kind: int, node: Node) -> str:

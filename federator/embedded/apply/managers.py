@@ -26,12 +26,12 @@ _SHARED_LIMIT: Final = 4096
 def shared(trie: Trie) -> Trie:
     """The one trie with these paths that everybody uses."""
     key = msgspec.json.encode(trie)
-    known = _SHARED.get(key)
-    if known is None:
+    shared_trie = _SHARED.get(key)
+    if shared_trie is None:
         if len(_SHARED) >= _SHARED_LIMIT:
             _SHARED.clear()
-        known = _SHARED[key] = trie
-    return known
+        shared_trie = _SHARED[key] = trie
+    return shared_trie
 
 
 def is_sound(entry: Any) -> bool:
@@ -113,8 +113,8 @@ def capped(entries: list[Entry]) -> list[Entry]:
     merged: dict[str, Entry] = {}
     for entry in ancient:
         version = entry.get("apiVersion", "")
-        known = merged[version]["fieldsV1"] if version in merged else LEAF
-        fields = fieldsets.union(known, entry.get("fieldsV1") or LEAF)
+        kept = merged[version]["fieldsV1"] if version in merged else LEAF
+        fields = fieldsets.union(kept, entry.get("fieldsV1") or LEAF)
         writer = {"manager": "ancient-changes", "operation": "Update", "apiVersion": version}
         merged[version] = made(writer, entry.get("time"), fields)
     return [entry for entry in entries if entry not in ancient] + list(merged.values())

@@ -94,12 +94,12 @@ def mismatches(config: Any, node: Node | None, path: str = "") -> Iterator[str]:
         yield from _list_mismatches(config, node, path)
     elif node.kind and not _is_scalar(config, node):
         wanted = {"integer": "numeric (int or float)", "number": "numeric (int or float)", "boolean": "boolean"}
-        found = _GO_KINDS.get(type(config), "null")
+        shown = _GO_KINDS.get(type(config), "null")
         if node.kind == "string":
-            found = f"&value.valueUnstructured{{Value:{_go_literal(config)}}}"
+            shown = f"&value.valueUnstructured{{Value:{_go_literal(config)}}}"
         elif node.kind == "boolean":
-            found = f"&{{{_go_value(config)}}}"
-        yield f"{path}: expected {wanted.get(node.kind, 'string')}, got {found}"
+            shown = f"&{{{_go_value(config)}}}"
+        yield f"{path}: expected {wanted.get(node.kind, 'string')}, got {shown}"
 
 
 def _is_scalar(value: Any, node: Node) -> bool:

@@ -81,15 +81,15 @@ def track(  # noqa: PLR0917 - the order of a write: before, after, who, how, wha
         return []
     changed, removed = _differences(_zero(info) if old is None else old, new, info, subresource)
     if subresource == "scale":
-        said: Trie = LEAF
+        child: Trie = LEAF
         for part in reversed(info.scale.spec.strip(".").split(".") if info.scale else ()):
-            said = {f"f:{part}": said}
-        if not any(fieldsets.intersection(entry.get("fieldsV1") or {}, said) for entry in entries):
+            child = {f"f:{part}": child}
+        if not any(fieldsets.intersection(entry.get("fieldsV1") or {}, child) for entry in entries):
             # A Scale whose number nobody owns is an object without owners, and stays so.
             return list(entries)
         if _scaled_to_nothing(new, info):
             # A Scale leaves out a zero, so that nobody says it.
-            return managers.in_order(managers.without(entries, said))
+            return managers.in_order(managers.without(entries, child))
     if changed is None and removed is None:
         return list(entries)
     kept = managers.without(entries, fieldsets.union(changed or LEAF, removed or LEAF))
@@ -256,14 +256,14 @@ def _pruned(merged: Object, before: Entry, claimed: Trie, others: list[Entry], r
 
 def _conflicts(others: list[Entry], changed: Trie | None) -> list[tuple[str, Conflict]]:
     """(manager as printed, conflict) for every changed path somebody else owns."""
-    found = []
+    conflicts = []
     for entry in sorted(others, key=managers.key):
         overlap = fieldsets.intersection(entry.get("fieldsV1") or {}, changed) if changed is not None else None
         if overlap is not None:
             name = managers.printed(entry)
             for path in fieldsets.paths(overlap):
-                found.append((name, Conflict(entry.get("manager", ""), path, f"conflict with {name}")))
-    return found
+                conflicts.append((name, Conflict(entry.get("manager", ""), path, f"conflict with {name}")))
+    return conflicts
 
 
 def conflict_message(conflicts: list[Conflict]) -> str:
@@ -293,8 +293,8 @@ def _applied_before(base: Object, manager: str, info: ResourceInfo) -> frozenset
     if next(iter(merging.mismatches(last, root)), None) is not None:
         return frozenset()
     changed, removed = fieldsets.compare(last, base, root)
-    known = fieldsets.difference(fieldsets.applied(last, root), fieldsets.union(changed or LEAF, removed or LEAF))
-    return frozenset(fieldsets.paths(known or LEAF))
+    before = fieldsets.difference(fieldsets.applied(last, root), fieldsets.union(changed or LEAF, removed or LEAF))
+    return frozenset(fieldsets.paths(before or LEAF))
 
 
 def _with_entries(merged: Object, entries: list[Entry], applied: Object | None) -> Object:

@@ -112,11 +112,11 @@ def _applied(tree: Any, operation: dict[str, Any]) -> Any:
     if op == "test":
         expected = operation.get("value")
         try:
-            found = _get(tree, path)
+            actual = _get(tree, path)
         except BadPatch:
             # Testing for null where nothing is holds, as on a real server.
-            found = None
-        if not same(found, expected):
+            actual = None
+        if not same(actual, expected):
             raise _rejected()
         return tree
     if op in ("copy", "move"):

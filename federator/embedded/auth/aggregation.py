@@ -124,13 +124,13 @@ def _named(name: str, labels: dict[str, str]) -> JsonObject:
 
 def added_up(role: JsonObject, roles: Iterable[JsonObject]) -> list[Any]:
     """The rules that an aggregated role has to have. `roles`: all there are, in the order of their names."""
-    chosen = [selectors.from_dict(one) for one in role["aggregationRule"].get("clusterRoleSelectors") or ()]
+    chosen = [selectors.from_dict(selector) for selector in role["aggregationRule"].get("clusterRoleSelectors") or ()]
     rules: list[Any] = []
-    for one in roles:
-        labels = one["metadata"].get("labels") or {}
+    for source in roles:
+        labels = source["metadata"].get("labels") or {}
         is_part = any(selector.matches(labels) for selector in chosen)
-        if is_part and one["metadata"]["name"] != role["metadata"]["name"]:
-            for rule in one.get("rules") or ():
+        if is_part and source["metadata"]["name"] != role["metadata"]["name"]:
+            for rule in source.get("rules") or ():
                 if rule not in rules:
                     rules.append(rule)
     return rules

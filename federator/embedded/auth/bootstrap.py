@@ -58,8 +58,8 @@ def furnish(store: Store, registry: Registry) -> None:
     roles, bindings = registry.get(GROUP, "clusterroles"), registry.get(GROUP, "clusterrolebindings")
     for role in aggregation.user_facing():
         metadata = role["metadata"]
-        known = _metadata(metadata["name"])
-        merged = {**known, "uid": metadata["uid"], "labels": {**known["labels"], **metadata["labels"]}}
+        present = _metadata(metadata["name"])
+        merged = {**present, "uid": metadata["uid"], "labels": {**present["labels"], **metadata["labels"]}}
         store.create(roles, {"apiVersion": f"{GROUP}/v1", "kind": "ClusterRole", **role, "metadata": merged})
     for name, (groups, rules) in _ROLES.items():
         head = {"apiVersion": f"{GROUP}/v1", "metadata": _metadata(name)}

@@ -30,7 +30,7 @@ def actor(request: ApiRequest, authorizer: Rbac) -> Caller | None:
     wanted += [Attributes("impersonate", resource="groups", name=group) for group in groups]
     if uid:
         wanted.append(Attributes("impersonate", "authentication.k8s.io", "uids", name=uid))
-    if not all(authorizer.decide(request.caller, one).allowed for one in wanted):
+    if not all(authorizer.decide(request.caller, header).allowed for header in wanted):
         return None
     if account and not groups:
         groups = account_groups(space)

@@ -70,7 +70,9 @@ class Rbac:
             plural = "rolebindings" if space else "clusterrolebindings"
             for revision in self._store.items(self._registry.get(GROUP, plural), space):
                 binding = revision.obj
-                subject = next((one for one in binding.get("subjects") or () if _is(caller, one, space)), None)
+                subject = next(
+                    (subject for subject in binding.get("subjects") or () if _is(caller, subject, space)), None
+                )
                 if subject is None:
                     continue
                 reference = binding["roleRef"]

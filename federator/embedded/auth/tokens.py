@@ -40,9 +40,9 @@ class Tokens:
 
     def caller(self, token: str) -> Caller | None:
         """Whose token it is; None when it is nobody's (any more)."""
-        known = self.admins.get(token)
-        if known is not None:
-            return known
+        admin = self.admins.get(token)
+        if admin is not None:
+            return admin
         claims = self._verified(token)
         if claims is None:
             return None
@@ -128,8 +128,8 @@ class Tokens:
         return Caller(_name(namespace, name), account_groups(namespace), uid)
 
     def _lives(self, plural: str, namespace: str, reference: dict[str, Any]) -> bool:
-        found = self._store.get(builtins.info("", plural), namespace, reference["name"])
-        return found is not None and found.obj["metadata"]["uid"] == reference["uid"]
+        revision = self._store.get(builtins.info("", plural), namespace, reference["name"])
+        return revision is not None and revision.obj["metadata"]["uid"] == reference["uid"]
 
 
 def key_of(secret: str) -> bytes:

@@ -106,12 +106,12 @@ _SHARED_LIMIT: Final = 256
 
 def _shared(schema: dict[str, Any]) -> _Shared:
     key = hashlib.sha256(msgspec.json.encode(schema, order="sorted")).digest()
-    known = _SHARED.get(key)
-    if known is None:
+    shared = _SHARED.get(key)
+    if shared is None:
         if len(_SHARED) >= _SHARED_LIMIT:
             _SHARED.clear()
-        known = _SHARED[key] = _Shared(schema, LazyNode(lambda: Node(schema, None)))
-    return known
+        shared = _SHARED[key] = _Shared(schema, LazyNode(lambda: Node(schema, None)))
+    return shared
 
 
 def share_schemas(crd: Crd) -> None:
@@ -147,7 +147,7 @@ def initial_status(crd: Crd) -> dict[str, Any]:
 def established_status(crd: Crd, now: str) -> dict[str, Any]:
     """The status of a CRD whose names are accepted and which is served; times that need not change stay."""
     before = crd.get("status") or {}
-    known = {condition["type"]: condition for condition in before.get("conditions") or ()}
+    by_type = {condition["type"]: condition for condition in before.get("conditions") or ()}
     wanted = (
         ("NamesAccepted", "NoConflicts", "no conflicts found"),
         ("Established", "InitialNamesAccepted", "the initial names have been accepted"),
@@ -155,7 +155,7 @@ def established_status(crd: Crd, now: str) -> dict[str, Any]:
     conditions = []
     for kind, reason, message in wanted:
         condition = {"type": kind, "status": "True", "reason": reason, "message": message}
-        old = known.get(kind, {})
+        old = by_type.get(kind, {})
         time = old.get("lastTransitionTime") if old.get("status") == "True" else None
         conditions.append({"type": kind, "status": "True", "lastTransitionTime": time or now, **condition})
     stored = list(before.get("storedVersions") or ())

@@ -62,12 +62,12 @@ class Registry:
 
     def groups(self) -> dict[str, dict[str, list[ResourceInfo]]]:
         """group -> version -> resources; versions best first, groups in the order of a real server's discovery."""
-        found: dict[str, dict[str, list[ResourceInfo]]] = {}
+        by_group: dict[str, dict[str, list[ResourceInfo]]] = {}
         for info in self._by_path.values():
-            found.setdefault(info.group, {}).setdefault(info.version, []).append(info)
+            by_group.setdefault(info.group, {}).setdefault(info.version, []).append(info)
         return {
             group: dict(sorted(versions.items(), key=lambda item: version_rank(item[0]), reverse=True))
-            for group, versions in sorted(found.items(), key=lambda item: builtins.group_rank(item[0]))
+            for group, versions in sorted(by_group.items(), key=lambda item: builtins.group_rank(item[0]))
         }
 
     def _on_crd(self, event: Event) -> None:
@@ -79,9 +79,9 @@ class Registry:
             if self._custom.pop(name, None) is None:
                 return
         else:
-            known = name in self._custom
+            served_before = name in self._custom
             self._custom[name] = infos = crds.resource_infos(event.current.obj)
-            if infos and not known:
+            if infos and not served_before:
                 self._store.open(infos[0])
         self._rebuild()
 

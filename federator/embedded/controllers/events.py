@@ -36,10 +36,10 @@ class Recorder:
         if not self._take():
             return
         same = (about["metadata"]["uid"], reason, message)
-        known = self._names.get(same)
+        key = self._names.get(same)
         now = self._clock.rfc3339()
-        if known is not None:
-            revision = self._store.get(self._kinds.events, *known)
+        if key is not None:
+            revision = self._store.get(self._kinds.events, *key)
             if revision is not None:
                 event = revision.obj
                 self._store.update(self._kinds.events, {**event, "count": event["count"] + 1, "lastTimestamp": now})

@@ -79,9 +79,9 @@ class Node:
         self.annotations = metadata.get("annotations") or {}
         self.allocatable = dict(requests.amounts(status.get("allocatable") or status.get("capacity") or {}))
         self.allocatable.setdefault("pods", 110)
-        found = tuple(taints.taint_from_dict(taint) for taint in spec.get("taints") or ())
-        self.taints = tuple(taint for taint in found if taint.effect in taints.REFUSING)
-        self.soft_taints = tuple(taint for taint in found if taint.effect not in taints.REFUSING)
+        taints_there = tuple(taints.taint_from_dict(taint) for taint in spec.get("taints") or ())
+        self.taints = tuple(taint for taint in taints_there if taint.effect in taints.REFUSING)
+        self.soft_taints = tuple(taint for taint in taints_there if taint.effect not in taints.REFUSING)
         self.unschedulable = bool(spec.get("unschedulable"))
         ready = condition(status.get("conditions"), "Ready")
         self.ready = ready is None or ready["status"] == "True"

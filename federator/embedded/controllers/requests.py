@@ -56,24 +56,24 @@ def of_spec(spec: Mapping[str, Any]) -> Amounts:
 class Sizes:
     """A small cache of `of_spec`."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_cache",)
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, int], tuple[Any, Any, Amounts]] = {}
+        self._cache: dict[tuple[int, int], tuple[Any, Any, Amounts]] = {}
 
     def of(self, pod: Mapping[str, Any]) -> Amounts:
         spec = pod["spec"]
         containers, inits = spec.get("containers"), spec.get("initContainers")
         key = (id(containers), id(inits))
-        known = self._known.get(key)
-        if known is not None:
-            return known[2]
-        if len(self._known) >= _CACHE_MAX:
-            self._known.clear()
-        found = of_spec(spec)
+        cached = self._cache.get(key)
+        if cached is not None:
+            return cached[2]
+        if len(self._cache) >= _CACHE_MAX:
+            self._cache.clear()
+        size = of_spec(spec)
         # The lists are kept with the answer: an id means nothing once its object is gone.
-        self._known[key] = (containers, inits, found)
-        return found
+        self._cache[key] = (containers, inits, size)
+        return size
 
 
 def _wanted(container: Mapping[str, Any]) -> dict[str, int]:

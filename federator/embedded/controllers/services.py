@@ -235,14 +235,14 @@ def _endpoint_object(pod: Pod) -> JsonObject:
 
 
 def _ports(service: JsonObject, pods: list[Pod]) -> list[dict[str, Any]]:
-    found = []
+    ports = []
     for port in service["spec"].get("ports") or ():
         target = port.get("targetPort", port["port"])
         number = target if isinstance(target, int) else _named_port(pods, target)
         if number is not None:
             entry = {"name": port.get("name", ""), "port": number, "protocol": port.get("protocol", "TCP")}
-            found.append({**entry, "appProtocol": port["appProtocol"]} if port.get("appProtocol") else entry)
-    return found
+            ports.append({**entry, "appProtocol": port["appProtocol"]} if port.get("appProtocol") else entry)
+    return ports
 
 
 def _named_port(pods: list[Pod], name: str) -> int | None:

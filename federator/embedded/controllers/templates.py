@@ -52,8 +52,8 @@ class Mould:
 
     def refusal(self, name: str) -> str:
         """Why an API server would not take a pod of this name in the words of its answer; empty when it does."""
-        found = self._world.get(self._world.kinds.namespaces, ("", self.namespace))
-        labels = None if found is None else found["metadata"].get("labels")
+        namespace = self._world.get(self._world.kinds.namespaces, ("", self.namespace))
+        labels = None if namespace is None else namespace["metadata"].get("labels")
         if labels is not self._judged[0]:
             # What controllers add to a template for each pod, no standard has anything against.
             self._judged = (labels, pod_security.why_refused(self.template, pod_security.policy(labels or {}).enforce))
@@ -140,8 +140,8 @@ def priority_of(world: World, spec: dict[str, Any]) -> tuple[str, int, str]:
     """(class name, priority, preemption policy) of a pod spec, from its PriorityClass or the cluster's default one."""
     name = spec.get("priorityClassName")
     if name:
-        found = world.get(world.kinds.priorityclasses, ("", name))
-        candidates = [found] if found else []
+        priority_class = world.get(world.kinds.priorityclasses, ("", name))
+        candidates = [priority_class] if priority_class else []
     else:
         candidates = [r.obj for r in world.store.items(world.kinds.priorityclasses) if r.obj.get("globalDefault")]
     if not candidates:

@@ -48,13 +48,13 @@ class ServiceAddresses:
             text = f'["{wanted}"]: failed to allocate IP {wanted}: provided IP is already allocated'
             raise _refused(service, "spec.clusterIPs", text)
         if spec.get("type") in ("NodePort", "LoadBalancer"):
-            known = _node_ports(before)
+            before_ports = _node_ports(before)
             for index, item in enumerate(spec.get("ports") or ()):
-                self._check_port(service, index, item.get("nodePort", 0), known, dry_run=dry_run)
+                self._check_port(service, index, item.get("nodePort", 0), before_ports, dry_run=dry_run)
         service_addresses.allocate(service, self.pick, self.pick_port)
 
-    def _check_port(self, service: JsonObject, index: int, port: int, known: set[int], *, dry_run: bool) -> None:
-        if not port or port in known:
+    def _check_port(self, service: JsonObject, index: int, port: int, taken: set[int], *, dry_run: bool) -> None:
+        if not port or port in taken:
             return
         why = "already allocated" if port in self._used_ports else ""
         if not dry_run and not self._FIRST_PORT <= port < self._FIRST_PORT + self._PORTS:
@@ -125,8 +125,8 @@ class Context:
 
     def labels_of(self, namespace: str) -> Mapping[str, str]:
         """The labels of a namespace; none for one that is not there."""
-        found = self.store.get(self.registry.get("", "namespaces"), "", namespace) if namespace else None
-        return (found.obj["metadata"].get("labels") or {}) if found is not None else {}
+        namespace_revision = self.store.get(self.registry.get("", "namespaces"), "", namespace) if namespace else None
+        return (namespace_revision.obj["metadata"].get("labels") or {}) if namespace_revision is not None else {}
 
     def generated_name(self, base: str) -> str:
         """`base` and five random letters, as for generateName."""

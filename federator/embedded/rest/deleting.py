@@ -63,8 +63,8 @@ def delete_collection(ctx: Context, request: ApiRequest, target: Target) -> Answ
     info = target.info
     opts = options.delete_options(request)
     matches = field_selectors.predicate(info, request.param("labelSelector"), request.param("fieldSelector"))
-    found = ctx.store.items(event_groups.home(info), target.namespace)
-    chosen = [item for item in found if matches is None or matches(item.obj)]
+    revisions = ctx.store.items(event_groups.home(info), target.namespace)
+    chosen = [item for item in revisions if matches is None or matches(item.obj)]
     with writing.warning(_warnings(info, opts)):
         for item in chosen:
             remove(ctx, info, item, opts)
@@ -138,9 +138,9 @@ def _held(metadata: JsonObject, opts: DeleteOptions) -> list[str] | None:
         return None
     foreground = opts.propagation == "Foreground" or opts.is_cascade_asked
     wanted = [_ORPHAN] if opts.propagation == _ORPHAN_POLICY else [_FOREGROUND] if foreground else []
-    found = metadata.get("finalizers") or []
-    kept = [name for name in found if name in wanted or name not in {_ORPHAN, _FOREGROUND}]
-    return kept + [name for name in wanted if name not in found]
+    finalizers = metadata.get("finalizers") or []
+    kept = [name for name in finalizers if name in wanted or name not in {_ORPHAN, _FOREGROUND}]
+    return kept + [name for name in wanted if name not in finalizers]
 
 
 def _finalizers(metadata: JsonObject, propagation: str) -> list[str] | None:

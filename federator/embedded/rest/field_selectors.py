@@ -87,11 +87,11 @@ def _server_words(message: str) -> str:
     match = _FOUND.search(message)
     if match is None:
         return f"unable to parse requirement: {message}"
-    wanted, found = match[1], "" if match[2] == "the end" else match[2]
+    wanted, expected = match[1], "" if match[2] == "the end" else match[2]
     if wanted == "','":
-        return f"found '{found}', expected: ',' or 'end of string'"
+        return f"found '{expected}', expected: ',' or 'end of string'"
     comma = "" if wanted == "'('" else ","
-    return f"unable to parse requirement: found '{found}'{comma} expected: {_EXPECTED.get(wanted, wanted)}"
+    return f"unable to parse requirement: found '{expected}'{comma} expected: {_EXPECTED.get(wanted, wanted)}"
 
 
 def _split(text: str) -> list[str]:
@@ -122,8 +122,8 @@ def _field(info: ResourceInfo, path: str, equal: bool, value: str) -> Predicate:
     supported = path == "metadata.name" or (path == "metadata.namespace" and spaced)
     if not supported and f".{path}" not in selectable:
         if info.is_builtin and not selectable:
-            known = 'only "metadata.name", "metadata.namespace"'
-            raise refusals.bad_request(f'"{path}" is not a known field selector: {known}')
+            names = 'only "metadata.name", "metadata.namespace"'
+            raise refusals.bad_request(f'"{path}" is not a known field selector: {names}')
         if info.key == _JOBS:
             raise refusals.bad_request(f'field label "{path}" not supported for Job')
         raise refusals.bad_request(f"field label not supported: {path}")

@@ -68,9 +68,9 @@ def listing(store: Store, request: ApiRequest, target: Target) -> Answer:
         # Answered from the cache, which does not cut lists into chunks.
         limit = 0
     if matches is not None:
-        found = (revision for revision in revisions if matches(revision.obj))
+        matching = (revision for revision in revisions if matches(revision.obj))
         # No further than to know whether there is more: the next chunk would look at the rest again.
-        revisions = list(itertools.islice(found, limit + 1 if limit > 0 else None))
+        revisions = list(itertools.islice(matching, limit + 1 if limit > 0 else None))
     if 0 < limit < len(revisions):
         remaining, revisions = len(revisions) - limit, revisions[:limit]
         metadata["continue"] = _token(number, revisions[-1].key)

@@ -113,5 +113,5 @@ def security_warnings(
     if info.key == pod_security.PODS and old is not None and not pod_security.changes_containers(obj, old):
         return []
     template = pod_security.template_of(obj, info.key)
-    found = None if template is None else pod_security.warning(template, pod_security.policy(labels).warn)
-    return [found] if found else []
+    sentence = None if template is None else pod_security.warning(template, pod_security.policy(labels).warn)
+    return [sentence] if sentence else []

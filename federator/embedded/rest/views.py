@@ -44,8 +44,8 @@ def chosen_form(accept: str) -> tuple[str, str]:
         form = parameters.get("as", "")
         if not form:
             return ("", "")
-        known = form in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
-        if known and parameters.get("g") == "meta.k8s.io" and parameters.get("v") in {"v1", "v1beta1"}:
+        supported = form in {"Table", "PartialObjectMetadata", "PartialObjectMetadataList"}
+        if supported and parameters.get("g") == "meta.k8s.io" and parameters.get("v") in {"v1", "v1beta1"}:
             return (form, parameters["v"])
     raise refusals.Refusal(
         406,

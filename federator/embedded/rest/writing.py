@@ -153,7 +153,7 @@ def _replaced(
             raise refusals.not_found(info.group, info.plural, target.name)
         if metadata.get("uid"):
             raise refusals.uid_mismatch(
-                info.group, info.plural, target.space, target.name, wanted=metadata["uid"], found=""
+                info.group, info.plural, target.space, target.name, wanted=metadata["uid"], actual=""
             )
         metadata.pop("resourceVersion", None)
         return _created(ctx, request, target, fresh, opts, warnings=warnings)
@@ -208,10 +208,10 @@ def warnings_about(ctx: Context, obj: JsonObject, old: JsonObject | None, info: 
     """What there is to warn of about an object that was written."""
     pods: list[JsonObject] = []
     if info.key == NAMESPACES:
-        pods = [one.obj for one in ctx.store.items(ctx.registry.get("", "pods"), obj["metadata"]["name"])]
+        pods = [pod.obj for pod in ctx.store.items(ctx.registry.get("", "pods"), obj["metadata"]["name"])]
     labels = ctx.labels_of(obj["metadata"].get("namespace", ""))
-    told = validation.warnings(obj, old, info)
-    return (*told, *validation.security_warnings(obj, old, info, labels, pods))
+    texts = validation.warnings(obj, old, info)
+    return (*texts, *validation.security_warnings(obj, old, info, labels, pods))
 
 
 def decode(
@@ -304,7 +304,7 @@ def _check_namespace(ctx: Context, info: ResourceInfo, metadata: JsonObject) -> 
 def _check_uid(info: ResourceInfo, target: Target, metadata: JsonObject, old: Revision) -> None:
     uid, ours = metadata.get("uid"), old.obj["metadata"]["uid"]
     if uid and uid != ours:
-        raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, wanted=uid, found=ours)
+        raise refusals.uid_mismatch(info.group, info.plural, target.space, target.name, wanted=uid, actual=ours)
 
 
 def _keep_system_fields(metadata: JsonObject, before: JsonObject) -> None:

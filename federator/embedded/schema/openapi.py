@@ -308,18 +308,18 @@ def _operation(verb: str, schema: str, gvk: Json) -> Json:
 
 def _query_parameters(verb: str) -> list[Json]:
     if verb == "list":
-        known: Mapping[str, tuple[str, str]] = _LIST_PARAMETERS
+        parameters: Mapping[str, tuple[str, str]] = _LIST_PARAMETERS
     elif verb == "deletecollection":
-        known = {**_DELETE_PARAMETERS, **{k: v for k, v in _LIST_PARAMETERS.items() if k != "watch"}}
+        parameters = {**_DELETE_PARAMETERS, **{k: v for k, v in _LIST_PARAMETERS.items() if k != "watch"}}
     elif verb == "delete":
-        known = _DELETE_PARAMETERS
+        parameters = _DELETE_PARAMETERS
     elif verb == "patch":
-        known = {**_WRITE_PARAMETERS, **_FORCE}
+        parameters = {**_WRITE_PARAMETERS, **_FORCE}
     else:
-        known = {} if verb == "get" else _WRITE_PARAMETERS
+        parameters = {} if verb == "get" else _WRITE_PARAMETERS
     return [
         {"name": name, "in": "query", "description": text, "schema": {"type": kind, "uniqueItems": True}}
-        for name, (kind, text) in sorted(known.items())
+        for name, (kind, text) in sorted(parameters.items())
     ]
 
 

@@ -94,25 +94,25 @@ def _message(full: str, data: bytes, depth: int) -> dict[str, Any]:
     if depth > _DEPTH_MAX:
         raise IndexError("messages are nested too deeply")
     fields: Mapping[str, list[Any]] = _data()["types"][full]
-    found: dict[str, Any] = {}
+    message: dict[str, Any] = {}
     for number, raw in _fields(data):
         field = fields.get(str(number))
         if field is None:
             continue
         name, type_, kept = field
         if not name:
-            found.update(_value(type_, raw, depth))
+            message.update(_value(type_, raw, depth))
         elif type_.startswith("[]"):
-            found.setdefault(name, []).append(_value(type_[2:], raw, depth))
+            message.setdefault(name, []).append(_value(type_[2:], raw, depth))
         elif type_.startswith("{}"):
             entry = dict(_fields(raw))
-            found.setdefault(name, {})[entry.get(1, b"").decode()] = _value(type_[2:], entry.get(2, b""), depth)
+            message.setdefault(name, {})[entry.get(1, b"").decode()] = _value(type_[2:], entry.get(2, b""), depth)
         else:
             value = _value(type_, raw, depth)
             # Fields that are no pointers are always on the wire; JSON leaves them out when they are zero.
             if value is not None and (kept or value not in (0, "", False)):
-                found[name] = value
-    return found
+                message[name] = value
+    return message
 
 
 def _value(type_: str, raw: Any, depth: int) -> Any:

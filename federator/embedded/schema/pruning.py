@@ -83,11 +83,11 @@ def duplicate_fields(raw_json: bytes) -> list[str]:
     """Dotted paths of keys that a JSON body gives twice, in the order met. Call it only when somebody asks (Strict,
     Warn).
     """
-    found: list[str] = []
+    duplicates: list[str] = []
 
     def visit(value: Any, path: str) -> None:
         if isinstance(value, _Pairs):
-            found.extend(f"{path}.{key}" if path else key for key in value.twice)
+            duplicates.extend(f"{path}.{key}" if path else key for key in value.twice)
             for key, child in value.items():
                 visit(child, f"{path}.{key}" if path else key)
         elif isinstance(value, list):
@@ -95,7 +95,7 @@ def duplicate_fields(raw_json: bytes) -> list[str]:
                 visit(child, f"{path}[{index}]")
 
     visit(json.loads(raw_json, object_pairs_hook=_remember_twice), "")
-    return found
+    return duplicates
 
 
 def _root_walker(info: ResourceInfo) -> Walker:
@@ -338,17 +338,17 @@ def _custom_container(node: Node, embedded: bool) -> Walker:
         if type(value) is dict:
             fresh: dict[str, Any] = {}
             for key, child in value.items():
-                found = table.get(key)
-                if found is None:
-                    found = entry(key)
-                    if found is None:
+                cached = table.get(key)
+                if cached is None:
+                    cached = entry(key)
+                    if cached is None:
                         dropped.append(key)
                         continue
                     if key in node.fields or key in _META:
-                        table[key] = found
+                        table[key] = cached
                 if child is not None:
-                    fresh[key] = found[0](child, dropped) if type(child) in _CONTAINERS else child
-                elif found[1]:
+                    fresh[key] = cached[0](child, dropped) if type(child) in _CONTAINERS else child
+                elif cached[1]:
                     fresh[key] = None
             return fresh
         if type(value) is list:

@@ -109,13 +109,13 @@ def unsupported_media(accepted: Sequence[str]) -> Refusal:
     return Refusal(415, "UnsupportedMediaType", message)
 
 
-def uid_mismatch(group: str, plural: str, namespace: str, name: str, *, wanted: str, found: str) -> Refusal:
+def uid_mismatch(group: str, plural: str, namespace: str, name: str, *, wanted: str, actual: str) -> Refusal:
     """409 because an update names another uid, in the words of the storage of a real server."""
     home = f"{group}/{plural}" if "." in group and not group.endswith(".k8s.io") else plural
     key = "/".join(part for part in ("/registry", home, namespace, name) if part)
     why = (
         f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
+        f"Precondition failed: UID in precondition: {wanted}, UID in object meta: {actual}"
     )
     return conflict(group, plural, name, why)
 

@@ -52,8 +52,8 @@ class Node:
         self.name: str = name
         """Last word of the builtin definition this node is, such as `DeploymentSpec`; empty in CRDs and inline schemas.
         """
-        raw, found = merged_reference(raw, resolve)
-        self.name = found or name
+        raw, merged = merged_reference(raw, resolve)
+        self.name = merged or name
         self.raw: JSON = raw
         self.kind: str = raw.get("type", "")
         """"object", "array", "string", "integer", "number", "boolean", or "" where anything may stand."""

@@ -366,9 +366,9 @@ def _check_preconditions(
             f"({metadata['resourceVersion']}). The object might have been modified"
         )
     if why and resource.key == _NAMESPACES:
-        wanted, found = (uid, metadata["uid"]) if "UID" in why else (expect, metadata["resourceVersion"])
+        wanted, actual = (uid, metadata["uid"]) if "UID" in why else (expect, metadata["resourceVersion"])
         what = "UID" if "UID" in why else "ResourceVersion"
-        why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+        why = f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {actual}"
         raise refusals.conflict(resource.group, resource.plural, name, why)
     if why:
         # Delete preconditions name the kind where other conflicts name the resource.

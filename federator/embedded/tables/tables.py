@@ -136,12 +136,12 @@ def path(text: str) -> list[Step]:
 
 def first(steps: list[Step], obj: Any) -> Any:
     """The first value a path finds, or None."""
-    found = [obj]
+    values = [obj]
     for step in steps:
-        found = [value for item in found for value in step(item)]
-        if not found:
+        values = [value for item in values for value in step(item)]
+        if not values:
             return None
-    return found[0]
+    return values[0]
 
 
 def _field(name: str, value: Any) -> list[Any]:
@@ -155,11 +155,11 @@ def _at(index: str, value: Any) -> list[Any]:
 
 
 def _where(fields: list[str], wanted: str, value: Any) -> list[Any]:
-    found = []
+    parts = []
     for item in value if isinstance(value, list) else ():
         inner = item
         for field in fields:
             inner = inner.get(field) if isinstance(inner, dict) else None
         if inner is not None and (inner if isinstance(inner, str) else _printed(inner)) == wanted:
-            found.append(item)
-    return found
+            parts.append(item)
+    return parts

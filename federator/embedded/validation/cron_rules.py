@@ -58,8 +58,8 @@ def _bad_schedule(schedule: str) -> str:
     if "TZ" in schedule:
         return "cannot use TZ or CRON_TZ in schedule, use timeZone field instead"
     if schedule.startswith("@"):
-        known = schedule in _DESCRIPTORS or re.match(r"^@every \S+$", schedule)
-        return "" if known else f"unrecognized descriptor: {schedule}"
+        valid = schedule in _DESCRIPTORS or re.match(r"^@every \S+$", schedule)
+        return "" if valid else f"unrecognized descriptor: {schedule}"
     fields = schedule.split()
     if len(fields) != len(_FIELDS):
         return f"expected exactly 5 fields, found {len(fields)}: [{' '.join(fields)}]"
@@ -92,9 +92,9 @@ def _check_part(part: str, least: int, most: int, names: Mapping[str, int]) -> N
 
 
 def _number(text: str, names: Mapping[str, int]) -> int:
-    known = names.get(text.lower())
-    if known is not None:
-        return known
+    value = names.get(text.lower())
+    if value is not None:
+        return value
     if not re.fullmatch(r"[+-]?\d+", text, re.ASCII):
         raise ValueError(f'failed to parse int from {text}: strconv.Atoi: parsing "{text}": invalid syntax')
     if int(text) < 0:

@@ -137,21 +137,21 @@ def _embedded(value: Any, node: Node, path: str, *, root: bool = False) -> Itera
 
 
 def _has_embedded(node: Node) -> bool:
-    known: bool | None = node.compiled.get("has_embedded")
-    if known is None:
+    cached: bool | None = node.compiled.get("has_embedded")
+    if cached is None:
         below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
-        known = node.embedded or any(_has_embedded(child) for child in below)
-        node.compiled["has_embedded"] = known
-    return known
+        cached = node.embedded or any(_has_embedded(child) for child in below)
+        node.compiled["has_embedded"] = cached
+    return cached
 
 
 def _has_unique_lists(node: Node) -> bool:
-    known: bool | None = node.compiled.get("has_unique_lists")
-    if known is None:
+    cached: bool | None = node.compiled.get("has_unique_lists")
+    if cached is None:
         below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
-        known = node.list_type in (SET, MAP) or any(_has_unique_lists(child) for child in below)
-        node.compiled["has_unique_lists"] = known
-    return known
+        cached = node.list_type in (SET, MAP) or any(_has_unique_lists(child) for child in below)
+        node.compiled["has_unique_lists"] = cached
+    return cached
 
 
 def _lists(value: Any, node: Node, path: str) -> Iterator[FieldError]:
@@ -179,13 +179,13 @@ def _duplicates(value: list[Any], node: Node, path: str) -> Iterator[FieldError]
     if len(value) < 2:
         return
     seen: set[str] = set()
-    told: set[str] = set()
+    reported: set[str] = set()
     for index, item in enumerate(value):
         identity = _identity(item, node)
         # Keys come in the schema's order, so equal identities read the same.
         text = repr(identity)
-        if text in seen and text not in told:
-            told.add(text)
+        if text in seen and text not in reported:
+            reported.add(text)
             yield duplicate(f"{path}[{index}]", identity)
         seen.add(text)
 

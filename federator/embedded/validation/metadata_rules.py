@@ -236,8 +236,10 @@ def on_update(meta: Mapping[str, Any], old: Mapping[str, Any]) -> Iterator[Field
     if old.get("deletionTimestamp"):
         added = sorted(set(meta.get("finalizers") or ()) - set(old.get("finalizers") or ()))
         if added:
-            found = _go_strings(added)
-            text = f"no new finalizers can be added if the object is being deleted, found new finalizers {found}"
+            changed_fields = _go_strings(added)
+            text = (
+                f"no new finalizers can be added if the object is being deleted, found new finalizers {changed_fields}"
+            )
             yield forbidden("metadata.finalizers", text)
     for key in _FIXED:
         if meta.get(key) != old.get(key):

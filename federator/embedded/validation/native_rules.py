@@ -87,9 +87,9 @@ def _pod_update(spec: Struct, before: Struct) -> Iterator[FieldError]:
             return
     if any(toleration not in (spec.get("tolerations") or ()) for toleration in before.get("tolerations") or ()):
         yield forbidden("spec.tolerations", "existing toleration can not be modified except its tolerationSeconds")
-    known = [gate.get("name") for gate in before.get("schedulingGates") or ()]
+    gates_before = [gate.get("name") for gate in before.get("schedulingGates") or ()]
     for index, gate in enumerate(spec.get("schedulingGates") or ()):
-        if gate.get("name") not in known:
+        if gate.get("name") not in gates_before:
             text = f"only deletion is allowed, but found new scheduling gate '{gate.get('name', '')}'"
             yield forbidden(f"spec.schedulingGates[{index}].name", text)
     if not same(_fixed_pod(spec), _fixed_pod(before)):

@@ -136,14 +136,14 @@ def _volumes(volumes: list[Struct], path: str) -> tuple[list[FieldError], set[st
     for index, volume in enumerate(volumes):
         at, name = f"{path}[{index}]", volume.get("name", "")
         sources = sorted(key for key in volume if key != "name")
-        found = [forbidden(f"{at}.{extra}", "may not specify more than 1 volume type") for extra in sources[1:]]
-        found += _source(volume, sources, at)
-        found += [required(f"{at}.name")] if not name else list(named(name, dns_label, f"{at}.name"))
+        problems = [forbidden(f"{at}.{extra}", "may not specify more than 1 volume type") for extra in sources[1:]]
+        problems += _source(volume, sources, at)
+        problems += [required(f"{at}.name")] if not name else list(named(name, dns_label, f"{at}.name"))
         if name in names:
-            found.append(duplicate(f"{at}.name", name))
-        if not found:
+            problems.append(duplicate(f"{at}.name", name))
+        if not problems:
             names.add(name)
-        errors += found
+        errors += problems
     return errors, names
 
 

@@ -221,21 +221,23 @@ def _type_problem(value: Any, node: Node, path: str, prefix: str) -> FieldError 
     wanted = "integer,string" if node.int_or_string else node.kind
     if not wanted:
         return None
-    found = _json_type(value)
+    actual = _json_type(value)
     if value is None:
         return None if node.nullable else _not_of_type(path, prefix, wanted, "null")
-    whole = found == "number" and value == int(value) if found == "number" and abs(value) < 2**63 else False
-    fits = found in wanted.split(",") or (found == "integer" and wanted == "number") or (whole and wanted == "integer")
+    whole = actual == "number" and value == int(value) if actual == "number" and abs(value) < 2**63 else False
+    fits = (
+        actual in wanted.split(",") or (actual == "integer" and wanted == "number") or (whole and wanted == "integer")
+    )
     if fits:
         return None
     format_name = node.format if node.kind in ("integer", "number") else ""
-    if format_name and found not in ("string", "array"):
-        return _not_of_type(path, prefix, format_name, {"number": "float64", "integer": "int64"}.get(found, ""))
-    return _not_of_type(path, prefix, wanted, found)
+    if format_name and actual not in ("string", "array"):
+        return _not_of_type(path, prefix, format_name, {"number": "float64", "integer": "int64"}.get(actual, ""))
+    return _not_of_type(path, prefix, wanted, actual)
 
 
-def _not_of_type(path: str, prefix: str, wanted: str, found: str) -> FieldError:
-    return mistyped(_under(prefix, path), found, f'{path} in body must be of type {wanted}: "{found}"')
+def _not_of_type(path: str, prefix: str, wanted: str, actual: str) -> FieldError:
+    return mistyped(_under(prefix, path), actual, f'{path} in body must be of type {wanted}: "{actual}"')
 
 
 def _own_problems(value: Any, node: Node, path: str, prefix: str) -> Iterator[FieldError]:
@@ -343,8 +345,8 @@ def _combination_problems(value: Any, node: Node, path: str, prefix: str) -> Ite
         failures = [list(problems(value, _ABSENT, branch, path, prefix)) for branch in _branches(node, "oneOf")]
         valid = sum(not failure for failure in failures)
         if valid != 1:
-            found = f"Found {valid} valid alternatives" if valid else "Found none valid"
-            yield _composite(f'"{path}" must validate one and only one schema (oneOf). {found}')
+            problem = f"Found {valid} valid alternatives" if valid else "Found none valid"
+            yield _composite(f'"{path}" must validate one and only one schema (oneOf). {problem}')
             if not valid:
                 yield from min(failures, key=len)
     if "allOf" in raw:

@@ -35,9 +35,9 @@ def keep(service: Object, old: Object) -> None:
 def _keep_node_ports(spec: Object, before: Object) -> None:
     if _draws_ports(spec) and _draws_ports(before):
         wanted = {port.get("nodePort", 0) for port in spec.get("ports") or ()}
-        known = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or ()}
+        ports_before = {port.get("name", ""): port.get("nodePort", 0) for port in before.get("ports") or ()}
         for port in spec.get("ports") or ():
-            number = known.get(port.get("name", ""), 0)
+            number = ports_before.get(port.get("name", ""), 0)
             if not port.get("nodePort") and number and number not in wanted:
                 port["nodePort"] = number
     if needs_health_check(spec) and needs_health_check(before) and not spec.get("healthCheckNodePort"):

@@ -72,9 +72,9 @@ def _policies(spec: Struct) -> Iterator[FieldError]:
     if spec.get("type") != "ExternalName" and not anywhere:
         if family == "RequireDualStack":
             yield invalid("spec.ipFamilyPolicy", family, "this cluster is not configured for dual-stack services")
-        for index, one in enumerate(spec.get("ipFamilies") or ()):
-            if one == "IPv6":
-                yield invalid(f"spec.ipFamilies[{index}]", one, "not configured on this cluster")
+        for index, ip_family in enumerate(spec.get("ipFamilies") or ()):
+            if ip_family == "IPv6":
+                yield invalid(f"spec.ipFamilies[{index}]", ip_family, "not configured on this cluster")
     external = spec.get("type") in ("NodePort", "LoadBalancer") or spec.get("externalIPs")
     if traffic is not None and not external:
         text = "may only be set for externally-accessible services"
@@ -138,10 +138,10 @@ def _port_uniqueness(ports: list[Struct]) -> Iterator[FieldError]:
 
 
 def _addresses(spec: Struct) -> Iterator[FieldError]:
-    one, many = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
-    if spec.get("type") != "ExternalName" and one != (many or [""])[0]:
-        text = "first value must match `clusterIP`" if one else "must be empty when `clusterIP` is not specified"
-        yield invalid("spec.clusterIPs", many, text)
+    single, several = spec.get("clusterIP", ""), spec.get("clusterIPs") or []
+    if spec.get("type") != "ExternalName" and single != (several or [""])[0]:
+        text = "first value must match `clusterIP`" if single else "must be empty when `clusterIP` is not specified"
+        yield invalid("spec.clusterIPs", several, text)
     for index, address in enumerate(spec.get("clusterIPs") or ()):
         if address == "None":
             continue

@@ -35,7 +35,7 @@ from federator.placement.quota import quota
 from federator.scheduling import rollout
 from federator.status import aggregate, conditions, verdict
 from federator.status.conditions import Condition
-from federator.status.fold import Fold, Placing, Refusal, Wanted, fold
+from federator.status.fold import Fold, InForce, Refusal, Wanted, fold
 
 log = logging.getLogger(__name__)
 
@@ -198,16 +198,16 @@ class StatusAggregation:
             return record.terms.wanted
         return ask.count if ask is not None else 0
 
-    def _placing(self, workload: Workload, record: Record | None) -> Placing | None:
+    def _placing(self, workload: Workload, record: Record | None) -> InForce | None:
         if workload.problem:
-            return Placing(shortfall=0, reason=Reason.MISCONFIGURED, message=workload.problem, current=True)
+            return InForce(shortfall=0, reason=Reason.MISCONFIGURED, message=workload.problem, current=True)
         if record is None:
             return None
         ask, quotas = workload.ask, self.state.quotas.values()
         refused = quota.refusal(ask, quotas) if ask is not None else ""
         foreign = self.state.refused_of(workload)
         spoken_for = ask is not None and bool(quota.accounts_of(ask.project, quotas))
-        return Placing(
+        return InForce(
             shares=record.shares,
             shortfall=record.terms.shortfall,
             reason=record.terms.reason,

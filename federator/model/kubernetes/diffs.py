@@ -52,11 +52,11 @@ def replacement_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[
     return patch
 
 
-def combined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+def combined(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     """One merge patch that does what two do; where both say something, `other` does."""
-    found = dict(one)
+    merged = dict(first)
     for name, value in other.items():
-        before = found.get(name)
+        before = merged.get(name)
         both = isinstance(before, Mapping) and isinstance(value, Mapping)
-        found[name] = combined(before, value) if both else value  # type: ignore[arg-type]
-    return found
+        merged[name] = combined(before, value) if both else value  # type: ignore[arg-type]
+    return merged

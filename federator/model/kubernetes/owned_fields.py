@@ -18,18 +18,18 @@ _SELF = "."
 def of(metadata: Mapping[str, Any], manager: str, operation: str) -> Mapping[str, Any]:
     """The fields (FieldsV1) that `manager` has set by `operation` (Apply or Update), status apart; empty where it has
     set none, or nobody tells."""
-    found: Mapping[str, Any] = {}
+    fields: Mapping[str, Any] = {}
     entries = metadata.get("managedFields")
     for entry in entries if isinstance(entries, list) else ():
         if not isinstance(entry, Mapping) or entry.get("subresource"):
             continue
         if (entry.get("manager"), entry.get("operation")) == (manager, operation):
-            found = _union(found, entry.get("fieldsV1"))
-    return found
+            fields = _union(fields, entry.get("fieldsV1"))
+    return fields
 
 
-def _union(one: Any, other: Any) -> Mapping[str, Any]:
-    left, right = (fields if isinstance(fields, Mapping) else {} for fields in (one, other))
+def _union(first: Any, other: Any) -> Mapping[str, Any]:
+    left, right = (fields if isinstance(fields, Mapping) else {} for fields in (first, other))
     return {**left, **{name: _union(left.get(name), below) for name, below in right.items()}} if left else right
 
 
@@ -83,11 +83,11 @@ def _leftover(fields: Mapping[str, Any], want: Any, keys: frozenset[str]) -> str
         kind, _, rest = element.partition(":")
         if element == _SELF or (kind == "f" and rest in keys):
             continue
-        found, key_names = _child(kind, rest, want)
-        if found is _GONE:
+        child, key_names = _child(kind, rest, want)
+        if child is _GONE:
             return element
-        if isinstance(below, Mapping) and below and found is not _UNKNOWN:
-            deeper = _leftover(below, found, key_names)
+        if isinstance(below, Mapping) and below and child is not _UNKNOWN:
+            deeper = _leftover(below, child, key_names)
             if deeper:
                 return f"{element} {deeper}"
     return ""
@@ -122,7 +122,7 @@ def _has_more(live: Any, want: Any) -> bool:
             _has_more(live[name], value) for name, value in want.items() if name in live
         )
     if isinstance(live, list) and isinstance(want, list):
-        return any(_has_more(one, other) for one, other in zip(live, want, strict=False))
+        return any(_has_more(live_item, other) for live_item, other in zip(live, want, strict=False))
     return False
 
 

@@ -74,12 +74,12 @@ class Control:
 def enforced(labels: Mapping[str, Any]) -> Enforced:
     """What a namespace's labels ask for. A level that is misspelt is `restricted`, as API servers take it; a version
     that is none is the one that is checked here."""
-    said, version = labels.get(ENFORCE), labels.get(ENFORCE_VERSION)
-    known = isinstance(version, str) and _VERSION.fullmatch(version) is not None
-    kept = version if known and isinstance(version, str) else VERSION
-    if said is None or said == "":
+    written, version = labels.get(ENFORCE), labels.get(ENFORCE_VERSION)
+    readable = isinstance(version, str) and _VERSION.fullmatch(version) is not None
+    kept = version if readable and isinstance(version, str) else VERSION
+    if written is None or written == "":
         return Enforced(DEFAULT, kept)
-    return Enforced(Level(said) if said in tuple(Level) else Level.RESTRICTED, kept, said=True)
+    return Enforced(Level(written) if written in tuple(Level) else Level.RESTRICTED, kept, said=True)
 
 
 def violations(pod: Mapping[str, Any], level: Level) -> Iterator[Violation]:
@@ -99,8 +99,8 @@ def _at(value: Any, *path: str) -> Any:
 
 
 def _entries(value: Any, *path: str) -> Iterator[tuple[int, Any]]:
-    found = _at(value, *path)
-    return enumerate(found) if isinstance(found, list) else enumerate(() if found is None else (found,))
+    entries = _at(value, *path)
+    return enumerate(entries) if isinstance(entries, list) else enumerate(() if entries is None else (entries,))
 
 
 def _containers(pod: Mapping[str, Any]) -> Parts:

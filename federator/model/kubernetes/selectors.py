@@ -108,29 +108,29 @@ NOTHING: Final = LabelSelector(requirements=(Requirement("", Operator.IN),))
 def requirement(key: str, operator: str, values: Collection[str], path: str = "") -> Requirement:
     """A checked requirement. Raises FieldError at `operator`, `key` or `values`."""
     try:
-        known = Operator(operator)
+        kind = Operator(operator)
     except ValueError:
         raise FieldError(errors.join(path, "operator"), f"{operator!r} is not a selector operator") from None
     problem = check_label_key(key)
     if problem:
         raise FieldError(errors.join(path, "key"), problem)
     here = errors.join(path, "values")
-    if known in (Operator.IN, Operator.NOT_IN) and not values:
-        raise FieldError(here, f"operator {known} needs at least one value")
-    if known in _ONE_VALUE and len(values) != 1:
-        raise FieldError(here, f"operator {known} needs exactly one value, not {len(values)}")
-    if known in (Operator.EXISTS, Operator.DOES_NOT_EXIST) and values:
-        raise FieldError(here, f"operator {known} takes no values")
-    if known in _COMPARISONS.values():
+    if kind in (Operator.IN, Operator.NOT_IN) and not values:
+        raise FieldError(here, f"operator {kind} needs at least one value")
+    if kind in _ONE_VALUE and len(values) != 1:
+        raise FieldError(here, f"operator {kind} needs exactly one value, not {len(values)}")
+    if kind in (Operator.EXISTS, Operator.DOES_NOT_EXIST) and values:
+        raise FieldError(here, f"operator {kind} takes no values")
+    if kind in _COMPARISONS.values():
         if len(values) != 1:
-            raise FieldError(here, f"operator {known} needs exactly one value, not {len(values)}")
+            raise FieldError(here, f"operator {kind} needs exactly one value, not {len(values)}")
         if not all(_INTEGER.fullmatch(value) for value in values):
-            raise FieldError(f"{here}[0]", f"operator {known} compares integers")
+            raise FieldError(f"{here}[0]", f"operator {kind} compares integers")
     for index, value in enumerate(values):
         problem = check_label_value(value)
         if problem:
             raise FieldError(f"{here}[{index}][{key}]", problem)
-    return Requirement(key, known, tuple(sorted(set(values))))
+    return Requirement(key, kind, tuple(sorted(set(values))))
 
 
 def from_dict(obj: Mapping[str, Any] | None, path: str = "") -> LabelSelector:
@@ -205,7 +205,9 @@ def to_text(selector: LabelSelector) -> str:
     if selector == NOTHING:
         return "<nothing>"
     conditions = [Requirement(key, Operator.EQUALS, (value,)) for key, value in selector.match_labels]
-    return ",".join(str(one) for one in sorted([*conditions, *selector.requirements], key=lambda r: (r.key, str(r))))
+    return ",".join(
+        str(requirement) for requirement in sorted([*conditions, *selector.requirements], key=lambda r: (r.key, str(r)))
+    )
 
 
 def parse(text: str, path: str = "") -> LabelSelector:
@@ -252,8 +254,8 @@ class _Tokens:
         self._next += 1
 
     def error(self, wanted: str) -> FieldError:
-        found = self.peek()
-        return FieldError(self.path, f"selector {self.text[:200]!r}: expected {wanted}, found {found or 'the end'!r}")
+        token = self.peek()
+        return FieldError(self.path, f"selector {self.text[:200]!r}: expected {wanted}, found {token or 'the end'!r}")
 
 
 def _condition(tokens: _Tokens) -> Requirement:

@@ -67,7 +67,7 @@ def divide(parties: Sequence[Party], total: int) -> int:
 
 def fill_floors(parties: Sequence[Party], missing: int) -> int:
     """Raises everybody to the floor while seats last; returns the seats left."""
-    for party in sorted(parties, key=lambda one: (one.level, -one.weight, one.order, one.name)):
+    for party in sorted(parties, key=lambda party: (party.level, -party.weight, party.order, party.name)):
         given = min(max(min(party.floor, party.cap) - party.seats, 0), missing)
         party.seats += given
         missing -= given
@@ -202,7 +202,7 @@ class Latest:
 def consolidate(parties: Sequence[Party], total: int) -> None:
     """Shrinks by emptying the smallest holders first, so that the fewest clusters remain (strategy Pack)."""
     surplus = sum(party.seats for party in parties) - total
-    for party in sorted(parties, key=lambda one: (-one.level, one.seats, -one.order, one.name)):
+    for party in sorted(parties, key=lambda party: (-party.level, party.seats, -party.order, party.name)):
         taken = min(max(surplus, 0), party.seats)
         party.seats -= taken
         surplus -= taken
@@ -228,9 +228,9 @@ def by_static_weight(policy: Policy, cluster: ClusterView, held: int, room: int)
         return 1
     return max(
         (
-            one.weight
-            for one in policy.division.weights
-            if cluster.name in one.names or (one.selector is not None and one.selector.matches(cluster.labels))
+            weight.weight
+            for weight in policy.division.weights
+            if cluster.name in weight.names or (weight.selector is not None and weight.selector.matches(cluster.labels))
         ),
         default=0,
     )

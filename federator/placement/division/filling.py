@@ -63,16 +63,20 @@ def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, id
     for at, rule in enumerate(rules):
         if not rule.hard:
             continue
-        found = domains.of_rule(at, rule, parties, idle)
+        spread_domains = domains.of_rule(at, rule, parties, idle)
         growth: dict[str, int] = {}
         for party, seats in zip(parties, before, strict=True):
             growth[party.domains[at]] = growth.get(party.domains[at], 0) + party.seats - seats
-        had = {domain: count - growth.get(domain, 0) for domain, count in found.totals.items()}
-        lacked = min(found.wants, found.total - sum(growth.values())) - sum(count > 0 for count in had.values())
-        if found.lacking() > max(lacked, 0):
+        had = {domain: count - growth.get(domain, 0) for domain, count in spread_domains.totals.items()}
+        lacked = min(spread_domains.wants, spread_domains.total - sum(growth.values())) - sum(
+            count > 0 for count in had.values()
+        )
+        if spread_domains.lacking() > max(lacked, 0):
             return True
-        most = found.least + found.skew
-        if found.skew and any(growth.get(domain, 0) > 0 and n > most for domain, n in found.totals.items()):
+        most = spread_domains.least + spread_domains.skew
+        if spread_domains.skew and any(
+            growth.get(domain, 0) > 0 and n > most for domain, n in spread_domains.totals.items()
+        ):
             return True
     return False
 
@@ -94,14 +98,14 @@ def _give_back(  # noqa: PLR0917 what a size of blocks has left
 
 def _level(parties: Sequence[Party], least: dict[str, int], at: int, rule: SpreadRule, idle: _Idle) -> int:
     """Takes what lies beyond the rule's skew and was given now; returns how much that was."""
-    found, all_taken = domains.of_rule(at, rule, parties, idle), 0
-    if not found.excess():
+    spread_domains, all_taken = domains.of_rule(at, rule, parties, idle), 0
+    if not spread_domains.excess():
         return 0
-    for domain, count in found.totals.items():
-        surplus = count - found.least - found.skew
+    for domain, count in spread_domains.totals.items():
+        surplus = count - spread_domains.least - spread_domains.skew
         if surplus <= 0:
             continue
-        inside = [one for one in parties if one.domains[at] == domain and one.seats > least[one.name]]
+        inside = [party for party in parties if party.domains[at] == domain and party.seats > least[party.name]]
         for party in sorted(inside, key=Party.last_key, reverse=True):
             taken = min(surplus, party.seats - least[party.name])
             party.seats -= taken

@@ -47,7 +47,7 @@ def assign(  # noqa: PLR0917 what a division of shards is about
     if parties:
         before = {party.name: party.seats for party in parties}
         division.divide(parties, shards.size(unfinished))
-        for party in sorted(parties, key=lambda one: _first(kept.get(one.name, ()), one.name)):
+        for party in sorted(parties, key=lambda party: _first(kept.get(party.name, ()), party.name)):
             mine, loose = _extend(kept.get(party.name, ()), loose, party.seats - before[party.name])
             kept[party.name] = mine
     return {name: ranges for name, ranges in sorted(kept.items()) if ranges}

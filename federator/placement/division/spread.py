@@ -59,23 +59,23 @@ def _broken(
     parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]]
 ) -> Iterator[tuple[SpreadRule, str]]:
     for at, rule in enumerate(rules):
-        found = domains.of_rule(at, rule, parties, idle)
-        if found.excess():
-            yield rule, _apart(rule, found)
-        if found.lacking():
+        measured = domains.of_rule(at, rule, parties, idle)
+        if measured.excess():
+            yield rule, _apart(rule, measured)
+        if measured.lacking():
             yield (
                 rule,
-                f"spread over {rule.topology_key}: {found.used} domains are used, minDomains is {rule.min_domains}",
+                f"spread over {rule.topology_key}: {measured.used} domains are used, minDomains is {rule.min_domains}",
             )
 
 
-def _apart(rule: SpreadRule, found: Domains) -> str:
-    totals = found.totals
+def _apart(rule: SpreadRule, measured: Domains) -> str:
+    totals = measured.totals
     high = max(sorted(totals), key=lambda name: totals[name])
     low = min(sorted(totals), key=lambda name: totals[name])
     return (
         f"spread over {rule.topology_key}: {_named(high)} has {totals[high]} and {_named(low)} {totals[low]}, "
-        f"{found.excess()} more apart than maxSkew {rule.max_skew} allows"
+        f"{measured.excess()} more apart than maxSkew {rule.max_skew} allows"
     )
 
 

@@ -25,14 +25,14 @@ _BOUNDS: Final[Mapping[str, tuple[Callable[[Division], int | None], Callable[[De
 
 def combined(own: Policy, demands: Iterable[Demand]) -> Policy:
     """The workload's own policy AND all Required ones."""
-    required = tuple(sorted(demands, key=lambda one: one.name))
+    required = tuple(sorted(demands, key=lambda demand: demand.name))
     if not required:
         return own
-    least = [one.max_per_cluster for one in required if one.max_per_cluster is not None]
-    fewest = [one.max_clusters for one in required if one.max_clusters is not None]
+    least = [demand.max_per_cluster for demand in required if demand.max_per_cluster is not None]
+    fewest = [demand.max_clusters for demand in required if demand.max_clusters is not None]
     division = replace(
         own.division,
-        min_per_cluster=max(own.division.min_per_cluster, *(one.min_per_cluster for one in required)),
+        min_per_cluster=max(own.division.min_per_cluster, *(demand.min_per_cluster for demand in required)),
         max_per_cluster=_lower(own.division.max_per_cluster, least),
         max_clusters=_lower(own.division.max_clusters, fewest),
     )
@@ -46,17 +46,17 @@ def _lower(own: int | None, others: Collection[int]) -> int | None:
 def _spread(own: tuple[SpreadRule, ...], required: Collection[Demand]) -> tuple[SpreadRule, ...]:
     """The Required rules by label, then the workload's own. Rules over one label that bind alike become one, the
     strictest: two would be met by the same copies, and be broken by the same."""
-    found: dict[tuple[str, bool], SpreadRule] = {}
+    strictest: dict[tuple[str, bool], SpreadRule] = {}
     demanded = sorted(
-        {rule for one in required for rule in one.spread}, key=lambda rule: (rule.topology_key, rule.hard)
+        {rule for demand in required for rule in demand.spread}, key=lambda rule: (rule.topology_key, rule.hard)
     )
     for rule in (*demanded, *own):
-        known = found.setdefault((rule.topology_key, rule.hard), rule)
-        skews = [one for one in (known.max_skew, rule.max_skew) if one > 0]
-        found[rule.topology_key, rule.hard] = replace(
-            known, min_domains=max(known.min_domains, rule.min_domains), max_skew=min(skews, default=0)
+        earlier = strictest.setdefault((rule.topology_key, rule.hard), rule)
+        skews = [skew for skew in (earlier.max_skew, rule.max_skew) if skew > 0]
+        strictest[rule.topology_key, rule.hard] = replace(
+            earlier, min_domains=max(earlier.min_domains, rule.min_domains), max_skew=min(skews, default=0)
         )
-    return tuple(found.values())
+    return tuple(strictest.values())
 
 
 def alone(ask: Ask, running: int) -> Ask:
@@ -80,7 +80,7 @@ def alone(ask: Ask, running: int) -> Ask:
 
 def tolerates(policy: Policy, taint: Taint) -> bool:
     """Whether the policy does, and for a taint that people set every Required policy as well."""
-    if not any(one.tolerates(taint) for one in policy.tolerations):
+    if not any(toleration.tolerates(taint) for toleration in policy.tolerations):
         return False
     return taint.by_federation or forbids(policy, taint) is None
 
@@ -88,14 +88,14 @@ def tolerates(policy: Policy, taint: Taint) -> bool:
 def forbids(policy: Policy, taint: Taint) -> Demand | None:
     """The first Required policy that does not let this taint be tolerated."""
     for demand in policy.required:
-        if not any(one.tolerates(taint) for one in demand.tolerations):
+        if not any(toleration.tolerates(taint) for toleration in demand.tolerations):
             return demand
     return None
 
 
-def untolerated(policy: Policy, found: Iterable[Taint], effects: Collection[str] = taints.REFUSING) -> Taint | None:
+def untolerated(policy: Policy, present: Iterable[Taint], effects: Collection[str] = taints.REFUSING) -> Taint | None:
     """The first taint with one of these effects that is not tolerated."""
-    return next((taint for taint in found if taint.effect in effects and not tolerates(policy, taint)), None)
+    return next((taint for taint in present if taint.effect in effects and not tolerates(policy, taint)), None)
 
 
 def avoided(policy: Policy, cluster: ClusterView) -> int:
@@ -132,7 +132,7 @@ def bounding(policy: Policy, field: str) -> Demand | None:
     """The Required policy that sets a bound of the division (minPerCluster, maxPerCluster, maxClusters)."""
     combination, asked = _BOUNDS[field]
     value = combination(policy.division)
-    return next((one for one in policy.required if value is not None and asked(one) == value), None)
+    return next((demand for demand in policy.required if value is not None and asked(demand) == value), None)
 
 
 def bound(policy: Policy, field: str) -> str:
@@ -148,4 +148,4 @@ def of(field: str, demand: Demand) -> str:
 
 def titles(policy: Policy) -> str:
     """All Required policies in force, as a part of a sentence."""
-    return " and ".join(one.title for one in policy.required)
+    return " and ".join(demand.title for demand in policy.required)

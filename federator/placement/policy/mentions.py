@@ -23,12 +23,12 @@ class Unknown:
 
 def unknown(policy: Policy, clusters: Collection[str]) -> tuple[Unknown, ...]:
     """In the order of the fields, then of the names there."""
-    known = set(clusters)
+    existing = set(clusters)
     return tuple(
-        Unknown(field, name, next(iter(difflib.get_close_matches(name, sorted(known), n=1)), ""))
+        Unknown(field, name, next(iter(difflib.get_close_matches(name, sorted(existing), n=1)), ""))
         for field, names in mentioned(policy).items()
         for name in names
-        if name not in known
+        if name not in existing
     )
 
 

@@ -41,10 +41,10 @@ def refusal(ask: Ask, levels: Mapping[str, Level], quotas: Iterable[QuotaAccount
 def _by_level(ask: Ask, level: Level) -> Refused | None:
     if level is Level.PRIVILEGED:
         return None
-    found = ask.privileges.restricted if level is Level.RESTRICTED else ask.privileges.baseline
+    violation = ask.privileges.restricted if level is Level.RESTRICTED else ask.privileges.baseline
     where = f"namespace {ask.key.namespace} has the Pod Security level {level}"
-    if found:
-        return Refused(Reason.POD_SECURITY_VIOLATION, f"{found}; {where}")
+    if violation:
+        return Refused(Reason.POD_SECURITY_VIOLATION, f"{violation}; {where}")
     if ask.privileges.nodes:
         return Refused(Reason.POD_SECURITY_VIOLATION, f"{ask.privileges.nodes}; {where}, not privileged")
     return None

@@ -194,13 +194,13 @@ class Policies:
 
     def demands(self, subject: Subject) -> tuple[Demand, ...]:
         """What Required policies ask of the workload, by the name of the policy."""
-        found: dict[str, Demand] = {}
+        selecting: dict[str, Demand] = {}
         for bucket in self._required.buckets(subject, cluster_wide=True):
             for _, rule in bucket:
                 self.evaluations += 1
                 if rule.binds(subject) and rule.demand is not None:
-                    found[rule.policy.name] = rule.demand
-        return tuple(found[name] for name in sorted(found))
+                    selecting[rule.policy.name] = rule.demand
+        return tuple(selecting[name] for name in sorted(selecting))
 
     def _named(self, namespace: str, name: str) -> Rule:
         rule = self._rules.get((namespace, name)) if namespace else None
@@ -240,7 +240,7 @@ class _Index:
 
     def add(self, rule: Rule) -> None:
         for name in _buckets_of(rule):
-            bisect.insort(self._buckets.setdefault(name, []), (_rank(rule), rule), key=lambda one: one[0])
+            bisect.insort(self._buckets.setdefault(name, []), (_rank(rule), rule), key=lambda entry: entry[0])
             if name[1] == "label":
                 keys = self._keys.setdefault(name[0], {})
                 keys[name[2]] = keys.get(name[2], 0) + 1
@@ -248,7 +248,7 @@ class _Index:
     def remove(self, rule: Rule) -> None:
         for name in _buckets_of(rule):
             bucket = self._buckets[name]
-            at = bisect.bisect_left(bucket, _rank(rule), key=lambda one: one[0])
+            at = bisect.bisect_left(bucket, _rank(rule), key=lambda entry: entry[0])
             del bucket[at]
             if not bucket:
                 del self._buckets[name]

@@ -67,7 +67,7 @@ def _parents(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Ite
 def _projects(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Iterator[Trouble]:
     """A project has one account. With more, each counts all its use and each limits it."""
     for project in sorted(account.projects):
-        others = sorted(name for name, one in accounts.items() if name != account.name and project in one.projects)
+        others = sorted(name for name, other in accounts.items() if name != account.name and project in other.projects)
         if others:
             yield Trouble(
                 PROJECT_BOUND_TWICE,
@@ -92,15 +92,16 @@ def _resources(account: QuotaAccount, offered: Collection[str]) -> Iterator[Trou
         ):
             for name in sorted(names):
                 where = f"spec.tiers.{tier}.{field}.{name}"
-                known = {*NATIVE, *offered}
-                if name in known or name.startswith(PAGES):
+                resources = {*NATIVE, *offered}
+                if name in resources or name.startswith(PAGES):
                     continue
                 if "/" not in name:
                     yield Trouble(
-                        UNKNOWN_RESOURCE, f"{where}: no pod can ask for {name}: it has no domain{_close(name, known)}"
+                        UNKNOWN_RESOURCE,
+                        f"{where}: no pod can ask for {name}: it has no domain{_close(name, resources)}",
                     )
                 elif offered:
-                    yield Trouble(UNKNOWN_RESOURCE, f"{where}: no cluster has {name}{_close(name, known)}")
+                    yield Trouble(UNKNOWN_RESOURCE, f"{where}: no cluster has {name}{_close(name, resources)}")
 
 
 def _tiers(account: QuotaAccount) -> Iterator[tuple[Tier, TierQuota]]:
@@ -112,7 +113,7 @@ def _few(names: list[str]) -> str:
     return ", ".join(names[:NAMED_MOST]) + (f" and {more} more" if more > 0 else "")
 
 
-def _close(name: str, known: Collection[str]) -> str:
-    whole = [one for one in sorted(known) if one.endswith(f"/{name}")]  # its domain was left out
-    found = whole or difflib.get_close_matches(name, sorted(known), n=1, cutoff=ALIKE)
-    return f"; did you mean {found[0]}?" if found else ""
+def _close(name: str, resources: Collection[str]) -> str:
+    whole = [resource for resource in sorted(resources) if resource.endswith(f"/{name}")]  # its domain was left out
+    similar = whole or difflib.get_close_matches(name, sorted(resources), n=1, cutoff=ALIKE)
+    return f"; did you mean {similar[0]}?" if similar else ""

@@ -50,15 +50,19 @@ class Edit:
 
 def accounts_of(project: str, accounts: Iterable[QuotaAccount]) -> tuple[QuotaAccount, ...]:
     """Every account that speaks for a project, by name; each of them limits it."""
-    return tuple(sorted((one for one in accounts if project in one.projects), key=lambda one: one.name))
+    return tuple(
+        sorted((account for account in accounts if project in account.projects), key=lambda account: account.name)
+    )
 
 
 def allows_unknown(accounts: Iterable[QuotaAccount]) -> bool:
     """Whether a workload may name a project that no account has: always while there is no account; then only where an
     account without a parent says so, and none says otherwise."""
     every = list(accounts)
-    said = {one.unknown_projects for one in every if not one.parent and one.unknown_projects is not None}
-    return not every or said == {True}
+    settings = {
+        account.unknown_projects for account in every if not account.parent and account.unknown_projects is not None
+    }
+    return not every or settings == {True}
 
 
 def charged(ask: Ask, accounts: Iterable[QuotaAccount]) -> Ask:
@@ -109,13 +113,13 @@ def admit(
         return Admission(held, Reason.NOT_ALLOWED, refused, False, generations)
     best = Admission(UNLIMITED, unlimited=not speaking, generations=generations)
     for account in speaking:
-        for found in (
+        for admission in (
             _by_priority(ask, account, held),
             _by_concurrency(account, wanted, held, placed),
             _by_resources(ask, account, wanted, held, usage),
         ):
-            if found is not None and found.copies < best.copies:
-                best = Admission(found.copies, found.reason, found.message, False, generations)
+            if admission is not None and admission.copies < best.copies:
+                best = Admission(admission.copies, admission.reason, admission.message, False, generations)
     return best
 
 
@@ -123,8 +127,10 @@ def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
     """Why the workload may not take anything for its project, as a sentence; "" when it may. A namespace that is bound
     to some account may only use that account's projects, and the other way round. Says nothing of other namespaces."""
     namespace = ask.key.namespace
-    owners = sorted((one for one in accounts if namespace in one.namespaces), key=lambda one: one.name)
-    if owners and not any(ask.project in one.projects for one in owners):
+    owners = sorted(
+        (account for account in accounts if namespace in account.namespaces), key=lambda account: account.name
+    )
+    if owners and not any(ask.project in account.projects for account in owners):
         owner = owners[0]
         return (
             f"namespace {namespace} is bound to FederatedQuota {owner.name} (spec.namespaces), whose projects are "
@@ -210,13 +216,13 @@ def refuse_edit(edit: Edit, accounts: tuple[QuotaAccount, ...], *, usage: Usage,
     if ask.project != before.project and (refused := refusal(ask, accounts)):
         return Admission(0, Reason.NOT_ALLOWED, f"project {ask.project}, and {refused}")
     for account in accounts_of(ask.project, accounts):
-        found = None
+        admission = None
         if ask.priority > before.priority:
-            found = _by_priority(ask, account, 0)
-        if found is None and before.project not in account.projects:
-            found = _by_concurrency(account, edit.kept, 0, placed)
-        if found is not None:
-            return replace(found, message=f"{_wish(edit)}, and {found.message}")
+            admission = _by_priority(ask, account, 0)
+        if admission is None and before.project not in account.projects:
+            admission = _by_concurrency(account, edit.kept, 0, placed)
+        if admission is not None:
+            return replace(admission, message=f"{_wish(edit)}, and {admission.message}")
         if over := _over(edit, account, usage):
             return Admission(0, Reason.QUOTA_EXCEEDED, over)
     return None

@@ -105,10 +105,10 @@ class Commitments:
     def assume(self, commitment: Commitment) -> Commitment:
         """Records what has just been decided: nothing that is new in it has set out yet. Returns it as it counts."""
         before = self._commitments.get(commitment.uid)
-        known = {one.cluster: one.seq for one in before.holdings} if before is not None else {}
+        seq_before = {holding.cluster: holding.seq for holding in before.holdings} if before is not None else {}
         self.record(commitment)
         for holding in commitment.holdings:
-            if known.get(holding.cluster) != holding.seq:
+            if seq_before.get(holding.cluster) != holding.seq:
                 self.in_flight(holding.cluster, commitment.uid, holding.seq)
         return self._commitments[commitment.uid]
 
@@ -178,12 +178,12 @@ class Commitments:
 
     def base(self, cluster: str, capacity: Capacity) -> Base:
         """The room of a cluster by this summary, computed once per summary."""
-        known = self._bases.get(cluster)
-        if known is None or known.capacity is not capacity:
+        cached = self._bases.get(cluster)
+        if cached is None or cached.capacity is not capacity:
             allocatable = capacity.allocatable
             used = (allocatable - capacity.free).at_least_zero()
-            known = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows), allocatable, used)
-        return known
+            cached = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows), allocatable, used)
+        return cached
 
     def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]:
         """Copies by shape that a summary up to `includes_seq` does not include, in the order of their decisions: about
@@ -216,7 +216,9 @@ class Commitments:
             trails, missed = self._trails.get(cluster, {}), self._missed.get(cluster, {})
             made._recent[cluster] = recent[bisect.bisect_right(recent, (includes_seq, _LAST)) :]
             made._missed[cluster] = dict(missed)
-            made._trails[cluster] = {one: trails[one] for one in (*missed, *(one for _, one in made._recent[cluster]))}
+            made._trails[cluster] = {
+                place: trails[place] for place in (*missed, *(place for _, place in made._recent[cluster]))
+            }
         return made
 
     def audit(self) -> Mapping[tuple[str, Tier], Resources]:

@@ -66,10 +66,10 @@ class _Cluster:
 
     def room(self, shape: PodShape) -> int:
         key = nodes.shape_id(shape)
-        known = self.rooms.get(key)
-        if known is None:
-            known = self.rooms[key] = self._room(shape, key)
-        return known
+        cached = self.rooms.get(key)
+        if cached is None:
+            cached = self.rooms[key] = self._room(shape, key)
+        return cached
 
     def _room(self, shape: PodShape, key: str) -> int:
         exact = self.base.capacity.copies.get(key)
@@ -138,29 +138,29 @@ class Ledger:
     def room(self, cluster: str, shape: PodShape) -> int:
         """How many more copies the cluster takes: nothing when it never reported or its report is too old, PENDING when
         only the member can tell and has not."""
-        found = self._cluster(cluster)
-        return 0 if found is None else found.room(shape)
+        opened = self._cluster(cluster)
+        return 0 if opened is None else opened.room(shape)
 
     def nodes_with_room(self, cluster: str, shape: PodShape) -> int:
         """On how many nodes of the cluster one copy fits, as far as the nodes' free amounts tell; at most `room`, where
         that is known."""
-        found = self._cluster(cluster)
-        return 0 if found is None else found.nodes_with_room(shape)
+        opened = self._cluster(cluster)
+        return 0 if opened is None else opened.nodes_with_room(shape)
 
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         """(nodes with what is free on them, what spec.usable leaves in all; None where it leaves everything). For
         advice; decisions ask for `room`."""
-        found = self._cluster(cluster)
-        return (None, None) if found is None else (found.nodes, found.headroom)
+        opened = self._cluster(cluster)
+        return (None, None) if opened is None else (opened.nodes, opened.headroom)
 
     def charge(self, cluster: str, shape: PodShape, copies: int) -> None:
         """Takes room for copies that the cluster's last summary does not know of."""
-        found = self._cluster(cluster)
-        if found is None or copies <= 0:
+        opened = self._cluster(cluster)
+        if opened is None or copies <= 0:
             return
-        state = found.state()
-        self._undo.append(lambda: found.restore(state))
-        found.charge(shape, copies)
+        state = opened.state()
+        self._undo.append(lambda: opened.restore(state))
+        opened.charge(shape, copies)
 
     def hold(self, commitment: Commitment) -> None:
         """What the workload holds is this, whatever was charged for it before; of room nothing changes."""
@@ -224,8 +224,8 @@ class Ledger:
             if account.namespaces and namespace not in account.namespaces:
                 return 0, speaking
             used = ZERO
-            for one in sorted(account.projects):
-                used = used + self.usage(one, tier)
+            for sharer in sorted(account.projects):
+                used = used + self.usage(sharer, tier)
             for name, _, limit in quota.limits(account.tiers[tier]) if tier in account.tiers else ():
                 if requests[name] > 0:
                     left = max(limit - used[name], 0) // requests[name]
@@ -242,12 +242,12 @@ class Ledger:
             self._undo.pop()()
 
     def _hold(self, uid: str, commitment: Commitment | None) -> None:
-        known, before = uid in self._commitments, self._commitments.get(uid)
+        committed, before = uid in self._commitments, self._commitments.get(uid)
         self._commitments[uid] = commitment
         self._recount(uid)
 
         def undo() -> None:
-            if known:
+            if committed:
                 self._commitments[uid] = before
             else:
                 self._commitments.pop(uid, None)
@@ -276,10 +276,10 @@ class Ledger:
     def _cluster(self, name: str) -> _Cluster | None:
         if name not in self._clusters:
             view = self.snapshot.clusters.get(name)
-            found = None
+            opened = None
             if view is not None and view.capacity is not None and not view.stale:
-                found = _Cluster(view, self.below.base(name, view.capacity))
+                opened = _Cluster(view, self.below.base(name, view.capacity))
                 for shape, copies in self.below.uncovered(name, view.capacity.includes_seq):
-                    found.charge(shape, copies)
-            self._clusters[name] = found
+                    opened.charge(shape, copies)
+            self._clusters[name] = opened
         return self._clusters[name]

@@ -129,18 +129,18 @@ class Nodes:
     def with_room(self, shape: PodShape) -> int:
         """On how many nodes one copy fits now."""
         key = shape_id(shape)
-        known = self._with_room.get(key)
-        if known is None:
-            known = self._with_room[key] = int(self.counts @ (self.heights(shape) > 0))
-        return known
+        cached = self._with_room.get(key)
+        if cached is None:
+            cached = self._with_room[key] = int(self.counts @ (self.heights(shape) > 0))
+        return cached
 
     def heights(self, shape: PodShape) -> binding.Ints:
         """Copies per node, row by row."""
         key = shape_id(shape)
-        known = self._heights.get(key)
-        if known is None:
-            known = self._heights[key] = self._count(shape)
-        return known
+        cached = self._heights.get(key)
+        if cached is None:
+            cached = self._heights[key] = self._count(shape)
+        return cached
 
     def _count(self, shape: PodShape) -> binding.Ints:
         needs = _needs(self.names, shape)

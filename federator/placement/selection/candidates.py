@@ -97,11 +97,11 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
     claims a project without being bound to it is told of his namespace."""
     unbound = "" if ask.project_bound else ask.key.namespace
     key = ("places", ask.policy, ask.project, ask.tier, ask.key.kind, unbound)
-    known: Mapping[str, Place] | None = ledger.memo.get(key)
-    if known is None:
-        known = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
-        ledger.memo[key] = known
-    return known
+    by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
+    if by_cluster is None:
+        by_cluster = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
+        ledger.memo[key] = by_cluster
+    return by_cluster
 
 
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
@@ -148,7 +148,7 @@ def candidates(
 ) -> list[Candidate]:
     """All clusters that may keep or take copies, by name. `capped` says how many copies the schedulers of some could
     bind lately; `by_name` breaks ties by name instead of by a stable hash."""
-    found: list[Candidate] = []
+    pool: list[Candidate] = []
     mine = names.stable_order(ask.uid)
     weigh = DIVIDERS[ask.policy.division.strategy].weigh
     most = enforcing.bounding(ask.policy, "maxPerCluster")
@@ -168,11 +168,11 @@ def candidates(
         order = tie_break(place, mine, by_name=by_name)
         stays = _cap(ask.policy, place, None, copies, 0)[0] if limit is Reason.UNSCHEDULABLE else 0
         counted = _counted(ask.policy, place, copies, weight)
-        one = Candidate(place, copies, room, cap, limit, weight, order, pending, stays, counted=counted)
-        one.enforced = most.name if most is not None else ""
-        found.append(one)
-    _add_scores(ask, found)
-    return found
+        candidate = Candidate(place, copies, room, cap, limit, weight, order, pending, stays, counted=counted)
+        candidate.enforced = most.name if most is not None else ""
+        pool.append(candidate)
+    _add_scores(ask, pool)
+    return pool
 
 
 def tie_break(place: Place, workload: int, *, by_name: bool) -> int:
@@ -207,7 +207,7 @@ def _cap(policy: Policy, place: Place, bound: int | None, copies: int, room: int
     return cap, limit
 
 
-def _add_scores(ask: Ask, found: list[Candidate]) -> None:
-    facts = [scorers.Facts(one.held, one.room, one.place.avoided) for one in found]
-    for candidate, terms in zip(found, scorers.score(ask, facts), strict=True):
+def _add_scores(ask: Ask, pool: list[Candidate]) -> None:
+    facts = [scorers.Facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool]
+    for candidate, terms in zip(pool, scorers.score(ask, facts), strict=True):
         candidate.terms = terms

@@ -17,7 +17,7 @@ from federator.placement.selection.candidates import Candidate
 
 
 def choose(
-    found: Sequence[Candidate],
+    candidates: Sequence[Candidate],
     total: int,
     division: Division,
     *,
@@ -37,24 +37,30 @@ def choose(
     out: dict[str, Reason] = {}
     if limits.floor == 0 and limits.most is None and not fewest:
         return out
-    holders = [] if fresh else sorted((one for one in found if one.held > 0 and one.cap > 0), key=_stays_first)
-    holding = {one.name for one in holders}
+    holders = (
+        []
+        if fresh
+        else sorted(
+            (candidate for candidate in candidates if candidate.held > 0 and candidate.cap > 0), key=_stays_first
+        )
+    )
+    holding = {candidate.name for candidate in holders}
     joining: list[Candidate] = []
-    for one in found:
-        if one.name in holding or one.cap <= 0 or one.weight <= 0:
+    for candidate in candidates:
+        if candidate.name in holding or candidate.cap <= 0 or candidate.weight <= 0:
             continue
-        if one.cap < limits.floor:
-            out[one.name] = Reason.BELOW_MINIMUM
+        if candidate.cap < limits.floor:
+            out[candidate.name] = Reason.BELOW_MINIMUM
         else:
-            joining.append(one)
+            joining.append(candidate)
     stay = _staying(holders, joining, limits, sticky=sticky)
-    out.update((one.name, limits.reason) for one in holders if one not in stay)
+    out.update((candidate.name, limits.reason) for candidate in holders if candidate not in stay)
     if limits.floor > 0 and not strict:
         joining = _needed(joining, stay, limits, out)
     picker = _Picker(joining, stay, limits)
     joined, why = _packed(picker, stay, limits, beyond) if fewest else _joined(picker, stay, limits, sticky=sticky)
-    chosen = {one.name for one in joined}
-    out.update((one.name, why) for one in joining if one.name not in chosen)
+    chosen = {candidate.name for candidate in joined}
+    out.update((candidate.name, why) for candidate in joining if candidate.name not in chosen)
     return out
 
 
@@ -75,14 +81,14 @@ class Limits:
         """How many of `others` clusters may join those chosen."""
         slots = others if self.most is None else min(self.most - len(chosen), others)
         if self.floor > 0:
-            spare = self.total - sum(min(self.floor, one.cap) for one in chosen)
+            spare = self.total - sum(min(self.floor, candidate.cap) for candidate in chosen)
             slots = min(slots, spare // self.floor)
         return max(slots, 0)
 
     def reach(self, chosen: Sequence[Candidate], others: Iterable[Candidate]) -> int:
         """The most copies that can be placed by those chosen and the best of the others."""
-        caps = sorted((one.cap for one in others), reverse=True)
-        best = sum(one.cap for one in chosen) + sum(caps[: self.slots(chosen, len(caps))])
+        caps = sorted((other.cap for other in others), reverse=True)
+        best = sum(candidate.cap for candidate in chosen) + sum(caps[: self.slots(chosen, len(caps))])
         return min(best, self.total)
 
 
@@ -96,17 +102,17 @@ def _staying(
     if sticky or _reach_with(stay, everybody, limits) >= goal:
         return stay
     stay = []
-    for one in holders:
+    for candidate in holders:
         if limits.most is not None and len(stay) >= limits.most:
             break
-        if _reach_with([*stay, one], everybody, limits) >= goal:
-            stay.append(one)
+        if _reach_with([*stay, candidate], everybody, limits) >= goal:
+            stay.append(candidate)
     return stay
 
 
 def _reach_with(chosen: Sequence[Candidate], everybody: Sequence[Candidate], limits: Limits) -> int:
-    names = {one.name for one in chosen}
-    return limits.reach(chosen, (one for one in everybody if one.name not in names))
+    names = {candidate.name for candidate in chosen}
+    return limits.reach(chosen, (candidate for candidate in everybody if candidate.name not in names))
 
 
 def _needed(
@@ -117,7 +123,7 @@ def _needed(
     needed: list[Candidate] = []
     for _, group in itertools.groupby(sorted(joining, key=_place), key=_place):
         if limits.reach(stay, needed) >= limits.total:
-            out.update((one.name, Reason.NOT_NEEDED) for one in group)
+            out.update((candidate.name, Reason.NOT_NEEDED) for candidate in group)
         else:
             needed += group
     return needed
@@ -131,16 +137,16 @@ def _joined(
     most = limits.slots(stay, count)
     beside, why = count, Reason.AT_MAXIMUM
     if floor > 0:
-        spare = limits.total - sum(max(one.held, min(floor, one.cap)) for one in stay)
+        spare = limits.total - sum(max(candidate.held, min(floor, candidate.cap)) for candidate in stay)
         beside = max(spare, 0) // floor
         if limits.most is None or beside < limits.most - len(stay):
             why = Reason.BELOW_MINIMUM
     joined: list[Candidate] = []
-    room = sum(one.cap for one in stay)
+    room = sum(candidate.cap for candidate in stay)
     while len(joined) < most and (len(joined) < beside or (room < picker.goal and not sticky)):
-        one = picker.next()
-        joined.append(one)
-        room += one.cap
+        candidate = picker.next()
+        joined.append(candidate)
+        room += candidate.cap
     return joined, why
 
 
@@ -149,15 +155,17 @@ def _packed(
 ) -> tuple[list[Candidate], Reason]:
     """Group after group, as many as are needed to hold what the group's holders have no room for, and `beyond` more."""
     most = limits.slots(stay, len(picker))
-    growth = limits.total - sum(min(one.held, one.cap) for one in stay)
+    growth = limits.total - sum(min(candidate.held, candidate.cap) for candidate in stay)
     joined: list[Candidate] = []
     for place in sorted({*map(_place, stay), *picker.places()}):
-        room = sum(one.cap - min(one.held, one.cap) for one in stay if _place(one) == place)
+        room = sum(
+            candidate.cap - min(candidate.held, candidate.cap) for candidate in stay if _place(candidate) == place
+        )
         while room < growth and len(joined) < most and place in picker.places():
-            one = picker.next()
-            joined.append(one)
-            room += one.cap if _place(one) == place else 0
-            growth -= one.cap if _place(one) != place else 0
+            candidate = picker.next()
+            joined.append(candidate)
+            room += candidate.cap if _place(candidate) == place else 0
+            growth -= candidate.cap if _place(candidate) != place else 0
         growth -= min(room, max(growth, 0))
     enough = growth <= 0
     while beyond > 0 and len(joined) < most:
@@ -173,16 +181,16 @@ class _Picker:
     def __init__(self, joining: Sequence[Candidate], stay: Sequence[Candidate], limits: Limits) -> None:
         self.limits = limits
         self.chosen = list(stay)
-        self.rest = sorted(joining, key=lambda one: (-one.cap, one.order, one.name))
+        self.rest = sorted(joining, key=lambda candidate: (-candidate.cap, candidate.order, candidate.name))
         self.goal = limits.reach(stay, joining)
         waiting = sorted(joining, key=_joins_first)
-        self.rank = {one.name: at for at, one in enumerate(waiting)}
+        self.rank = {candidate.name: at for at, candidate in enumerate(waiting)}
         self.queues: dict[tuple[tuple[int, bool], tuple[str, ...]], list[Candidate]] = {}
-        for one in waiting:
-            self.queues.setdefault((_place(one), one.place.domains), []).append(one)
+        for candidate in waiting:
+            self.queues.setdefault((_place(candidate), candidate.place.domains), []).append(candidate)
         self.used: dict[tuple[int, str], int] = {}
-        for one in stay:
-            self._use(one)
+        for candidate in stay:
+            self._use(candidate)
 
     def __len__(self) -> int:
         return len(self.rest)
@@ -195,11 +203,11 @@ class _Picker:
         able = self._able()
         best: tuple[tuple[object, ...], Candidate] | None = None
         for (place, domains), queue in self.queues.items():
-            one = next((one for one in queue if able(one)), None)
-            if one is not None:
-                key = (place, self._crowding(domains), self.rank[one.name])
+            candidate = next((candidate for candidate in queue if able(candidate)), None)
+            if candidate is not None:
+                key = (place, self._crowding(domains), self.rank[candidate.name])
                 if best is None or key < best[0]:
-                    best = (key, one)
+                    best = (key, candidate)
         picked = best[1] if best is not None else self.rest[0]
         key_of = (_place(picked), picked.place.domains)
         self.queues[key_of].remove(picked)
@@ -214,33 +222,33 @@ class _Picker:
         """Judges whether with this one everything that can be placed still can be."""
         slots = self.limits.slots(self.chosen, len(self.rest))
         if slots >= len(self.rest):
-            return lambda one: True
-        room = sum(one.cap for one in self.chosen)
+            return lambda candidate: True
+        room = sum(candidate.cap for candidate in self.chosen)
         others = self.rest[: max(slots - 1, 0)]
         last = self.rest[max(slots - 1, 0)].cap
-        best = sum(one.cap for one in others)
-        names = {one.name for one in others}
+        best = sum(other.cap for other in others)
+        names = {other.name for other in others}
 
-        def able(one: Candidate) -> bool:
-            return room + best + (last if one.name in names else one.cap) >= self.goal
+        def able(candidate: Candidate) -> bool:
+            return room + best + (last if candidate.name in names else candidate.cap) >= self.goal
 
         return able
 
-    def _use(self, one: Candidate) -> None:
-        for key in enumerate(one.place.domains):
+    def _use(self, candidate: Candidate) -> None:
+        for key in enumerate(candidate.place.domains):
             self.used[key] = self.used.get(key, 0) + 1
 
     def _crowding(self, domains: tuple[str, ...]) -> tuple[int, ...]:
         return tuple(self.used.get(key, 0) for key in enumerate(domains))
 
 
-def _place(one: Candidate) -> tuple[int, bool]:
-    return (one.place.level, bool(one.place.avoided))
+def _place(candidate: Candidate) -> tuple[int, bool]:
+    return (candidate.place.level, bool(candidate.place.avoided))
 
 
-def _stays_first(one: Candidate) -> tuple[int, int, int, int, str]:
-    return (one.place.level, -one.held, -one.score, one.order, one.name)
+def _stays_first(candidate: Candidate) -> tuple[int, int, int, int, str]:
+    return (candidate.place.level, -candidate.held, -candidate.score, candidate.order, candidate.name)
 
 
-def _joins_first(one: Candidate) -> tuple[int, bool, int, int, int, str]:
-    return (*_place(one), -one.score, -one.cap, one.order, one.name)
+def _joins_first(candidate: Candidate) -> tuple[int, bool, int, int, int, str]:
+    return (*_place(candidate), -candidate.score, -candidate.cap, candidate.order, candidate.name)

@@ -48,14 +48,14 @@ def bars(refusal: Refusal) -> bool:
 
 def refuses_required_exclusion(ask: Ask, cluster: ClusterView) -> str | None:
     """A Required policy excludes it by name."""
-    found = enforcing.excluding(ask.policy, cluster)
-    return None if found is None else found[1]
+    violation = enforcing.excluding(ask.policy, cluster)
+    return None if violation is None else violation[1]
 
 
 def refuses_required_choice(ask: Ask, cluster: ClusterView) -> str | None:
     """A Required policy does not admit it by name or label."""
-    found = enforcing.not_admitting(ask.policy, cluster)
-    return None if found is None else found[1]
+    violation = enforcing.not_admitting(ask.policy, cluster)
+    return None if violation is None else violation[1]
 
 
 def refuses_unnamed(ask: Ask, cluster: ClusterView) -> str | None:
@@ -119,7 +119,7 @@ def refuses_tainted(ask: Ask, cluster: ClusterView) -> str | None:
 
 def _not_tolerated(taint: taints.Taint, policy: Policy) -> str:
     demand = enforcing.forbids(policy, taint)
-    if demand is not None and (policy.problem or any(one.tolerates(taint) for one in policy.tolerations)):
+    if demand is not None and (policy.problem or any(toleration.tolerates(taint) for toleration in policy.tolerations)):
         return f"has taint {taint}, which {enforcing.of('tolerations', demand)} does not let it tolerate"
     return f"has taint {taint}, which {field_of(policy, 'tolerations')} does not tolerate"
 
@@ -202,14 +202,14 @@ def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
     for name, rule in FILTERS.items():
         message = rule.judge(ask, cluster)
         if message is not None:
-            said = f"cluster {cluster.name}{_joined(message)}"
-            return Refusal(rule.reason, said, rule.evicts, rule.moves, _enforced(name, ask.policy, cluster))
+            text = f"cluster {cluster.name}{_joined(message)}"
+            return Refusal(rule.reason, text, rule.evicts, rule.moves, _enforced(name, ask.policy, cluster))
     return None
 
 
 def _enforced(name: str, policy: Policy, cluster: ClusterView) -> str:
-    found = {"required": enforcing.not_admitting, "required-exclude": enforcing.excluding}.get(name)
-    demand = None if found is None else found(policy, cluster)
+    enforcing_filter = {"required": enforcing.not_admitting, "required-exclude": enforcing.excluding}.get(name)
+    demand = None if enforcing_filter is None else enforcing_filter(policy, cluster)
     return demand[0].name if demand is not None else ""
 
 

@@ -73,11 +73,11 @@ def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int,
     kept: dict[str, int] = {}
     if lacking <= 0:
         return kept
-    losers = [one for one in losers if one.held > got.get(one.name, 0)]
-    for one in sorted(losers, key=lambda one: (bool(by_force(one)), one.place.level, one.order, one.name)):
-        stays = min(min(one.held, most) - got.get(one.name, 0), lacking)
+    losers = [loser for loser in losers if loser.held > got.get(loser.name, 0)]
+    for loser in sorted(losers, key=lambda loser: (bool(by_force(loser)), loser.place.level, loser.order, loser.name)):
+        stays = min(min(loser.held, most) - got.get(loser.name, 0), lacking)
         if stays > 0:
-            kept[one.name] = stays
+            kept[loser.name] = stays
             lacking -= stays
     return kept
 
@@ -85,11 +85,13 @@ def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int,
 def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
     """As few of the clusters as hold `lacking` copies: the largest first, so that few stay where they may not."""
     taken: list[Candidate] = []
-    for one in sorted(waiting, key=lambda one: (bool(by_force(one)), -one.held, one.order, one.name)):
+    for candidate in sorted(
+        waiting, key=lambda candidate: (bool(by_force(candidate)), -candidate.held, candidate.order, candidate.name)
+    ):
         if lacking <= 0:
             break
-        taken.append(one)
-        lacking -= one.held
+        taken.append(candidate)
+        lacking -= candidate.held
     return taken
 
 
@@ -97,10 +99,12 @@ def moving(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int]) -> int
     """Copies that a division (`got`) takes from where they run because of an edit of the policy or of labels. What
     leaves because fewer are wanted, because a scheduler could not bind it, or because its cluster is being removed, is
     not counted."""
-    losses = sum(max(min(one.held, ask.count) - got.get(one.name, 0), 0) for one in taking if edited(one))
+    losses = sum(
+        max(min(candidate.held, ask.count) - got.get(candidate.name, 0), 0) for candidate in taking if edited(candidate)
+    )
     if everywhere(ask):
         return losses
-    fewer = sum(one.held for one in taking) - sum(got.values())
+    fewer = sum(candidate.held for candidate in taking) - sum(got.values())
     return max(losses - max(fewer, 0), 0)
 
 
@@ -108,57 +112,62 @@ def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
     """The clusters that must wait with their shards, when `allowed` slots may move now: those that a Required policy
     does not admit go first, then the smallest, and the first one goes whole whenever any may."""
     stay: list[Candidate] = []
-    for one in sorted(going, key=lambda one: (not by_force(one), one.held, one.order, one.name)):
+    for candidate in sorted(
+        going, key=lambda candidate: (not by_force(candidate), candidate.held, candidate.order, candidate.name)
+    ):
         if allowed <= 0:
-            one.waits = TURN
-            stay.append(one)
-        allowed -= one.held
+            candidate.waits = TURN
+            stay.append(candidate)
+        allowed -= candidate.held
     return stay
 
 
 def back_to_runners(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], surplus: int) -> dict[str, int]:
     """The division with `surplus` copies left where they run, instead of where they would have gone."""
-    stay = give_back([one for one in taking if edited(one)], got, surplus, ask.count)
-    for one in taking:
-        one.waits = TURN if one.name in stay else one.waits
+    stay = give_back([candidate for candidate in taking if edited(candidate)], got, surplus, ask.count)
+    for candidate in taking:
+        candidate.waits = TURN if candidate.name in stay else candidate.waits
     divided = got if everywhere(ask) else without_growth(taking, got, sum(stay.values()))
-    both = {one.name: divided.get(one.name, 0) + stay.get(one.name, 0) for one in taking}
+    both = {candidate.name: divided.get(candidate.name, 0) + stay.get(candidate.name, 0) for candidate in taking}
     return {name: copies for name, copies in both.items() if copies > 0}
 
 
 def without_growth(taking: Sequence[Candidate], got: Mapping[str, int], surplus: int) -> dict[str, int]:
     """The division with `surplus` copies less: where it grows as far as that goes, then where it holds."""
-    parties = [replace(one.party(0, fresh=True, holders_first=False), seats=got.get(one.name, 0)) for one in taking]
-    for one, party in zip(taking, parties, strict=True):
-        party.floor = min(one.held, party.seats)
+    parties = [
+        replace(candidate.party(0, fresh=True, holders_first=False), seats=got.get(candidate.name, 0))
+        for candidate in taking
+    ]
+    for candidate, party in zip(taking, parties, strict=True):
+        party.floor = min(candidate.held, party.seats)
     division.shrink(parties, surplus)
     return {party.name: party.seats for party in parties if party.seats > 0}
 
 
-def by_force(one: Candidate) -> str:
+def by_force(candidate: Candidate) -> str:
     """The Required policy by whose word copies leave the cluster; "" where that is not so."""
-    if one.place.refusal is not None:
-        return one.place.refusal.enforced
-    return one.enforced if one.limit is Reason.AT_MAXIMUM else ""
+    if candidate.place.refusal is not None:
+        return candidate.place.refusal.enforced
+    return candidate.enforced if candidate.limit is Reason.AT_MAXIMUM else ""
 
 
 def forced(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], moving: int) -> dict[str, int]:
     """Of `moving` copies, how many move by the word of each Required policy, by its name."""
-    found: dict[str, int] = {}
-    for one in taking:
-        if edited(one) and (name := by_force(one)):
-            lost = min(max(min(one.held, ask.count) - got.get(one.name, 0), 0), moving)
+    by_policy: dict[str, int] = {}
+    for candidate in taking:
+        if edited(candidate) and (name := by_force(candidate)):
+            lost = min(max(min(candidate.held, ask.count) - got.get(candidate.name, 0), 0), moving)
             moving -= lost
-            found[name] = found.get(name, 0) + lost
-    return {name: copies for name, copies in found.items() if copies}
+            by_policy[name] = by_policy.get(name, 0) + lost
+    return {name: copies for name, copies in by_policy.items() if copies}
 
 
-def edited(one: Candidate) -> bool:
+def edited(candidate: Candidate) -> bool:
     """Whether what leaves the cluster does so for an edit of a policy or of labels: not because it is being removed,
     has a taint, or could not schedule it."""
-    refusal = one.place.refusal
+    refusal = candidate.place.refusal
     tainted = refusal is not None and refusal.reason is Reason.TAINTED
-    return not (one.place.view.removing or tainted or one.limit is Reason.UNSCHEDULABLE)
+    return not (candidate.place.view.removing or tainted or candidate.limit is Reason.UNSCHEDULABLE)
 
 
 def as_duplicated(ask: Ask, taking: Sequence[Candidate], per_cluster: int) -> dict[str, int]:
@@ -170,7 +179,11 @@ def as_duplicated(ask: Ask, taking: Sequence[Candidate], per_cluster: int) -> di
     """
     if everywhere(ask) or ask.unit is not Unit.REPLICAS or per_cluster != ask.count:
         return {}
-    stays = {one.name: min(one.held, ask.count) for one in taking if one.held > 0 and not one.place.view.removing}
+    stays = {
+        candidate.name: min(candidate.held, ask.count)
+        for candidate in taking
+        if candidate.held > 0 and not candidate.place.view.removing
+    }
     return stays if sum(stays.values()) > ask.count else {}
 
 

@@ -28,7 +28,7 @@ Scorer = Callable[[Ask, Sequence[Facts]], list[int]]
 
 def home(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
     """Staying where copies already are outweighs all else: sets of clusters are sticky."""
-    return [4000 if one.held else 0 for one in clusters]
+    return [4000 if cluster.held else 0 for cluster in clusters]
 
 
 def preference(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
@@ -38,8 +38,8 @@ def preference(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
 
 def untainted(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
     """1000 for none, 0 for the cluster with the most, proportional between."""
-    most = max((one.avoided for one in clusters), default=0)
-    return [1000 - 1000 * one.avoided // most if most else 1000 for one in clusters]
+    most = max((cluster.avoided for cluster in clusters), default=0)
+    return [1000 - 1000 * cluster.avoided // most if most else 1000 for cluster in clusters]
 
 
 def avoided(ask: Ask, cluster: ClusterView) -> int:
@@ -49,8 +49,8 @@ def avoided(ask: Ask, cluster: ClusterView) -> int:
 
 def roominess(ask: Ask, clusters: Sequence[Facts]) -> list[int]:
     """In proportion to the copies that fit."""
-    most = max((one.held + one.room for one in clusters), default=0)
-    return [1000 * (one.held + one.room) // most if most else 0 for one in clusters]
+    most = max((cluster.held + cluster.room for cluster in clusters), default=0)
+    return [1000 * (cluster.held + cluster.room) // most if most else 0 for cluster in clusters]
 
 
 SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, "room": roominess}

@@ -35,44 +35,58 @@ class Seating:
     """Domains of clusters that are left out and yet count."""
 
 
-def seat(ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool = False) -> Seating:
+def seat(ask: Ask, candidates: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool = False) -> Seating:
     """Divides `total` copies over the clusters that are best taken. `sticky`: no holder is left, and gives nothing up,
     to place more. Nor does any when copies are missing in the end: what leaves must have somewhere to be."""
-    seated = _seat(ask, found, total, fresh=fresh, sticky=sticky)
-    if sticky or seated.missing <= 0 or not _moved(found, seated):
+    seated = _seat(ask, candidates, total, fresh=fresh, sticky=sticky)
+    if sticky or seated.missing <= 0 or not _moved(candidates, seated):
         return seated
-    return _seat(ask, found, total, fresh=fresh, sticky=True)
+    return _seat(ask, candidates, total, fresh=fresh, sticky=True)
 
 
-def _moved(found: Sequence[Candidate], seated: Seating) -> int:
+def _moved(candidates: Sequence[Candidate], seated: Seating) -> int:
     kept = {party.name: party.seats for party in seated.parties}
-    return sum(max(min(one.held, one.cap) - kept.get(one.name, 0), 0) for one in found)
+    return sum(max(min(candidate.held, candidate.cap) - kept.get(candidate.name, 0), 0) for candidate in candidates)
 
 
-def _seat(ask: Ask, found: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool) -> Seating:
+def _seat(ask: Ask, candidates: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool) -> Seating:
     policy = ask.policy
     strict = any(rule.hard for rule in policy.spread)
     fewest = DIVIDERS[policy.division.strategy].fewest
     beyond = 0
     while True:
         left_out = choosing.choose(
-            found, total, policy.division, fresh=fresh, strict=strict, beyond=beyond, sticky=sticky
+            candidates, total, policy.division, fresh=fresh, strict=strict, beyond=beyond, sticky=sticky
         )
-        seated = _divided(ask, found, total, left_out, fresh=fresh, sticky=sticky)
+        seated = _divided(ask, candidates, total, left_out, fresh=fresh, sticky=sticky)
         if not strict or seated.missing <= 0 or not left_out:
             return seated
-        if not (fewest and Reason.NOT_NEEDED in left_out.values()) or beyond >= len(found):
-            return seated if sticky else _best_set(ask, found, total, seated, fresh=fresh)
+        if not (fewest and Reason.NOT_NEEDED in left_out.values()) or beyond >= len(candidates):
+            return seated if sticky else _best_set(ask, candidates, total, seated, fresh=fresh)
         beyond = 2 * beyond + 1
 
 
 def _divided(
-    ask: Ask, found: Sequence[Candidate], total: int, left_out: dict[str, Reason], *, fresh: bool, sticky: bool = False
+    ask: Ask,
+    candidates: Sequence[Candidate],
+    total: int,
+    left_out: dict[str, Reason],
+    *,
+    fresh: bool,
+    sticky: bool = False,
 ) -> Seating:
     policy = ask.policy
     floor, fewest = policy.division.min_per_cluster, DIVIDERS[policy.division.strategy].fewest
-    parties = [one.party(floor, fresh=fresh, holders_first=fewest) for one in found if one.name not in left_out]
-    idle = [one.party(floor, fresh=True, holders_first=fewest) for one in found if one.name in left_out]
+    parties = [
+        candidate.party(floor, fresh=fresh, holders_first=fewest)
+        for candidate in candidates
+        if candidate.name not in left_out
+    ]
+    idle = [
+        candidate.party(floor, fresh=True, holders_first=fewest)
+        for candidate in candidates
+        if candidate.name in left_out
+    ]
     around = domains.of_idle(idle) if policy.spread else ()
     before = [party.seats for party in parties]
     if fewest and not any(rule.hard for rule in policy.spread) and sum(before) > total:
@@ -93,19 +107,19 @@ def _make_way(parties: Sequence[Party], total: int) -> None:
         division.shrink_to_floors(parties, surplus)
 
 
-def _best_set(ask: Ask, found: Sequence[Candidate], total: int, first: Seating, *, fresh: bool) -> Seating:
+def _best_set(ask: Ask, candidates: Sequence[Candidate], total: int, first: Seating, *, fresh: bool) -> Seating:
     """The set of clusters that places most; of those the one that moves fewest copies, then the earliest tried."""
-    best, best_key = first, _key(ask, found, first)
-    for chosen in _sets(ask, found, total):
-        names = {one.name for one in chosen}
+    best, best_key = first, _key(ask, candidates, first)
+    for chosen in _sets(ask, candidates, total):
+        names = {candidate.name for candidate in chosen}
         why = choosing.Limits(total, ask.policy.division.min_per_cluster, ask.policy.division.max_clusters).reason
         left_out = {
-            one.name: first.left_out.get(one.name, why)
-            for one in found
-            if one.name not in names and (one.cap > 0 or one.name in first.left_out)
+            candidate.name: first.left_out.get(candidate.name, why)
+            for candidate in candidates
+            if candidate.name not in names and (candidate.cap > 0 or candidate.name in first.left_out)
         }
-        seated = _divided(ask, found, total, left_out, fresh=fresh)
-        key = _key(ask, found, seated)
+        seated = _divided(ask, candidates, total, left_out, fresh=fresh)
+        key = _key(ask, candidates, seated)
         if key < best_key:
             best, best_key = seated, key
         if best_key[0] == 0:
@@ -113,23 +127,27 @@ def _best_set(ask: Ask, found: Sequence[Candidate], total: int, first: Seating, 
     return best
 
 
-def _key(ask: Ask, found: Sequence[Candidate], seated: Seating) -> tuple[int, int, int]:
+def _key(ask: Ask, candidates: Sequence[Candidate], seated: Seating) -> tuple[int, int, int]:
     few = DIVIDERS[ask.policy.division.strategy].fewest
     used = sum(party.seats > 0 for party in seated.parties)
-    return (max(seated.missing, 0), _moved(found, seated), used if few else 0)
+    return (max(seated.missing, 0), _moved(candidates, seated), used if few else 0)
 
 
-def _sets(ask: Ask, found: Sequence[Candidate], total: int) -> Iterator[Sequence[Candidate]]:
+def _sets(ask: Ask, candidates: Sequence[Candidate], total: int) -> Iterator[Sequence[Candidate]]:
     """Sets of clusters to try, those with most clusters first."""
     floor = max(ask.policy.division.min_per_cluster, 0)
-    able = [one for one in found if one.cap > 0 and one.weight > 0 and (one.cap >= floor or one.held > 0)]
+    able = [
+        candidate
+        for candidate in candidates
+        if candidate.cap > 0 and candidate.weight > 0 and (candidate.cap >= floor or candidate.held > 0)
+    ]
     limits = choosing.Limits(total, floor, ask.policy.division.max_clusters)
     most = limits.slots((), len(able))
     if sum(math.comb(len(able), size) for size in range(1, most + 1)) <= _MOST_SETS:
         for size in range(most, 0, -1):
             yield from itertools.combinations(able, size)
         return
-    largest = sorted(able, key=lambda one: (-one.cap, one.order, one.name))
+    largest = sorted(able, key=lambda candidate: (-candidate.cap, candidate.order, candidate.name))
     orders = [largest, *(_in_turn(largest, at) for at, rule in enumerate(ask.policy.spread) if rule.hard)]
     sizes = dict.fromkeys(max(most * part // 8, 1) for part in range(8, 0, -1)) if most else {}
     for size in sizes:
@@ -141,7 +159,7 @@ def _in_turn(largest: Sequence[Candidate], at: int) -> list[Candidate]:
     """The largest of every domain first, then the second of each."""
     turns: dict[str, int] = {}
     ranked: list[tuple[int, int]] = []
-    for position, one in enumerate(largest):
-        turn = turns[one.place.domains[at]] = turns.get(one.place.domains[at], 0) + 1
+    for position, candidate in enumerate(largest):
+        turn = turns[candidate.place.domains[at]] = turns.get(candidate.place.domains[at], 0) + 1
         ranked.append((turn, position))
     return [largest[position] for _, position in sorted(ranked)]

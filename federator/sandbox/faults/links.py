@@ -51,8 +51,8 @@ class Links:
 
     def cut(self, process: str, cluster: str) -> Cut | None:
         """What is wrong between the two now; the cut made last, if several hold."""
-        found = self._cuts.get((process, cluster))
-        return found[-1] if found else None
+        active = self._cuts.get((process, cluster))
+        return active[-1] if active else None
 
     async def sever(self, process: str, cluster: str, how: Cut, *, late: bool = False) -> None:
         """Cuts the link, on top of what is wrong already. `late`: from now on what waits to pass arrives in the end,
@@ -62,7 +62,7 @@ class Links:
         if late:
             self._late[process, cluster] += 1
         if how in (Cut.REFUSED, Cut.SHORT):
-            for response in [one for one in self._open.values() if one.pair == (process, cluster)]:
+            for response in [stream for stream in self._open.values() if stream.pair == (process, cluster)]:
                 self.touched[how] += 1
                 await response.close()
 
@@ -79,17 +79,17 @@ class Links:
 
     async def end_streams(self, cluster: str) -> int:
         """An API server ends every stream it has open, as one that is stopped in order does; says how many."""
-        found = [one for one in self._open.values() if one.pair[1] == cluster]
-        for response in found:
+        streams = [stream for stream in self._open.values() if stream.pair[1] == cluster]
+        for response in streams:
             await response.close()
-        return len(found)
+        return len(streams)
 
     def stall_streams(self, pair: tuple[str, str]) -> list["LinkResponse"]:
         """From now on nothing comes over the streams of this pair that are open; new ones are well."""
-        found = [one for one in self._open.values() if one.pair == pair]
-        for response in found:
+        streams = [stream for stream in self._open.values() if stream.pair == pair]
+        for response in streams:
             response.stalled = True
-        return found
+        return streams
 
     def _wake(self) -> None:
         waiters, self._waiters = self._waiters, []

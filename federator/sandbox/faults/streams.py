@@ -38,8 +38,8 @@ class EditedStream:
 async def lines(chunks: AsyncIterator[bytes]) -> AsyncIterator[list[bytes]]:
     """The whole lines of each chunk; a chunk of a server of ours never ends within one."""
     async for chunk in chunks:
-        if found := chunk.splitlines(keepends=True):
-            yield found
+        if complete := chunk.splitlines(keepends=True):
+            yield complete
 
 
 async def gathered(groups: AsyncIterator[list[bytes]], within_s: float) -> AsyncIterator[list[bytes]]:
@@ -48,9 +48,9 @@ async def gathered(groups: AsyncIterator[list[bytes]], within_s: float) -> Async
     try:
         while True:
             pending = pending or asyncio.ensure_future(_next(groups))
-            found = await pending
+            batch = await pending
             pending = None
-            if found is None:
+            if batch is None:
                 return
             deadline = asyncio.get_running_loop().time() + within_s
             while (left_s := deadline - asyncio.get_running_loop().time()) > 0:
@@ -58,8 +58,8 @@ async def gathered(groups: AsyncIterator[list[bytes]], within_s: float) -> Async
                 done, _ = await asyncio.wait([pending], timeout=left_s)
                 if not done or (more := pending.result()) is None:
                     break
-                found, pending = [*found, *more], None
-            yield found
+                batch, pending = [*batch, *more], None
+            yield batch
     finally:
         if pending is not None:
             pending.cancel()

@@ -130,11 +130,11 @@ async def _repeated_events(at: Injection) -> Response:
     async def edit(groups: AsyncIterator[list[bytes]]) -> AsyncIterator[bytes]:
         seen: list[bytes] = []
         async for group in groups:
-            told = []
+            lines = []
             for line in group:
                 seen = [*seen[-_REMEMBERED:], line]
-                told += [line, *(rng.choice(seen) for _ in range(rng.choice((0, 0, 1, 3))))]
-            yield b"".join(told)
+                lines += [line, *(rng.choice(seen) for _ in range(rng.choice((0, 0, 1, 3))))]
+            yield b"".join(lines)
 
     return EditedStream(await at.inner.request(at.request), edit)
 
@@ -143,20 +143,20 @@ async def _shuffled_events(at: Injection) -> Response:
     rng = random.Random(at.rng.getrandbits(64))
 
     async def edit(groups: AsyncIterator[list[bytes]]) -> AsyncIterator[bytes]:
-        async for found in streams.gathered(groups, _WINDOW_S):
-            yield b"".join(_shuffled(found, rng))
+        async for gathered in streams.gathered(groups, _WINDOW_S):
+            yield b"".join(_shuffled(gathered, rng))
 
     return EditedStream(await at.inner.request(at.request), edit)
 
 
-def _shuffled(found: list[bytes], rng: random.Random) -> list[bytes]:
+def _shuffled(window: list[bytes], rng: random.Random) -> list[bytes]:
     """Another order, in which the events of each object follow one another as before, and nothing passes a bookmark."""
     order: list[bytes] = []
     queues: dict[tuple[str, str], list[bytes]] = {}
-    for line in [*found, b""]:
-        told = streams.subject(line) if line else None
-        if told is not None:
-            queues.setdefault(told[1:], []).append(line)
+    for line in [*window, b""]:
+        subject = streams.subject(line) if line else None
+        if subject is not None:
+            queues.setdefault(subject[1:], []).append(line)
             continue
         while queues:
             key = rng.choice(sorted(queues))

@@ -186,7 +186,7 @@ def test_a_value_that_no_process_could_use_is_told_with_its_setting(
 
 
 def test_the_fleet_of_a_command_line_wins_and_is_checked_too() -> None:
-    found = settings.load(environ={"FEDERATOR_HUB__FLEET": "one"}, said={"hub": {"fleet": "other"}})
+    found = settings.load(environ={"FEDERATOR_HUB__FLEET": "one"}, overrides={"hub": {"fleet": "other"}})
     refused = run("member", "--cluster", "x", "--kubeconfig", "/nonexistent", "--fleet", "no label")
 
     assert found.hub.fleet == "other"

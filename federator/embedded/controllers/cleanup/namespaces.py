@@ -108,7 +108,9 @@ class Namespaces:
         if name in self._unswept:
             self._unswept.discard(name)
             # Pods last: whoever would make new ones must be gone before.
-            resources = sorted(self._content.get(name, ()), key=lambda one: (one is self._world.kinds.pods, one.key))
+            resources = sorted(
+                self._content.get(name, ()), key=lambda resource: (resource is self._world.kinds.pods, resource.key)
+            )
             for resource in resources:
                 for revision in self._world.store.items(resource, name):
                     if "deletionTimestamp" not in revision.obj["metadata"]:
@@ -119,7 +121,7 @@ class Namespaces:
         if not self._content.get(name):
             obj = self._world.get(self._world.kinds.namespaces, ("", name))
             if obj is not None:
-                left = [one for one in obj["spec"].get("finalizers") or () if one != "kubernetes"]
+                left = [finalizer for finalizer in obj["spec"].get("finalizers") or () if finalizer != "kubernetes"]
                 spec = {**obj["spec"], "finalizers": left}
                 if not left:
                     del spec["finalizers"]
@@ -131,14 +133,14 @@ class Namespaces:
         if obj is None:
             return
         remaining, finalizers = [], collections.Counter[str]()
-        for resource in sorted(self._content.get(name, ()), key=lambda one: one.key):
-            found = self._world.store.items(resource, name)
+        for resource in sorted(self._content.get(name, ()), key=lambda resource: resource.key):
+            present = self._world.store.items(resource, name)
             remaining.append(
-                f"{resource.qualified_resource}{'' if resource.group else '.'} has {len(found)} resource instances"
+                f"{resource.qualified_resource}{'' if resource.group else '.'} has {len(present)} resource instances"
             )
-            for revision in found:
+            for revision in present:
                 finalizers.update(revision.obj["metadata"].get("finalizers") or ())
-        held = [f"{one} in {count} resource instances" for one, count in sorted(finalizers.items())]
+        held = [f"{finalizer} in {count} resource instances" for finalizer, count in sorted(finalizers.items())]
         status = dict(obj.get("status") or {})
         old, now = status.get("conditions"), self._world.now()
         rows = [

@@ -100,8 +100,10 @@ def of(
 
 def _unpulled(spec: Mapping[str, Any], *, everything: bool) -> tuple[str, ...]:
     for group in (spec.get("initContainers") or (), spec.get("containers") or ()):
-        if found := tuple(one["name"] for one in group if everything or _nowhere(one.get("image") or "")):
-            return found
+        if unpulled := tuple(
+            container["name"] for container in group if everything or _nowhere(container.get("image") or "")
+        ):
+            return unpulled
     return ()
 
 

@@ -174,7 +174,7 @@ class Kubelet:
             self._write(pod, podstatus.pull_failed(pod.obj, unpulled, "ImagePullBackOff", now))
 
     def _ready(self, pod: Pod) -> None:
-        waits = any("waiting" in one["state"] for one in pod.status.get("containerStatuses") or ())
+        waits = any("waiting" in status["state"] for status in pod.status.get("containerStatuses") or ())
         if pod.phase == "Running" and not pod.ready and not pod.deleting and not waits:
             self._write(pod, podstatus.with_ready(pod.obj, self._world.now(), ready=True))
 

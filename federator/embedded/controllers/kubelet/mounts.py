@@ -88,7 +88,7 @@ def _exists(world: World, kind: str, namespace: str, name: str) -> bool:
 
 def _data(world: World, kind: str, namespace: str, name: str) -> Mapping[str, Any] | None:
     resource = world.kinds.secrets if kind == "secret" else world.kinds.configmaps
-    found = world.get(resource, (namespace, name))
-    if found is None:
+    revision = world.get(resource, (namespace, name))
+    if revision is None:
         return None
-    return {**(found.get("data") or {}), **(found.get("binaryData") or {})}
+    return {**(revision.get("data") or {}), **(revision.get("binaryData") or {})}

@@ -79,14 +79,14 @@ class NodeLife:
         if obj["spec"].get("unschedulable"):
             wanted.append((CORDONED, "NoSchedule"))
         have = obj["spec"].get("taints") or []
-        kept = [one for one in have if one["key"] not in _OURS or (one["key"], one["effect"]) in wanted]
-        known = {(one["key"], one["effect"]) for one in kept}
+        kept = [taint for taint in have if taint["key"] not in _OURS or (taint["key"], taint["effect"]) in wanted]
+        present = {(taint["key"], taint["effect"]) for taint in kept}
         new: list[dict[str, Any]] = [
-            {"key": key, "effect": effect} for key, effect in wanted if (key, effect) not in known
+            {"key": key, "effect": effect} for key, effect in wanted if (key, effect) not in present
         ]
-        for one in new:
-            if one["effect"] == "NoExecute":
-                one["timeAdded"] = self._world.now()
+        for taint in new:
+            if taint["effect"] == "NoExecute":
+                taint["timeAdded"] = self._world.now()
         if not new and len(kept) == len(have):
             return
         spec = {**obj["spec"], "taints": kept + new}
@@ -108,18 +108,20 @@ class NodeLife:
                 yield
             self._judge(pod, [taint for taint in node.taints if taint.effect == "NoExecute"])
 
-    def _judge(self, pod: Pod, found: list[taints.Taint]) -> None:
+    def _judge(self, pod: Pod, taints_there: list[taints.Taint]) -> None:
         """Evicts now, later or never, by the pod's tolerations of NoExecute taints."""
-        if not found:
+        if not taints_there:
             return
-        tolerations = [taints.toleration_from_dict(one) for one in pod.obj["spec"].get("tolerations") or ()]
+        tolerations = [
+            taints.toleration_from_dict(toleration) for toleration in pod.obj["spec"].get("tolerations") or ()
+        ]
         soonest: int | None = None
-        for taint in found:
-            matching = [one for one in tolerations if one.tolerates(taint)]
+        for taint in taints_there:
+            matching = [toleration for toleration in tolerations if toleration.tolerates(taint)]
             if not matching:
                 self._evictions.add((pod.key, pod.uid))
                 return
-            limits = [one.seconds for one in matching if one.seconds >= 0]
+            limits = [toleration.seconds for toleration in matching if toleration.seconds >= 0]
             if limits and (soonest is None or min(limits) < soonest):
                 soonest = min(limits)
         if soonest is not None:
@@ -149,7 +151,7 @@ class NodeLife:
             "reason": "DeletionByPodGC" if gone else "DeletionByTaintManager",
             "message": "PodGC: node no longer exists" if gone else "Taint manager: deleting due to NoExecute taint",
         }
-        others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
+        others = [condition for condition in status.get("conditions") or () if condition["type"] != "DisruptionTarget"]
         status["conditions"] = [*others, entry]
         if gone:
             status["phase"] = "Failed"  # nobody is left to report how it ended

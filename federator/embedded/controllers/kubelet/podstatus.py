@@ -58,18 +58,18 @@ class Texts:
         spec = pod["spec"]
         containers, inits = spec.get("containers") or [], spec.get("initContainers") or []
         key = (id(containers), id(inits), ready)
-        known = self._containers.get(key)
-        if known is None:
+        rendered = self._containers.get(key)
+        if rendered is None:
             # The lists are kept with the result: an id means nothing once its object is gone.
-            known = (containers, inits, running_containers(containers, now, ready), _init_statuses(inits, now))
-            self._containers[key] = known
+            rendered = (containers, inits, running_containers(containers, now, ready), _init_statuses(inits, now))
+            self._containers[key] = rendered
         status = dict(pod.get("status") or {})
-        if known[3]:
-            status["initContainerStatuses"] = known[3]
+        if rendered[3]:
+            status["initContainerStatuses"] = rendered[3]
         status.update(
             phase="Running",
             conditions=_conditions(pod, now, {"Ready": ready, "ContainersReady": ready}),
-            containerStatuses=known[2],
+            containerStatuses=rendered[2],
             hostIP=host,
             hostIPs=[{"ip": host}],
             podIP=address,
@@ -99,13 +99,13 @@ def bound(pod: JsonObject, host: str, now: str) -> Status:
             _entry("ContainersReady", False, now, generation, _unready(spec)),
             _entry("PodScheduled", True, now, generation),
         ],
-        containerStatuses=[_waiting(one, reason) for one in spec.get("containers") or ()],
+        containerStatuses=[_waiting(container, reason) for container in spec.get("containers") or ()],
         hostIP=host,
         hostIPs=[{"ip": host}],
         startTime=now,
     )
     if inits:
-        status["initContainerStatuses"] = [_waiting(one, reason) for one in inits]
+        status["initContainerStatuses"] = [_waiting(container, reason) for container in inits]
     return status
 
 
@@ -114,12 +114,12 @@ def pull_failed(pod: JsonObject, unpulled: Sequence[str], reason: str, now: str)
     status = _begun(pod, unpulled, now)
     for field, group in (("initContainerStatuses", "initContainers"), ("containerStatuses", "containers")):
         if field in status:
-            known = {one["name"]: one for one in status[field]}
+            statuses = {entry["name"]: entry for entry in status[field]}
             status[field] = [
-                _waiting(one, reason, _unpulled_text(one.get("image", ""), reason))
-                if one["name"] in unpulled
-                else known[one["name"]]
-                for one in pod["spec"].get(group) or ()
+                _waiting(container, reason, _unpulled_text(container.get("image", ""), reason))
+                if container["name"] in unpulled
+                else statuses[container["name"]]
+                for container in pod["spec"].get(group) or ()
             ]
     return status
 
@@ -129,10 +129,12 @@ def _begun(pod: JsonObject, waiting: Sequence[str], now: str) -> Status:
     status, spec = dict(pod.get("status") or {}), pod["spec"]
     inits = spec.get("initContainers") or []
     initialized = condition(status.get("conditions"), "Initialized") or {}
-    if initialized.get("status") != "True" and not any(one["name"] in waiting for one in inits):
+    if initialized.get("status") != "True" and not any(container["name"] in waiting for container in inits):
         status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False})
         status["initContainerStatuses"] = _init_statuses(inits, now)
-        status["containerStatuses"] = [_waiting(one, "ContainerCreating") for one in spec.get("containers") or ()]
+        status["containerStatuses"] = [
+            _waiting(container, "ContainerCreating") for container in spec.get("containers") or ()
+        ]
     return status
 
 
@@ -146,7 +148,7 @@ def image_of(pod: JsonObject, container: str) -> str:
     """The image of a container or init container; "" for none of that name."""
     spec = pod["spec"]
     every = [*(spec.get("initContainers") or ()), *(spec.get("containers") or ())]
-    return next((str(one.get("image", "")) for one in every if one["name"] == container), "")
+    return next((str(entry.get("image", "")) for entry in every if entry["name"] == container), "")
 
 
 def config_failed(pod: JsonObject, container: str, text: str, now: str) -> Status:
@@ -155,7 +157,9 @@ def config_failed(pod: JsonObject, container: str, text: str, now: str) -> Statu
     for group in ("initContainerStatuses", "containerStatuses"):
         if group in status:
             waiting = {"waiting": {"reason": "CreateContainerConfigError", "message": text}}
-            status[group] = [{**one, "state": waiting} if one["name"] == container else one for one in status[group]]
+            status[group] = [
+                {**entry, "state": waiting} if entry["name"] == container else entry for entry in status[group]
+            ]
     return status
 
 
@@ -163,7 +167,7 @@ def with_ready(pod: JsonObject, now: str, *, ready: bool) -> Status:
     """The same containers, ready or not."""
     status = dict(pod.get("status") or {})
     status["conditions"] = _conditions(pod, now, {"Ready": ready, "ContainersReady": ready})
-    status["containerStatuses"] = [{**one, "ready": ready} for one in status.get("containerStatuses") or ()]
+    status["containerStatuses"] = [{**entry, "ready": ready} for entry in status.get("containerStatuses") or ()]
     return status
 
 
@@ -174,15 +178,15 @@ def ended(pod: JsonObject, phase: str, code: int, now: str) -> Status:
     status["phase"] = phase
     status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False}, why)
     status["containerStatuses"] = [
-        {**one, "ready": False, "started": False, "state": {"terminated": _terminated(one, code, now)}}
-        for one in status.get("containerStatuses") or ()
+        {**entry, "ready": False, "started": False, "state": {"terminated": _terminated(entry, code, now)}}
+        for entry in status.get("containerStatuses") or ()
     ]
     if "initContainerStatuses" in status:
         status["initContainerStatuses"] = [
-            {**one, "ready": False, "started": False, "state": {"terminated": _terminated(one, 0, now)}}
-            if "running" in one["state"]
-            else one
-            for one in status["initContainerStatuses"]
+            {**entry, "ready": False, "started": False, "state": {"terminated": _terminated(entry, 0, now)}}
+            if "running" in entry["state"]
+            else entry
+            for entry in status["initContainerStatuses"]
         ]
     return status
 
@@ -191,13 +195,13 @@ def crashed(pod: JsonObject, code: int, wait_s: float, now: str) -> Status:
     """Waiting in CrashLoopBackOff; the exit is in lastState."""
     spec, status = pod["spec"], dict(pod.get("status") or {})
     name = f"{pod['metadata']['name']}_{pod['metadata']['namespace']}({pod['metadata']['uid']})"
-    found = []
-    for one in status.get("containerStatuses") or ():
-        text = f"back-off {_duration(wait_s)} restarting failed container={one['name']} pod={name}"
+    statuses = []
+    for entry in status.get("containerStatuses") or ():
+        text = f"back-off {_duration(wait_s)} restarting failed container={entry['name']} pod={name}"
         waiting = {"waiting": {"reason": "CrashLoopBackOff", "message": text}}
-        last = {"terminated": _terminated(one, code, now)}
-        found.append({**one, "ready": False, "started": False, "state": waiting, "lastState": last})
-    status["containerStatuses"] = found
+        last = {"terminated": _terminated(entry, code, now)}
+        statuses.append({**entry, "ready": False, "started": False, "state": waiting, "lastState": last})
+    status["containerStatuses"] = statuses
     status["conditions"] = _conditions(pod, now, {"Ready": False, "ContainersReady": False}, _unready(spec))
     return status
 
@@ -207,13 +211,13 @@ def restarted(pod: JsonObject, now: str, *, ready: bool) -> Status:
     status = dict(pod.get("status") or {})
     status["containerStatuses"] = [
         {
-            **one,
+            **entry,
             "ready": ready,
             "started": True,
-            "restartCount": one["restartCount"] + 1,
+            "restartCount": entry["restartCount"] + 1,
             "state": {"running": {"startedAt": now}},
         }
-        for one in status.get("containerStatuses") or ()
+        for entry in status.get("containerStatuses") or ()
     ]
     status["conditions"] = _conditions(pod, now, {"Ready": ready, "ContainersReady": ready}, _unready(pod["spec"]))
     return status
@@ -221,50 +225,52 @@ def restarted(pod: JsonObject, now: str, *, ready: bool) -> Status:
 
 def restarts(pod: JsonObject) -> int:
     """The highest restart count of the pod's containers."""
-    return max((one["restartCount"] for one in (pod.get("status") or {}).get("containerStatuses") or ()), default=0)
+    return max(
+        (status["restartCount"] for status in (pod.get("status") or {}).get("containerStatuses") or ()), default=0
+    )
 
 
 def running_containers(containers: list[JsonObject], now: str, ready: bool) -> list[Status]:
     return [
         {
-            "name": one["name"],
+            "name": container["name"],
             "state": {"running": {"startedAt": now}},
             "lastState": {},
             "ready": ready,
             "restartCount": 0,
-            "image": one.get("image", ""),
-            "imageID": one.get("image", ""),
+            "image": container.get("image", ""),
+            "imageID": container.get("image", ""),
             "started": True,
         }
-        for one in containers
+        for container in containers
     ]
 
 
 def _init_statuses(inits: list[JsonObject], now: str) -> list[Status]:
-    found = running_containers(inits, now, True)
-    for one, status in zip(inits, found, strict=True):
-        if one.get("restartPolicy") != "Always":
+    statuses = running_containers(inits, now, True)
+    for container, status in zip(inits, statuses, strict=True):
+        if container.get("restartPolicy") != "Always":
             status["state"] = {"terminated": _terminated(status, 0, now)}
             status["started"] = False
-    return found
+    return statuses
 
 
-def _waiting(one: JsonObject, reason: str, message: str = "") -> Status:
+def _waiting(container: JsonObject, reason: str, message: str = "") -> Status:
     waiting = {"reason": reason, "message": message} if message else {"reason": reason}
     return {
-        "name": one["name"],
+        "name": container["name"],
         "state": {"waiting": waiting},
         "lastState": {},
         "ready": False,
         "restartCount": 0,
-        "image": one.get("image", ""),
+        "image": container.get("image", ""),
         "imageID": "",
         "started": False,
     }
 
 
-def _terminated(one: Status, code: int, now: str) -> Status:
-    running = (one.get("state") or {}).get("running") or {}
+def _terminated(container: Status, code: int, now: str) -> Status:
+    running = (container.get("state") or {}).get("running") or {}
     return {
         "exitCode": code,
         "reason": "Error" if code else "Completed",
@@ -278,7 +284,7 @@ _INITIALIZING: Final = ("ContainersNotInitialized", "containers with incomplete 
 
 
 def _unready(spec: JsonObject) -> tuple[str, str]:
-    names = " ".join(one["name"] for one in spec.get("containers") or ())
+    names = " ".join(container["name"] for container in spec.get("containers") or ())
     return "ContainersNotReady", f"containers with unready status: [{names}]"
 
 
@@ -286,13 +292,15 @@ def _conditions(pod: JsonObject, now: str, ready: dict[str, bool], why: tuple[st
     """All five conditions, keeping the transition time of those that did not change."""
     have = (pod.get("status") or {}).get("conditions") or []
     generation = pod["metadata"].get("generation", 1)
-    found = []
+    conditions = []
     for type_ in _ORDER:
         value = ready.get(type_, True)
         old = condition(have, type_)
         since = old["lastTransitionTime"] if old and (old["status"] == "True") is value else now
-        found.append(_entry(type_, value, since, generation, _NO_REASON if value else why or _unready(pod["spec"])))
-    return found
+        conditions.append(
+            _entry(type_, value, since, generation, _NO_REASON if value else why or _unready(pod["spec"]))
+        )
+    return conditions
 
 
 def _entry(type_: str, value: bool, since: str, generation: int, why: tuple[str, str] = _NO_REASON) -> Status:

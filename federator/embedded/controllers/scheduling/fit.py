@@ -73,11 +73,11 @@ def refusal(shape: Shape, node: Node) -> str | None:
 
 def shortages(shape: Shape, node: Node) -> list[str]:
     """What the node has too little of, in words."""
-    found = []
+    missing = []
     for name, amount in shape.wanted:
         if node.used.get(name, 0) + amount > node.allocatable.get(name, 0):
-            found.append(TOO_MANY if name == "pods" else f"Insufficient {name}")
-    return found
+            missing.append(TOO_MANY if name == "pods" else f"Insufficient {name}")
+    return missing
 
 
 def fits(shape: Shape, node: Node) -> bool:

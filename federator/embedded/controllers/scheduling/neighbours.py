@@ -47,7 +47,7 @@ class Spread:
 
 def terms_of(pod: Mapping[str, Any], rules: Mapping[str, Any] | None) -> tuple[Term, ...]:
     """The required terms of podAffinity or podAntiAffinity. A namespaceSelector counts as all namespaces."""
-    found = []
+    terms = []
     for entry in (rules or {}).get(_REQUIRED) or ():
         names = entry.get("namespaces") or ()
         if entry.get("namespaceSelector") is not None:
@@ -55,20 +55,20 @@ def terms_of(pod: Mapping[str, Any], rules: Mapping[str, Any] | None) -> tuple[T
         else:
             namespaces = frozenset(names) or frozenset({pod["metadata"]["namespace"]})
         selector = _with_keys(entry, pod)
-        found.append(Term(namespaces, selector, entry["topologyKey"]))
-    return tuple(found)
+        terms.append(Term(namespaces, selector, entry["topologyKey"]))
+    return tuple(terms)
 
 
 def spreads_of(pod: Mapping[str, Any]) -> tuple[Spread, ...]:
     """The hard spread constraints of a pod."""
-    found = []
+    spreads = []
     labels = pod["metadata"].get("labels") or {}
     for entry in pod["spec"].get("topologySpreadConstraints") or ():
         if entry.get("whenUnsatisfiable", "DoNotSchedule") == "DoNotSchedule":
             selector = _with_keys(entry, pod)
             term = Term(frozenset({pod["metadata"]["namespace"]}), selector, entry["topologyKey"])
-            found.append(Spread(term, entry["maxSkew"], selector.matches(labels)))
-    return tuple(found)
+            spreads.append(Spread(term, entry["maxSkew"], selector.matches(labels)))
+    return tuple(spreads)
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,8 +86,8 @@ class Preemption:
     def _still_leaving(self, claim: _Claim) -> bool:
         """Whether less important pods are on their way out of the nominated node."""
         node = self._fleet.by_name.get(claim.node)
-        found = [self._pods.by_key.get(key) for key in node.pods] if node is not None else []
-        return any(pod is not None and pod.deleting and _priority(pod) < claim.priority for pod in found)
+        pods = [self._pods.by_key.get(key) for key in node.pods] if node is not None else []
+        return any(pod is not None and pod.deleting and _priority(pod) < claim.priority for pod in pods)
 
     def _victims(self, shape: Shape, node: Node, priority: int) -> list[Pod] | None:
         """The pods that must go from a node, fewest first; None when not even all of them would do."""
@@ -127,7 +127,7 @@ class Preemption:
             "reason": "PreemptionByScheduler",
             "message": _MESSAGE,
         }
-        others = [one for one in status.get("conditions") or () if one["type"] != "DisruptionTarget"]
+        others = [condition for condition in status.get("conditions") or () if condition["type"] != "DisruptionTarget"]
         status["conditions"] = [*others, entry]
         revision = world.set_status(world.kinds.pods, victim.obj, status, manager=SCHEDULER)
         text = f"Preempted by pod {winner.uid} on node {victim.node}"

@@ -1,8 +1,8 @@
 """The scheduler stand-in: binds pending pods in order of priority to the emptiest node that fits.
 
-Pods of one shape share a lane: a heap of fitting nodes that is kept while nodes only fill up, and made anew once room
-was freed. A shape that found no node waits as a whole until something is freed, so a thousand hopeless pods cost one
-look.
+Pods of one shape share a `ShapeQueue`: a heap of fitting nodes that is kept while nodes only fill up
+and rebuilt once room was freed. A shape for which no node fits waits as a whole until something is
+freed, so a thousand unschedulable pods cost one scan.
 """
 
 import heapq
@@ -24,17 +24,17 @@ from federator.embedded.controllers.world import SCHEDULER, World, condition
 from federator.embedded.storage.revisions import ADDED, Event
 
 _COMPONENT: Final = "default-scheduler"
-_RETELL_S: Final = 5.0
+_REWRITE_S: Final = 5.0
 """A waiting pod's message is not rewritten more often."""
 
-_Entry = tuple[int, int, Key, str, "Lane | None"]
-"""(-priority, arrival, key, uid, lane) of a pod in a queue; new pods have no lane yet."""
+_Entry = tuple[int, int, Key, str, "ShapeQueue | None"]
+"""(-priority, arrival, key, uid, queue of its shape) of a queued pod; None for new pods."""
 
 
-class Lane:
+class ShapeQueue:
     """The pending pods of one shape, and the nodes that could take them."""
 
-    __slots__ = ("domains", "epoch", "heap", "hopeless_at", "shape", "told", "told_at", "waiting")
+    __slots__ = ("domains", "epoch", "heap", "hopeless_at", "message", "message_at", "shape", "waiting")
 
     def __init__(self, shape: Shape) -> None:
         self.shape = shape
@@ -43,8 +43,8 @@ class Lane:
         self.heap: list[tuple[int, int, str, int]] = []
         self.domains: dict[str, frozenset[str]] = {}
         self.waiting: list[_Entry] = []
-        self.told = ""
-        self.told_at = 0.0
+        self.message = ""
+        self.message_at = 0.0
 
 
 class Scheduler:
@@ -57,7 +57,7 @@ class Scheduler:
         self._neighbours = neighbours
         self._sizes = Sizes()
         self._queue: list[_Entry] = []
-        self._lanes: dict[tuple[Any, ...], Lane] = {}
+        self._shape_queues: dict[tuple[Any, ...], ShapeQueue] = {}
         self._arrivals = 0
         self._tried_at = (-1, -1)
         self._claimless: dict[Key, list[_Entry]] = {}
@@ -93,11 +93,11 @@ class Scheduler:
         now, before = (self._fleet.freed, self._fleet.placed), self._tried_at
         if now != before:
             self._tried_at = now
-            for lane in self._lanes.values():
+            for shape_queue in self._shape_queues.values():
                 # More pods help only those that look for company, or for an even spread.
-                social = bool(lane.shape.neighbours.together or lane.shape.neighbours.spread)
-                if lane.waiting and (social or now[0] != before[0]):
-                    heapq.heappush(self._queue, heapq.heappop(lane.waiting))
+                social = bool(shape_queue.shape.neighbours.together or shape_queue.shape.neighbours.spread)
+                if shape_queue.waiting and (social or now[0] != before[0]):
+                    heapq.heappush(self._queue, heapq.heappop(shape_queue.waiting))
         while self._queue:
             entry = heapq.heappop(self._queue)
             pod = self._pods.by_key.get(entry[2])
@@ -106,13 +106,15 @@ class Scheduler:
                 continue
             self._schedule(pod, entry)
             yield
-        if len(self._lanes) > 1000:
-            self._lanes = {key: lane for key, lane in self._lanes.items() if lane.waiting}
+        if len(self._shape_queues) > 1000:
+            self._shape_queues = {
+                key: shape_queue for key, shape_queue in self._shape_queues.items() if shape_queue.waiting
+            }
 
-    def _advance(self, lane: Lane | None) -> None:
-        """The next pod of a lane gets its turn after one that found room (or went away)."""
-        if lane is not None and lane.waiting:
-            heapq.heappush(self._queue, heapq.heappop(lane.waiting))
+    def _advance(self, shape_queue: ShapeQueue | None) -> None:
+        """Queues the next pod of the shape after one was bound or deleted."""
+        if shape_queue is not None and shape_queue.waiting:
+            heapq.heappush(self._queue, heapq.heappop(shape_queue.waiting))
 
     def _schedule(self, pod: Pod, entry: _Entry) -> None:
         if pod.obj["spec"].get("schedulingGates"):
@@ -121,30 +123,30 @@ class Scheduler:
             return
         if self._waits_for_a_claim(pod, entry):
             return
-        lane = self._lane(pod)
-        entry = (*entry[:4], lane)
-        if lane.epoch == self._fleet.freed and not lane.heap and lane.told:
+        shape_queue = self._shape_queue(pod)
+        entry = (*entry[:4], shape_queue)
+        if shape_queue.epoch == self._fleet.freed and not shape_queue.heap and shape_queue.message:
             # Nothing was freed since this shape was refused; there is no need to look at the nodes again.
-            heapq.heappush(lane.waiting, entry)
-            nominated = self._make_way(lane, pod, entry)
+            heapq.heappush(shape_queue.waiting, entry)
+            nominated = self._make_way(shape_queue, pod, entry)
             if nominated or condition(pod.status.get("conditions"), "PodScheduled") is None:
-                self._refuse(pod, "Unschedulable", lane.told, nominated)
+                self._refuse(pod, "Unschedulable", shape_queue.message, nominated)
             return
-        rules = self._neighbours.rules(pod, lane.shape.neighbours, self._domains(lane))
-        node = self._pick(lane, rules, entry)
+        rules = self._neighbours.rules(pod, shape_queue.shape.neighbours, self._domains(shape_queue))
+        node = self._pick(shape_queue, rules, entry)
         if node is not None:
             self._bind(pod, node)
-            self._advance(lane)
+            self._advance(shape_queue)
             return
-        heapq.heappush(lane.waiting, entry)
-        nominated = self._make_way(lane, pod, entry)
+        heapq.heappush(shape_queue.waiting, entry)
+        nominated = self._make_way(shape_queue, pod, entry)
         now = self._world.clock.monotonic()
-        fresh = lane.told and now - lane.told_at < _RETELL_S
+        fresh = shape_queue.message and now - shape_queue.message_at < _REWRITE_S
         if fresh and not nominated and condition(pod.status.get("conditions"), "PodScheduled"):
             return
-        lane.told = explain(lane.shape, rules, self._fleet, pod.obj["spec"], preempted=bool(nominated))
-        lane.told_at = now
-        self._refuse(pod, "Unschedulable", lane.told, nominated)
+        shape_queue.message = explain(shape_queue.shape, rules, self._fleet, pod.obj["spec"], preempted=bool(nominated))
+        shape_queue.message_at = now
+        self._refuse(pod, "Unschedulable", shape_queue.message, nominated)
 
     def _waits_for_a_claim(self, pod: Pod, entry: _Entry) -> bool:
         world, nodes = self._world, len(self._fleet.by_name)
@@ -162,17 +164,17 @@ class Scheduler:
             return True
         return False
 
-    def _make_way(self, lane: Lane, pod: Pod, entry: _Entry) -> str:
+    def _make_way(self, shape_queue: ShapeQueue, pod: Pod, entry: _Entry) -> str:
         """The node that others leave for this pod, or "". Tried again only after something was freed."""
-        if lane.hopeless_at == self._fleet.freed or not self._fleet.has_below(-entry[0]):
+        if shape_queue.hopeless_at == self._fleet.freed or not self._fleet.has_below(-entry[0]):
             return ""
-        rules = self._neighbours.rules(pod, lane.shape.neighbours, lane.domains)
-        nominated = self._preemption.make_way(pod, lane.shape, rules, -entry[0])
+        rules = self._neighbours.rules(pod, shape_queue.shape.neighbours, shape_queue.domains)
+        nominated = self._preemption.make_way(pod, shape_queue.shape, rules, -entry[0])
         if nominated is None:
-            lane.hopeless_at = self._fleet.freed
+            shape_queue.hopeless_at = self._fleet.freed
         return nominated or ""
 
-    def _lane(self, pod: Pod) -> Lane:
+    def _shape_queue(self, pod: Pod) -> ShapeQueue:
         spec = pod.obj["spec"]
         kept = (
             spec.get("containers"),
@@ -186,32 +188,33 @@ class Scheduler:
         if kept[3] is not None or kept[5] is not None:
             # Inter-pod rules look at labels and namespace as well; a completion index sets pods of a Job apart.
             key = (*key, pod.key[0], tuple(sorted(pod.labels.items())))
-        lane = self._lanes.get(key)
-        if lane is None:
-            lane = self._lanes[key] = Lane(fit.shape_of(pod.obj, self._sizes.of(pod.obj), kept))
-        return lane
+        shape_queue = self._shape_queues.get(key)
+        if shape_queue is None:
+            shape_queue = self._shape_queues[key] = ShapeQueue(fit.shape_of(pod.obj, self._sizes.of(pod.obj), kept))
+        return shape_queue
 
-    def _domains(self, lane: Lane) -> dict[str, frozenset[str]]:
-        """Brings a lane up to date with freed room; returns the topology values of nodes that may take its pods."""
-        if lane.epoch == self._fleet.freed:
-            return lane.domains
-        lane.epoch = self._fleet.freed
-        shape, by_name = lane.shape, self._fleet.by_name
+    def _domains(self, shape_queue: ShapeQueue) -> dict[str, frozenset[str]]:
+        """Rebuilds the node heap when room was freed since. Returns the topology values, by key, of the
+        nodes that may take these pods."""
+        if shape_queue.epoch == self._fleet.freed:
+            return shape_queue.domains
+        shape_queue.epoch = self._fleet.freed
+        shape, by_name = shape_queue.shape, self._fleet.by_name
         nodes = by_name.values() if shape.named is None else [by_name[n] for n in shape.named if n in by_name]
         open_nodes = [node for node in nodes if fit.refusal(shape, node) is None]
-        lane.heap = [_score(node) for node in open_nodes if fit.fits(shape, node)]
-        heapq.heapify(lane.heap)
+        shape_queue.heap = [_score(node) for node in open_nodes if fit.fits(shape, node)]
+        heapq.heapify(shape_queue.heap)
         keys = {rule.term.topology_key for rule in shape.neighbours.spread}
-        lane.domains = {
+        shape_queue.domains = {
             key: frozenset(node.labels[key] for node in open_nodes if key in node.labels) for key in sorted(keys)
         }
-        return lane.domains
+        return shape_queue.domains
 
-    def _pick(self, lane: Lane, rules: Rules | None, entry: _Entry) -> Node | None:
+    def _pick(self, shape_queue: ShapeQueue, rules: Rules | None, entry: _Entry) -> Node | None:
         """The emptiest node that fits. Nodes that can only get worse leave the heap until room is freed."""
-        heap, shape = lane.heap, lane.shape
+        heap, shape = shape_queue.heap, shape_queue.shape
         put_back: list[tuple[int, int, str, int]] = []
-        found = None
+        chosen = None
         while heap:
             best = heapq.heappop(heap)
             node = self._fleet.by_name.get(best[2])
@@ -224,14 +227,14 @@ class Scheduler:
             if refused is None and not self._preemption.allows(shape, node, -entry[0], entry[2]):
                 refused = ("", False)
             if refused is None:
-                found = node
+                chosen = node
                 put_back.append(best)
                 break
             if not refused[1]:
                 put_back.append(best)
         for scored in put_back:
             heapq.heappush(heap, scored)
-        return found
+        return chosen
 
     def _bind(self, pod: Pod, node: Node) -> None:
         world = self._world
@@ -248,8 +251,8 @@ class Scheduler:
     def _refuse(self, pod: Pod, reason: str, message: str, nominated: str = "") -> None:
         status = dict(pod.status)
         have = condition(status.get("conditions"), "PodScheduled")
-        told = (have["reason"], have["message"]) if have is not None else ("", "")
-        if told == (reason, message) and status.get("nominatedNodeName", "") == nominated:
+        before = (have["reason"], have["message"]) if have is not None else ("", "")
+        if before == (reason, message) and status.get("nominatedNodeName", "") == nominated:
             return
         since = self._world.now()
         if have is not None and have["status"] == "False":

@@ -119,9 +119,11 @@ class Deployments:
 
     def _owned_sets(self, deployment: JsonObject) -> list[JsonObject]:
         keys = self._owned.get(deployment["metadata"]["uid"], ())
-        found = [self._world.get(self._sets, key) for key in sorted(keys)]
-        sets = [one for one in found if one is not None]
-        sets.sort(key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]))
+        revisions = [self._world.get(self._sets, key) for key in sorted(keys)]
+        sets = [replica_set for replica_set in revisions if replica_set is not None]
+        sets.sort(
+            key=lambda replica_set: (replica_set["metadata"]["creationTimestamp"], replica_set["metadata"]["name"])
+        )
         return sets
 
     def _adopt(self, deployment: JsonObject) -> None:
@@ -140,9 +142,9 @@ class Deployments:
 
     def _was_scaled(self, deployment: JsonObject, sets: list[JsonObject]) -> bool:
         wanted = wanted_replicas(deployment)
-        for one in sets:
-            desired = (one["metadata"].get("annotations") or {}).get(DESIRED, "")
-            if wanted_replicas(one) > 0 and desired.isdecimal() and int(desired) != wanted:
+        for replica_set in sets:
+            desired = (replica_set["metadata"].get("annotations") or {}).get(DESIRED, "")
+            if wanted_replicas(replica_set) > 0 and desired.isdecimal() and int(desired) != wanted:
                 return True
         return False
 
@@ -150,29 +152,29 @@ class Deployments:
         wanted = wanted_replicas(deployment)
         surge, unavailable = rolling.limits(deployment["spec"], wanted)
         if new is None:
-            total = sum(wanted_replicas(one) for one in old)
+            total = sum(wanted_replicas(replica_set) for replica_set in old)
             self._create(deployment, old, max(0, min(wanted, wanted + surge - total)))
             return
-        views = [view(one) for one in old]
-        total = wanted_replicas(new) + sum(one.replicas for one in views)
+        views = [view(replica_set) for replica_set in old]
+        total = wanted_replicas(new) + sum(view.replicas for view in views)
         size = rolling.grow_new(view(new), total, wanted, surge)
         if size != wanted_replicas(new):
             self._scale(deployment, new, size)
             return
-        active = [one for one in views if one.replicas > 0]
+        active = [view for view in views if view.replicas > 0]
         sizes = rolling.shrink_old(active, view(new), wanted, unavailable)
-        for one in old:
-            if one["metadata"]["name"] in sizes:
-                self._scale(deployment, one, sizes[one["metadata"]["name"]])
+        for replica_set in old:
+            if replica_set["metadata"]["name"] in sizes:
+                self._scale(deployment, replica_set, sizes[replica_set["metadata"]["name"]])
 
     def _recreate(self, deployment: JsonObject, new: JsonObject | None, old: list[JsonObject]) -> None:
-        active = [one for one in old if wanted_replicas(one) > 0]
-        for one in active:
-            self._scale(deployment, one, 0)
+        active = [replica_set for replica_set in old if wanted_replicas(replica_set) > 0]
+        for replica_set in active:
+            self._scale(deployment, replica_set, 0)
         if active:
             return
-        for one in old:
-            group = self._pods.group(one["metadata"]["uid"])
+        for replica_set in old:
+            group = self._pods.group(replica_set["metadata"]["uid"])
             if group.active or group.terminating:
                 return
         wanted = wanted_replicas(deployment)
@@ -186,7 +188,7 @@ class Deployments:
         sets = self._owned_sets(deployment)
         new, old = split(deployment, sets)
         wanted = wanted_replicas(deployment)
-        active = [one for one in sets if wanted_replicas(one) > 0]
+        active = [replica_set for replica_set in sets if wanted_replicas(replica_set) > 0]
         if len(active) <= 1:
             latest = active[0] if active else new or (old[-1] if old else None)
             if latest is not None:
@@ -195,24 +197,26 @@ class Deployments:
         if new is not None:
             seen = view(new)
             if seen.replicas == seen.desired == seen.available == wanted:
-                for one in active:
-                    if one is not new:
-                        self._scale(deployment, one, 0)
+                for replica_set in active:
+                    if replica_set is not new:
+                        self._scale(deployment, replica_set, 0)
                 return
         if not _recreates(deployment):
             sizes = rolling.proportional(
-                [view(one) for one in active], wanted, rolling.limits(deployment["spec"], wanted)[0]
+                [view(replica_set) for replica_set in active], wanted, rolling.limits(deployment["spec"], wanted)[0]
             )
-            for one in active:
-                self._scale(deployment, one, sizes[one["metadata"]["name"]])
+            for replica_set in active:
+                self._scale(deployment, replica_set, sizes[replica_set["metadata"]["name"]])
 
-    def _scale(self, deployment: JsonObject, one: JsonObject, size: int) -> None:
-        before = wanted_replicas(one)
-        metadata = {**one["metadata"], "annotations": {**(one["metadata"].get("annotations") or {})}}
+    def _scale(self, deployment: JsonObject, replica_set: JsonObject, size: int) -> None:
+        before = wanted_replicas(replica_set)
+        metadata = {**replica_set["metadata"], "annotations": {**(replica_set["metadata"].get("annotations") or {})}}
         metadata["annotations"].update(self._sizes(deployment))
-        self._world.store.update(self._sets, {**one, "metadata": metadata, "spec": {**one["spec"], "replicas": size}})
+        self._world.store.update(
+            self._sets, {**replica_set, "metadata": metadata, "spec": {**replica_set["spec"], "replicas": size}}
+        )
         if size != before:
-            self._say_scaled(deployment, one["metadata"]["name"], before, size)
+            self._say_scaled(deployment, replica_set["metadata"]["name"], before, size)
 
     def _say_scaled(self, deployment: JsonObject, name: str, before: int, size: int) -> None:
         way = "up" if size > before else "down"
@@ -229,7 +233,7 @@ class Deployments:
         """The new set carries the deployment's annotations and the newest revision."""
         have = new["metadata"].get("annotations") or {}
         wanted = {**have, **copied(deployment)}
-        newest = max((revision_of(one) for one in old), default=0) + 1
+        newest = max((revision_of(replica_set) for replica_set in old), default=0) + 1
         current = revision_of(new)
         if current < newest:
             wanted[REVISION] = str(newest)
@@ -256,7 +260,7 @@ class Deployments:
         template_metadata = template.get("metadata") or {}
         labels = {**(template_metadata.get("labels") or {}), HASH_LABEL: digest}
         selector = spec.get("selector") or {}
-        revision = max((revision_of(one) for one in old), default=0) + 1
+        revision = max((revision_of(replica_set) for replica_set in old), default=0) + 1
         annotations = {**copied(deployment), **self._sizes(deployment), REVISION: str(revision)}
         obj: dict[str, Any] = {
             "apiVersion": "apps/v1",
@@ -286,11 +290,13 @@ class Deployments:
         excess = len(old) - (10 if limit is None else limit)
         if excess <= 0:
             return
-        for one in sorted(old, key=lambda one: (revision_of(one), one["metadata"]["name"]))[:excess]:
-            status = one.get("status") or {}
-            idle = not status.get("replicas") and not wanted_replicas(one)
-            if idle and one["metadata"]["generation"] <= status.get("observedGeneration", 0):
-                self._world.delete(self._sets, one)
+        for replica_set in sorted(
+            old, key=lambda replica_set: (revision_of(replica_set), replica_set["metadata"]["name"])
+        )[:excess]:
+            status = replica_set.get("status") or {}
+            idle = not status.get("replicas") and not wanted_replicas(replica_set)
+            if idle and replica_set["metadata"]["generation"] <= status.get("observedGeneration", 0):
+                self._world.delete(self._sets, replica_set)
 
     # Reporting
 
@@ -331,6 +337,6 @@ def _recreates(deployment: JsonObject) -> bool:
     return (deployment["spec"].get("strategy") or {}).get("type") == "Recreate"
 
 
-def _selects(deployment: JsonObject, one: JsonObject) -> bool:
+def _selects(deployment: JsonObject, replica_set: JsonObject) -> bool:
     selector = selectors.from_dict(deployment["spec"].get("selector"))
-    return selector.matches(one["metadata"].get("labels") or {})
+    return selector.matches(replica_set["metadata"].get("labels") or {})

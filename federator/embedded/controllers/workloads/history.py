@@ -28,9 +28,9 @@ _canonical = msgspec.json.Encoder(order="sorted").encode
 
 def split(deployment: JsonObject, sets: list[JsonObject]) -> tuple[JsonObject | None, list[JsonObject]]:
     """(the set with the deployment's template, all others oldest first)."""
-    for one in sets:
-        if same_template(deployment["spec"]["template"], one["spec"]["template"]):
-            return one, [other for other in sets if other is not one]
+    for replica_set in sets:
+        if same_template(deployment["spec"]["template"], replica_set["spec"]["template"]):
+            return replica_set, [other for other in sets if other is not replica_set]
     return None, sets
 
 
@@ -57,28 +57,28 @@ def template_hash(template: JsonObject, collisions: int = 0) -> str:
     return "".join(digits)
 
 
-def view(one: JsonObject) -> SetView:
+def view(replica_set: JsonObject) -> SetView:
     """A ReplicaSet as `rolling` sees it. No more available than asked for: status lags behind scaling."""
-    annotations = one["metadata"].get("annotations") or {}
-    replicas = wanted_replicas(one)
+    annotations = replica_set["metadata"].get("annotations") or {}
+    replicas = wanted_replicas(replica_set)
 
     def number(name: str) -> int | None:
         text = annotations.get(name, "")
         return int(text) if text.isdecimal() else None
 
     return SetView(
-        name=one["metadata"]["name"],
-        created=one["metadata"]["creationTimestamp"],
+        name=replica_set["metadata"]["name"],
+        created=replica_set["metadata"]["creationTimestamp"],
         replicas=replicas,
-        available=min(replicas, (one.get("status") or {}).get("availableReplicas", 0)),
+        available=min(replicas, (replica_set.get("status") or {}).get("availableReplicas", 0)),
         desired=number(DESIRED),
         max_replicas=number(MAX_REPLICAS),
     )
 
 
-def revision_of(one: JsonObject) -> int:
+def revision_of(replica_set: JsonObject) -> int:
     """The revision a set was last current at, or 0."""
-    text = (one["metadata"].get("annotations") or {}).get(REVISION, "")
+    text = (replica_set["metadata"].get("annotations") or {}).get(REVISION, "")
     return int(text) if text.isdecimal() else 0
 
 

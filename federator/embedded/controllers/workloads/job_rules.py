@@ -80,9 +80,9 @@ def failure_action(job: JsonObject, pod: JsonObject) -> tuple[str, str]:
     for number, rule in enumerate(rules):
         action = rule["action"]
         if rule.get("onExitCodes"):
-            found = _exit_of(status, rule["onExitCodes"])
-            if found is not None:
-                text = f"Container {found[0]} for pod {name} failed with exit code {found[1]}"
+            exit_code = _exit_of(status, rule["onExitCodes"])
+            if exit_code is not None:
+                text = f"Container {exit_code[0]} for pod {name} failed with exit code {exit_code[1]}"
                 return action, f"{text} matching {action} rule at index {number}"
         elif rule.get("onPodConditions"):
             for have in status.get("conditions") or ():
@@ -114,12 +114,12 @@ def success_rule(job: JsonObject, succeeded: Indexes) -> str:
 
 def _exit_of(status: dict[str, Any], rule: dict[str, Any]) -> tuple[str, int] | None:
     for field in ("containerStatuses", "initContainerStatuses"):
-        for one in status.get(field) or ():
-            ended = (one.get("state") or {}).get("terminated")
+        for container in status.get(field) or ():
+            ended = (container.get("state") or {}).get("terminated")
             if ended is None or ended["exitCode"] == 0:
                 continue
-            if rule.get("containerName") not in (None, one["name"]):
+            if rule.get("containerName") not in (None, container["name"]):
                 continue
             if (ended["exitCode"] in rule["values"]) == (rule["operator"] == "In"):
-                return one["name"], ended["exitCode"]
+                return container["name"], ended["exitCode"]
     return None

@@ -162,8 +162,8 @@ class JobState:
             self._known_to += 1
         waiting: list[int] = []
         soonest: float | None = None
-        found: int | None = None
-        while self._heap and found is None:
+        free: int | None = None
+        while self._heap and free is None:
             index = heapq.heappop(self._heap)
             if index in self.completed or index in self.failed_indexes or index in self.busy or index >= completions:
                 continue
@@ -172,10 +172,10 @@ class JobState:
                 waiting.append(index)
                 soonest = due - now if soonest is None else min(soonest, due - now)
             else:
-                found = index
+                free = index
         for index in sorted(set(waiting)):
             heapq.heappush(self._heap, index)
-        return found, (None if found is not None else soonest)
+        return free, (None if free is not None else soonest)
 
     def give_back(self, index: int | None) -> None:
         """No pod was made of the index that `next_index` gave."""

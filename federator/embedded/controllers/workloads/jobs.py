@@ -160,7 +160,7 @@ class Jobs:
         for pod in self._pods.group(job["metadata"]["uid"]).pods.values():
             if not pod.finished:
                 for field in ("containerStatuses", "initContainerStatuses"):
-                    restarts += sum(one["restartCount"] for one in pod.status.get(field) or ())
+                    restarts += sum(status["restartCount"] for status in pod.status.get(field) or ())
         return restarts >= limit if limit else restarts > 0
 
     def _completion(self, job: JsonObject, state: JobState) -> tuple[str, str, str] | None:
@@ -277,13 +277,13 @@ class Jobs:
     def _with_index_env(self, job: JsonObject, spec: dict[str, Any]) -> dict[str, Any]:
         """The container lists with JOB_COMPLETION_INDEX, made once per Job and shared by its pods."""
         uid = job["metadata"]["uid"]
-        known = self._indexed_specs.get(uid)
-        if known is not None and known[0] is spec:
-            return known[1]
+        cached = self._indexed_specs.get(uid)
+        if cached is not None and cached[0] is spec:
+            return cached[1]
         out = {}
         for field in ("containers", "initContainers"):
             if spec.get(field):
-                out[field] = [{**one, "env": _env(one)} for one in spec[field]]
+                out[field] = [{**container, "env": _env(container)} for container in spec[field]]
         self._indexed_specs[uid] = (spec, out)
         return out
 
@@ -343,7 +343,7 @@ def _excess(job: JsonObject, state: JobState, group: Group, count: int) -> list[
 
 def _env(container: dict[str, Any]) -> list[dict[str, Any]]:
     have = list(container.get("env") or ())
-    return have if any(one["name"] == _INDEX_ENV["name"] for one in have) else [*have, _INDEX_ENV]
+    return have if any(entry["name"] == _INDEX_ENV["name"] for entry in have) else [*have, _INDEX_ENV]
 
 
 def _put(status: dict[str, Any], row: tuple[str, str, str, str], now: str) -> None:

@@ -40,7 +40,7 @@ def counted(deployment: JsonObject, sets: list[JsonObject], new: JsonObject | No
     wanted = spec.get("replicas", 1)
 
     def total(field: str) -> int:
-        return sum((one.get("status") or {}).get(field, 0) for one in sets)
+        return sum((replica_set.get("status") or {}).get(field, 0) for replica_set in sets)
 
     available = total("availableReplicas")
     status: Status = {
@@ -49,7 +49,7 @@ def counted(deployment: JsonObject, sets: list[JsonObject], new: JsonObject | No
         "updatedReplicas": (new.get("status") or {}).get("replicas", 0) if new else 0,
         "readyReplicas": total("readyReplicas"),
         "availableReplicas": available,
-        "unavailableReplicas": max(0, sum(one["spec"].get("replicas", 1) for one in sets) - available),
+        "unavailableReplicas": max(0, sum(replica_set["spec"].get("replicas", 1) for replica_set in sets) - available),
         "terminatingReplicas": total("terminatingReplicas"),
         "conditions": list(old.get("conditions") or ()),
     }
@@ -137,8 +137,10 @@ def judge(deployment: JsonObject, status: Status, new: JsonObject | None, now: s
 def note_failures(status: Status, new: JsonObject | None, old: list[JsonObject], now: str) -> None:
     """ReplicaFailure of the new set, else of an old one, for as long as there is one."""
     sets = ([new] if new is not None else []) + old
-    found = (condition((one.get("status") or {}).get("conditions"), "ReplicaFailure") for one in sets)
-    failure = next((one for one in found if one is not None), None)
+    failures = (
+        condition((replica_set.get("status") or {}).get("conditions"), "ReplicaFailure") for replica_set in sets
+    )
+    failure = next((failure for failure in failures if failure is not None), None)
     if failure is None:
         drop(status, "ReplicaFailure")
     else:

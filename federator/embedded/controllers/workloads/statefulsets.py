@@ -117,8 +117,8 @@ class StatefulSets:
             volume = {"claimName": claim}
             claims.append({"name": template["metadata"]["name"], "persistentVolumeClaim": volume})
         if claims:
-            taken = {one["name"] for one in claims}
-            others = [one for one in mould.spec.get("volumes") or () if one["name"] not in taken]
+            taken = {claim["name"] for claim in claims}
+            others = [volume for volume in mould.spec.get("volumes") or () if volume["name"] not in taken]
             spec["volumes"] = [*claims, *others]
         if why := mould.refusal(name):
             if not self._backoff.waits(key):

@@ -56,7 +56,7 @@ def _times(pod: JsonObject, name: str, pod_name: str, *, previous: bool) -> tupl
     """From when to when the container ran; without end, infinity. Raises `Refusal` 400 where it did not."""
     status = pod.get("status") or {}
     statuses = [*(status.get("containerStatuses") or ()), *(status.get("initContainerStatuses") or ())]
-    of_it: JsonObject = next((one for one in statuses if one["name"] == name), {})
+    of_it: JsonObject = next((status for status in statuses if status["name"] == name), {})
     state: JsonObject = of_it.get("lastState" if previous else "state") or {}
     ran = state.get("terminated") or (None if previous else state.get("running")) or {}
     if not ran.get("startedAt"):
@@ -76,10 +76,10 @@ def _lines(pod: JsonObject, name: str, pod_name: str, begun: float, until: float
     pace = behaviour.span(annotations.get(f"{behaviour.PREFIX}log-every-seconds"))
     if pace is None or pace.low <= 0:
         return
-    said = annotations.get(f"{behaviour.PREFIX}log-text", f"container {name} of pod {pod_name}")
+    text = annotations.get(f"{behaviour.PREFIX}log-text", f"container {name} of pod {pod_name}")
     last = int((until - begun) / pace.low)
     for number in range(max(1, last - LINES_MAX + 1), last + 1):
-        yield begun + number * pace.low, f"{number} {said}"
+        yield begun + number * pace.low, f"{number} {text}"
 
 
 def _since(request: ApiRequest, now: float) -> float:

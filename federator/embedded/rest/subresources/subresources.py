@@ -108,8 +108,8 @@ def _applied_scale(ctx: Context, target: Target, old: Revision, replicas: int, o
     info = target.info
     assert info.scale is not None
     kind = {"apiVersion": info.api_version, "kind": info.kind}
-    said = with_value(kind, info.scale.spec.strip(".").split("."), replicas)
-    merged = ownership.apply(old.obj, said, opts.manager, opts.force, info, ctx.clock.rfc3339(), "scale")
+    applied = with_value(kind, info.scale.spec.strip(".").split("."), replicas)
+    merged = ownership.apply(old.obj, applied, opts.manager, opts.force, info, ctx.clock.rfc3339(), "scale")
     if merged.conflicts:
         raise patching.owned_by_others(merged.conflicts)
     return dict(merged.obj)

@@ -102,15 +102,17 @@ def _bound(ctx: Context, target: Target, reference: _Reference) -> JsonObject:
         group, _, version = reference.apiVersion.rpartition("/")
         raise refusals.bad_request(f"cannot bind token to object of type {group}/{version}, Kind={reference.kind}")
     info = ctx.registry.get("", BOUND_KINDS[reference.kind])
-    found = reading.existing(ctx.store, Target(info, target.namespace if info.namespaced else None, reference.name)).obj
-    if reference.kind == "Pod" and found["spec"].get("serviceAccountName", "default") != target.name:
+    referenced = reading.existing(
+        ctx.store, Target(info, target.namespace if info.namespaced else None, reference.name)
+    ).obj
+    if reference.kind == "Pod" and referenced["spec"].get("serviceAccountName", "default") != target.name:
         why = f'cannot bind token for serviceaccount "{target.name}" to pod running with different serviceaccount name.'
         raise refusals.bad_request(why)
-    uid = found["metadata"]["uid"]
+    uid = referenced["metadata"]["uid"]
     if reference.uid not in {"", uid}:
         why = (
             f"the UID in the bound object reference ({reference.uid}) does not match the UID in record. The object "
             "might have been deleted and then recreated"
         )
         raise refusals.conflict("", info.plural, reference.name, why)
-    return found
+    return referenced

@@ -49,14 +49,14 @@ def check(obj: Any, old: Any, node: Node) -> list[FieldError]:
 
 def has_rules(node: Node, depth: int = 0) -> bool:
     """Whether this node or any below has rules; the answer is kept, so whole sub-trees are skipped at once."""
-    known: bool | None = node.compiled.get("has_rules")
-    if known is None:
+    cached: bool | None = node.compiled.get("has_rules")
+    if cached is None:
         below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
-        known = bool(node.raw.get("x-kubernetes-validations")) or (
+        cached = bool(node.raw.get("x-kubernetes-validations")) or (
             depth < _DEEPEST and any(has_rules(child, depth + 1) for child in below)
         )
-        node.compiled["has_rules"] = known
-    return known
+        node.compiled["has_rules"] = cached
+    return cached
 
 
 def _walk(obj: Any, old: Any, comparable: bool, node: Node, path: str) -> Iterator[FieldError]:
@@ -132,11 +132,11 @@ def _refused(rule: Rule, variables: dict[str, Any], obj: Any, kind: str, path: s
     detail = rule.complaint()
     if rule.message_program is not None:
         try:
-            said = _evaluate(rule.message_program, variables, rule.functions)
+            message = _evaluate(rule.message_program, variables, rule.functions)
         except (ArithmeticError, LookupError, TypeError, ValueError, RuntimeError):
-            said = None
-        if isinstance(said, str) and said.strip() and "\n" not in said:
-            detail = said.strip()
+            message = None
+        if isinstance(message, str) and message.strip() and "\n" not in message:
+            detail = message.strip()
     at = (f"{path}{rule.field_path}" if path else rule.field_path.lstrip(".")) or "<nil>"
     if rule.reason == "FieldValueForbidden":
         return forbidden(at, detail)
@@ -216,9 +216,9 @@ def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, views.Na
     try:
         program = cel.compile(source)
     except ValueError as error:
-        found = str(error)
+        message = str(error)
         raise RuleError(
-            "compilation failed: " + found[max(found.find("ERROR: "), 0) :].replace("\n|", "\n |")
+            "compilation failed: " + message[max(message.find("ERROR: "), 0) :].replace("\n|", "\n |")
         ) from None
     names = {name for name in program.functions() if name[0].isalpha()}
     unknown = sorted(names - cel_functions.FUNCTIONS.keys() - cel_functions.BUILT_IN)
@@ -227,8 +227,8 @@ def compile_expression(source: str, node: Node) -> tuple[Any, dict[str, views.Na
         problem = f"undeclared reference to '{unknown[0]}' (in container '')"
         raise _located(problem, source, at.end() - 1 if at else 0)
     named = views.named_fields(source)
-    known = {views.spelling(key) for key in node.fields} | {"apiVersion", "kind", "metadata"}
-    for name in sorted((named["self"] or {}).keys() - known):
+    fields = {views.spelling(key) for key in node.fields} | {"apiVersion", "kind", "metadata"}
+    for name in sorted((named["self"] or {}).keys() - fields):
         if node.kind == "object" and node.fields and not node.preserve:
             at = re.search(rf"\bself\s*\.\s*{name}\b", source)
             raise _located(f"undefined field '{name}'", source, source.index(".", at.start()) if at else 0)

@@ -100,11 +100,11 @@ def _spelt(value: Any, node: Node | None) -> Any:
 
 
 def _needs_spelling(node: Node, depth: int = 0) -> bool:
-    known: bool | None = node.compiled.get("needs_spelling")
-    if known is None:
+    cached: bool | None = node.compiled.get("needs_spelling")
+    if cached is None:
         below = [*node.fields.values(), *(child for child in (node.items, node.values) if child is not None)]
-        known = any(spelling(key) != key for key in node.fields) or (
+        cached = any(spelling(key) != key for key in node.fields) or (
             depth < _DEEPEST and any(_needs_spelling(child, depth + 1) for child in below)
         )
-        node.compiled["needs_spelling"] = known
-    return known
+        node.compiled["needs_spelling"] = cached
+    return cached

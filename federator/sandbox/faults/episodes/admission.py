@@ -203,7 +203,7 @@ async def webhook_changes(stage: Stage, rng: random.Random) -> AsyncIterator[Non
 async def kind_not_served(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """A kind of ours is not served in a member: discovery does not name it, its paths answer 404. Its objects stay."""
     member = rng.choice(list(stage.members))
-    kind = rng.choice([one for one in kinds.WORKLOADS.values() if one.model is not None])
+    kind = rng.choice([kind for kind in kinds.WORKLOADS.values() if kind.model is not None])
     root = f"/apis/{kind.api_version}/"
 
     def befalls(sending: Sending) -> bool:
@@ -216,11 +216,13 @@ async def kind_not_served(stage: Stage, rng: random.Random) -> AsyncIterator[Non
             stage.happened("kind-not-served")
             return CannedResponse(404, b"404 page not found\n", {"content-type": "text/plain; charset=utf-8"})
         response = await inner.request(sending.request)
-        found = msgspec.json.decode(await response.read(1 << 24))
-        for group in found["items"]:
+        document = msgspec.json.decode(await response.read(1 << 24))
+        for group in document["items"]:
             for version in group["versions"]:
-                version["resources"] = [one for one in version["resources"] if one["resource"] != kind.plural]
-        return CannedResponse(response.status, msgspec.json.encode(found), response.headers)
+                version["resources"] = [
+                    resource for resource in version["resources"] if resource["resource"] != kind.plural
+                ]
+        return CannedResponse(response.status, msgspec.json.encode(document), response.headers)
 
     with stage.boxes.standing(Box(befalls, how)):
         await stage.links.end_streams(member)
@@ -243,9 +245,9 @@ async def discovery_flaps(stage: Stage, rng: random.Random) -> AsyncIterator[Non
         if not groups:
             return refusal(503, "ServiceUnavailable", "the server is currently unable to handle the request")
         response = await inner.request(sending.request)
-        found = msgspec.json.decode(await response.read(1 << 24))
-        found["items"] = [one for one in found["items"] if one["metadata"].get("name") not in groups]
-        return CannedResponse(response.status, msgspec.json.encode(found), response.headers)
+        document = msgspec.json.decode(await response.read(1 << 24))
+        document["items"] = [group for group in document["items"] if group["metadata"].get("name") not in groups]
+        return CannedResponse(response.status, msgspec.json.encode(document), response.headers)
 
     with stage.boxes.standing(Box(befalls, how)):
         yield

@@ -74,8 +74,8 @@ def join(stage: Stage, left: Mapping[str, Any]) -> None:
 def leave(stage: Stage, name: str) -> Mapping[str, Any]:
     """An operator removes a MemberCluster by force: he takes its finalizer off. Returns what it was."""
     host = stage.federation.host
-    found, _ = host.store.delete(_info(host, CLUSTER), "", name, finalizers=())
-    return found.obj
+    deleted, _ = host.store.delete(_info(host, CLUSTER), "", name, finalizers=())
+    return deleted.obj
 
 
 @contextlib.asynccontextmanager
@@ -124,7 +124,9 @@ async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
     # and on the Lease, and a hub that stands for no election forgets it with its life.
     decisions, namespace = _info(stage.federation.host, "PlacementDecision"), own.ref.namespace
     store = stage.federation.host.store
-    await guests.until(lambda: all(one.key[0] != namespace for one in store.items(decisions)), guests.PLACED_S)
+    await guests.until(
+        lambda: all(decision.key[0] != namespace for decision in store.items(decisions)), guests.PLACED_S
+    )
     await _clear_strangers(stage, name)
 
 
@@ -195,15 +197,15 @@ async def _clear_strangers(stage: Stage, name: str) -> None:
     """An operator removes what belongs to nobody by now: work whose workload was deleted while the cluster was out of
     the fleet, or which another host had put there. The hub reports such slices, and leaves them alone without proof."""
     host = stage.federation.host
-    known = {found.obj["metadata"]["uid"] for kind in kinds.WORKLOADS for found in host.store.items(_info(host, kind))}
+    uids = {stored.obj["metadata"]["uid"] for kind in kinds.WORKLOADS for stored in host.store.items(_info(host, kind))}
     decided = host.store.items(_info(host, "PlacementDecision"))
-    known |= {found.obj["metadata"]["labels"][names.WORKLOAD_UID_LABEL] for found in decided}
+    uids |= {decision.obj["metadata"]["labels"][names.WORKLOAD_UID_LABEL] for decision in decided}
     for kind in sorted(kinds.WORKLOADS):
         member = stage.federation.members[name]
-        for found in member.store.items(_info(member, kind)):
-            mark = kinds.verbs_of(kind).read_mark(found.obj)
-            if mark is not None and mark.workload_uid not in known:
-                await guests.drop(stage, name, kinds.KINDS[kind].ref(*found.key))
+        for stored in member.store.items(_info(member, kind)):
+            mark = kinds.verbs_of(kind).read_mark(stored.obj)
+            if mark is not None and mark.workload_uid not in uids:
+                await guests.drop(stage, name, kinds.KINDS[kind].ref(*stored.key))
 
 
 @contextlib.asynccontextmanager
@@ -227,7 +229,7 @@ async def wrong(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     A member that no host had claimed when the wrong one came (the right one had not reached it yet) is the wrong one's
     by right: an operator hands it back in the end, as the hub's message says."""
     other = stage.fresh("host")
-    members = [found for found in _copied(stage.federation.host) if found[0] in (CLUSTER, "Secret", "Namespace")]
+    members = [entry for entry in _copied(stage.federation.host) if entry[0] in (CLUSTER, "Secret", "Namespace")]
     _furnish(other, members, "")
     unclaimed = [name for name in stage.members if not _claimed(stage, name)]
     try:
@@ -241,8 +243,12 @@ async def wrong(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 def _claimed(stage: Stage, name: str) -> bool:
     """Whether the right host is recorded in a member."""
-    found = guests.stored(stage.federation.members[name], kinds.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME))
-    return found is not None and stage.federation.host.uid in raw.text_map(found["metadata"], "annotations").values()
+    capacity = guests.stored(
+        stage.federation.members[name], kinds.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME)
+    )
+    return (
+        capacity is not None and stage.federation.host.uid in raw.text_map(capacity["metadata"], "annotations").values()
+    )
 
 
 async def _take_over(stage: Stage, name: str, other: str) -> None:
@@ -278,13 +284,13 @@ Copied = list[tuple[str, ObjectRef, Mapping[str, Any]]]
 
 def _copied(host: EmbeddedCluster) -> Copied:
     """(kind, its reference, object) of what a backup of the host holds: everything that the federation reads."""
-    found: Copied = []
+    copied: Copied = []
     for kind in ("Namespace", "Secret", "Lease", *_HOST_HOLDS, *kinds.WORKLOADS):
         info = _info(host, kind)
-        for one in host.store.items(info):
-            ref = ObjectRef(one.obj["apiVersion"], info.plural, *one.key, kind)
-            found.append((kind, ref, one.obj))
-    return found
+        for item in host.store.items(info):
+            ref = ObjectRef(item.obj["apiVersion"], info.plural, *item.key, kind)
+            copied.append((kind, ref, item.obj))
+    return copied
 
 
 def _furnish(host: EmbeddedCluster, backup: Iterable[tuple[str, ObjectRef, Mapping[str, Any]]], uid: str) -> None:

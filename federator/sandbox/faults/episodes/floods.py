@@ -57,9 +57,9 @@ def _slices(stage: Stage, member: str) -> list[ObjectRef]:
     served = stage.federation.members[member]
     services = served.registry.get("pinterest.com", "pinterestservices")
     return [
-        ObjectRef(found.obj["apiVersion"], services.plural, *found.key, services.kind)
-        for found in served.store.items(services)
-        if names.FLEET_LABEL in (found.obj["metadata"].get("labels") or {})
+        ObjectRef(stored.obj["apiVersion"], services.plural, *stored.key, services.kind)
+        for stored in served.store.items(services)
+        if names.FLEET_LABEL in (stored.obj["metadata"].get("labels") or {})
     ]
 
 

@@ -35,8 +35,8 @@ def namespace_of(fault: str) -> str:
 def stored(cluster: EmbeddedCluster, ref: ObjectRef) -> Obj | None:
     """The object as the server has it; None when there is none."""
     group = ref.api_version.rpartition("/")[0]
-    found = cluster.store.get(cluster.registry.get(group, ref.plural), ref.namespace, ref.name)
-    return None if found is None else found.obj
+    revision = cluster.store.get(cluster.registry.get(group, ref.plural), ref.namespace, ref.name)
+    return None if revision is None else revision.obj
 
 
 async def make_namespace(stage: Stage, cluster: str, name: str) -> None:
@@ -102,8 +102,8 @@ class Guest:
 
     def slice_in(self, cluster: str) -> Obj | None:
         """What the member has under its name, if the hub wrote it."""
-        found = stored(self.stage.federation.members[cluster], self.ref)
-        return found if found is not None and kinds.verbs_of(KIND).read_mark(found) is not None else None
+        revision = stored(self.stage.federation.members[cluster], self.ref)
+        return revision if revision is not None and kinds.verbs_of(KIND).read_mark(revision) is not None else None
 
     def native_in(self, cluster: str) -> Obj | None:
         """The Deployment under its name."""
@@ -115,8 +115,8 @@ class Guest:
 
     def replicas(self) -> int:
         """Copies that all slices ask for."""
-        found = [self.slice_in(name) for name in self.stage.members]
-        return sum(one["spec"].get("replicas", 1) for one in found if one is not None)
+        slices = [self.slice_in(name) for name in self.stage.members]
+        return sum(revision["spec"].get("replicas", 1) for revision in slices if revision is not None)
 
     def expanded(self) -> list[str]:
         """Members in which its Deployment stands, too."""
@@ -128,11 +128,11 @@ async def guest(
     stage: Stage, fault: str, replicas: int = 4, *, name: str = "guest", made: bool = True, **spec: Any
 ) -> AsyncIterator[Guest]:
     """A service of the fault's own, gone again afterwards. With `made` false its namespace alone is there yet."""
-    found = Guest(stage, namespace_of(fault), name)
-    await make_namespace(stage, "host", found.ref.namespace)
+    result = Guest(stage, namespace_of(fault), name)
+    await make_namespace(stage, "host", result.ref.namespace)
     if made:
-        await found.create(replicas, **spec)
+        await result.create(replicas, **spec)
     try:
-        yield found
+        yield result
     finally:
-        await found.remove()
+        await result.remove()

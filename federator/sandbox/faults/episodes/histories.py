@@ -38,14 +38,14 @@ async def missed_events(stage: Stage, rng: random.Random) -> AsyncIterator[None]
     """Nobody reaches a cluster for a while, and by then its history is gone: what was between is never told."""
     cluster = rng.choice(clusters(stage))
     before = stage.links.touched[Cut.REFUSED]
-    found = speakers(stage, cluster)
-    for process in found:
+    connected = speakers(stage, cluster)
+    for process in connected:
         await stage.links.sever(process, cluster, Cut.REFUSED)
     try:
         yield
     finally:
         forget_history(stage, cluster)
-        for process in found:
+        for process in connected:
             stage.links.heal(process, cluster, Cut.REFUSED)
         if stage.links.touched[Cut.REFUSED] > before:
             stage.happened("missed-events")
@@ -59,10 +59,10 @@ async def no_bookmarks(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
     async def without(groups: AsyncIterator[list[bytes]]) -> AsyncIterator[bytes]:
         async for group in groups:
-            told = [line for line in group if not line.startswith(_BOOKMARK)]
-            kept["back"] += len(group) - len(told)
-            if told:
-                yield b"".join(told)
+            passed = [line for line in group if not line.startswith(_BOOKMARK)]
+            kept["back"] += len(group) - len(passed)
+            if passed:
+                yield b"".join(passed)
 
     async def how(sending: Sending, inner: Transport) -> Response:
         return EditedStream(await inner.request(sending.request), without)

@@ -33,10 +33,10 @@ def ours(stage: Stage, cluster: str) -> Iterator[tuple[ObjectRef, Obj]]:
     member = stage.federation.members[cluster]
     for api_version, plural, kind in _WRITTEN:
         group = api_version.rpartition("/")[0]
-        for found in member.store.items(member.registry.get(group, plural)):
-            meta = found.obj["metadata"]
+        for stored in member.store.items(member.registry.get(group, plural)):
+            meta = stored.obj["metadata"]
             if names.FLEET_LABEL in (meta.get("labels") or {}):
-                yield ObjectRef(api_version, plural, meta["namespace"], meta["name"], kind), found.obj
+                yield ObjectRef(api_version, plural, meta["namespace"], meta["name"], kind), stored.obj
 
 
 @contextlib.asynccontextmanager
@@ -77,16 +77,16 @@ def _one_of_ours(stage: Stage, rng: random.Random) -> tuple[str, ObjectRef, Obj]
     """(cluster, its name there, it as it is) of one object that is not being deleted; None where a drawn cluster has
     none."""
     cluster = rng.choice(list(stage.members))
-    found = [(ref, obj) for ref, obj in ours(stage, cluster) if "deletionTimestamp" not in obj["metadata"]]
-    return (cluster, *rng.choice(found)) if found else None
+    choices = [(ref, obj) for ref, obj in ours(stage, cluster) if "deletionTimestamp" not in obj["metadata"]]
+    return (cluster, *rng.choice(choices)) if choices else None
 
 
 @contextlib.asynccontextmanager
 async def deleted_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """Somebody deletes a few of our objects in members."""
     for _ in range(3):
-        if (found := _one_of_ours(stage, rng)) is not None:
-            cluster, ref, obj = found
+        if (chosen := _one_of_ours(stage, rng)) is not None:
+            cluster, ref, obj = chosen
             propagation = rng.choice(("Background", "Foreground"))
             stage.say(f"somebody deletes {ref.kind} {ref.namespace}/{ref.name} in {cluster}: {propagation}")
             with contextlib.suppress(errors.NotFound, errors.Conflict):
@@ -120,8 +120,8 @@ _EDITS: dict[str, tuple[Obj, ...]] = {
 async def edited_by_hand(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """Somebody changes fields of ours in a few of our objects in members."""
     for _ in range(3):
-        if (found := _one_of_ours(stage, rng)) is not None:
-            cluster, ref, obj = found
+        if (chosen := _one_of_ours(stage, rng)) is not None:
+            cluster, ref, obj = chosen
             patch = rng.choice(_EDITS[ref.kind])
             stage.say(f"somebody edits {ref.kind} {ref.namespace}/{ref.name} in {cluster}: {patch}")
             with contextlib.suppress(errors.NotFound):

@@ -50,8 +50,8 @@ async def crash_twice(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
             stage.happened("crash-twice")
 
     pause_s = rng.uniform(0.0, LOOP_S)
-    one, other = rng.choice(list(stage.processes)), rng.choice(list(stage.processes))
-    victims = (one, one if rng.random() < 0.5 else other)
+    victim, other = rng.choice(list(stage.processes)), rng.choice(list(stage.processes))
+    victims = (victim, victim if rng.random() < 0.5 else other)
     first = crashed(stage, victims[0])
     async with meanwhile(second()):
         yield

@@ -84,35 +84,37 @@ async def node_lost(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 
 async def _say_ready(stage: Stage, member: str, name: str, truth: str) -> None:
-    found = guests.stored(stage.federation.members[member], _node(name))
-    if found is None:
+    stored = guests.stored(stage.federation.members[member], _node(name))
+    if stored is None:
         return
-    others = [one for one in found["status"]["conditions"] if one["type"] != "Ready"]
-    ready = [{**one, "status": truth} for one in found["status"]["conditions"] if one["type"] == "Ready"]
+    others = [condition for condition in stored["status"]["conditions"] if condition["type"] != "Ready"]
+    ready = [
+        {**condition, "status": truth} for condition in stored["status"]["conditions"] if condition["type"] == "Ready"
+    ]
     await stage.user(member).patch(_node(name), {"status": {"conditions": [*others, *ready]}}, subresource="status")
 
 
 def nodes(stage: Stage, member: str) -> list[str]:
     """The names of a member's machines."""
     served = stage.federation.members[member]
-    return sorted(found.key[1] for found in served.store.items(served.registry.get("", "nodes")))
+    return sorted(stored.key[1] for stored in served.store.items(served.registry.get("", "nodes")))
 
 
 def _cpus(stage: Stage, member: str) -> int:
     served = stage.federation.members[member]
-    found = served.store.items(served.registry.get("", "nodes"))
-    return sum(int(one.obj["status"]["allocatable"]["cpu"]) for one in found)
+    stored = served.store.items(served.registry.get("", "nodes"))
+    return sum(int(node.obj["status"]["allocatable"]["cpu"]) for node in stored)
 
 
 def _pods_on(stage: Stage, member: str, node: str) -> list[Obj]:
     served = stage.federation.members[member]
     pods = served.store.items(served.registry.get("", "pods"))
-    return [found.obj for found in pods if found.obj["spec"].get("nodeName") == node]
+    return [pod.obj for pod in pods if pod.obj["spec"].get("nodeName") == node]
 
 
 def _node_of(stage: Stage, member: str, ref: ObjectRef) -> str:
-    found = guests.stored(stage.federation.members[member], ref)
-    return "" if found is None else str(found["spec"].get("nodeName") or "")
+    stored = guests.stored(stage.federation.members[member], ref)
+    return "" if stored is None else str(stored["spec"].get("nodeName") or "")
 
 
 def _node(name: str) -> ObjectRef:
