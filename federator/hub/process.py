@@ -14,9 +14,9 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.membercluster import UNTRUSTWORTHY
-from federator.hub.cache import restored
+from federator.hub.cache.member_news import MemberNews
 from federator.hub.cache.rollout_view import RolloutView
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import MemberChanged
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.finalizer import Finalizing
@@ -34,7 +34,6 @@ from federator.hub.host.events import Events
 from federator.hub.host.host_watch import Hosting, asking_again
 from federator.hub.host.in_force import InForce
 from federator.hub.host.revisions import Revisions
-from federator.hub.members import duplicates
 from federator.hub.members.connection import Connect, Connection, ConnectionLimits
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import ReachabilityState
@@ -47,7 +46,7 @@ from federator.hub.placing.unschedulable import UnschedulableCaps
 from federator.hub.records.seals import KEY_BYTES, Seals
 from federator.hub.renewing import Renewing
 from federator.hub.resync import Resync
-from federator.hub.status.member_status import SETTLE_S, Reporting
+from federator.hub.status.member_status import Reporting
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kube import client as clients
 from federator.kube import errors
@@ -63,9 +62,7 @@ from federator.kube.shortage import Shortage
 from federator.kube.store import Bound
 from federator.kube.wire.transport import Transport
 from federator.model import names
-from federator.model.names import WorkloadKey
-from federator.model.observation import MISSING
-from federator.scheduling.queueing_hints import Hint, HintKind
+from federator.model.names import ClusterName
 
 log = logging.getLogger(__name__)
 
@@ -115,24 +112,22 @@ class HubProcess:
         self.events = Events(applier, clock, self.journal)
         self._make_controllers(client, applier)
         queues = (self.placing.queue, self.aggregation.queue)
-        self.resync = Resync(self.state, queues, self.dispatching.look_at, rng=rng)
-        self.reporting = Reporting(self.state, client, clock=clock, rng=rng)
+        self.news = MemberNews(self.state, self.view, clock=clock)
+        self.resync = Resync(self.state, queues, rng=rng)
+        self.reporting = Reporting(self.state, client, turned=self.events.turned, clock=clock, rng=rng)
         self._make_leaving(client)
         self.hosting = Hosting(self.state, client, self.documents, clock=clock, rng=rng, on_member=self._member_changed)
         self.host_uid = ""
-        self._apis: dict[str, frozenset[str]] = {}
-        self._hosts: dict[str, str] = {}
-        """By member: the host that it says it belongs to."""
-        self._reports: dict[str, bytes] = {}
-        """By member: a digest of what it last said of its room."""
         self._group: asyncio.TaskGroup | None = None
         self._writers: asyncio.TaskGroup | None = None
         """Owner of what writes, while this hub leads."""
         self._connections: dict[str, list[asyncio.Task[None]]] = {}
         self._limits = ConnectionLimits()
-        self._identities: dict[str, tuple[str, tuple[str, str]]] = {}
-        """By member: what duplicates were last judged by."""
-        self._subscribe()
+        self._used_up = asyncio.Event()
+        """The numbers of this term come to their end."""
+        self.state.signals.on_used_up.append(self._used_up.set)
+        self.shortage = Shortage(clock, metrics)
+        """Whether this process lacks something of its own, and members are not asked for that."""
 
     def _make_controllers(self, client: clients.Client, applier: Applier) -> None:
         """What places workloads, writes their slices and tells of them."""
@@ -147,17 +142,6 @@ class HubProcess:
             self.state, self.view, writer, in_force, Drift(self.events), clock=clock, rng=rng
         )
         self.aggregation = StatusAggregation(self.state, applier, self.view, self.events, clock=clock, rng=rng)
-
-    def _subscribe(self) -> None:
-        """What controllers tell one another through this process."""
-        self._used_up = asyncio.Event()
-        """The numbers of this term come to their end."""
-        self.shortage = Shortage(self.clock, self.state.metrics)
-        """Whether this process lacks something of its own, and members are not asked for that."""
-        self.reporting.claimed, self.reporting.turned = self._link_changed, self.events.turned
-        self.state.signals.on_doubt.append(self._link_changed)
-        self.state.signals.on_used_up.append(self._used_up.set)
-        self.state.signals.on_freed.append(lambda: self.placing.requeue(Hint(HintKind.QUOTA)))
 
     def _make_leaving(self, client: clients.Client) -> None:
         """What has to do with workloads and members that leave, what they leave behind, and decisions of nobody."""
@@ -176,18 +160,15 @@ class HubProcess:
         self.foreign = Foreign(self.state, client, self.events, clock=self.clock, rng=self.rng)
         self._missed: dict[str, Member] = {}
         """By name: whose MemberCluster is not shown any more, until the host has said of it that it is gone."""
-        self.departed = Departed(self.state, client, self._link_changed, clock=self.clock, rng=self.rng)
+        self.departed = Departed(self.state, client, clock=self.clock, rng=self.rng)
         self.tidying = Tidying(self.state, client, clock=self.clock, rng=self.rng)
-        self.renewing = Renewing(
-            self.state, client, self.connect, changed=self.reporting.changed, clock=self.clock, rng=self.rng
-        )
+        self.renewing = Renewing(self.state, client, self.connect, clock=self.clock, rng=self.rng)
         self.removing = Removing(
             self.state,
             client,
             self.events,
             departed=self.departed,
             tidying=self.tidying,
-            changed=self.reporting.changed,
             clock=self.clock,
             rng=self.rng,
         )
@@ -307,17 +288,13 @@ class HubProcess:
             await self.journal.lead(term, self.elector.identity if self.elector is not None else "")
             self.state.lead()
             self._writers = group
-            self._apis = {name: member.apis for name, member in self.state.members.items()}
             try:
                 self.departed.look_everywhere()
                 for member in self.state.members.values():
                     self._serve(member)
-                    self.reporting.changed(member)
-                    self.orphans.look(member)
+                    self.state.signals.member_changed(MemberChanged.LEADING, member)
                 self.reporting.count_all()
-                self.hosting.crowding.look()
-                crowding = self.hosting.crowding
-                group.create_task(crowding.queue.run(crowding.tell), name="crowding")
+                group.create_task(self.hosting.crowding.run(), name="crowding")
                 group.create_task(self.resync.run(), name="resync")
                 group.create_task(self.placing.run(), name="placing")
                 group.create_task(self.sealing.run(), name="sealing")
@@ -392,10 +369,7 @@ class HubProcess:
             self._missed.pop(name, None)
         if member is not None and member.obj["metadata"].get("uid") == obj["metadata"].get("uid"):
             member.obj = obj
-            self.removing.queue.add(name)
-            self.reporting.changed(member)
-            if member.other_host:
-                self.reporting.questions.add(name)
+            self.news.edited(member)
             return
         self._begin(name, obj)
 
@@ -418,22 +392,17 @@ class HubProcess:
         """A cluster is out of the fleet."""
         del self._missed[name]
         self._close_connection(name)
-        self.state.remove_member(name)
-        self._mark_duplicates()  # one that it kept from joining may now
-        self.hosting.requeueing.everything()
-        for key in sorted(self.state.by_workload):
-            self.state.changed(Changed.LEFT, key)
+        self.news.left(self.state.members[name])
 
     def _begin(self, name: str, obj: Mapping[str, Any]) -> None:
         """A member of which nothing is known yet."""
         self._close_connection(name)
-        self._identities.pop(name, None)
         member = Member(
-            name=name,
+            name=ClusterName(name),
             obj=obj,
-            on_slice=self._slice_changed,
-            on_count=self._count_changed,
-            on_capacity=self._capacity_changed,
+            on_slice=self.news.slice_changed,
+            on_count=self.news.counted,
+            on_capacity=self.news.capacity_changed,
             on_rewind=self._went_back,
             on_other=self._met_other,
             lane=Lane(
@@ -455,8 +424,7 @@ class HubProcess:
             bound=Bound(self.options.member_objects_max, self.options.member_bytes_max),
         )
         member.trust.recorded(raw.condition(obj, UNTRUSTWORTHY))
-        self.state.add_member(member)
-        self.removing.queue.add(name)
+        self.news.appeared(member)
         self._open_connection(member)
 
     def _went_back(self, member: Member) -> None:
@@ -484,7 +452,7 @@ class HubProcess:
             options=self.options,
             clock=self.clock,
             rng=self.rng,
-            changed=self._link_changed,
+            changed=self.news.reached,
             limits=self._limits,
             use_of=self.state.use_of,
             host_uid=lambda: self.host_uid,
@@ -507,87 +475,3 @@ class HubProcess:
         self.dispatching.forget(name)
         self.caps.forget(name)
         self.renewing.forget(name)
-
-    def _link_changed(self, member: Member) -> None:
-        """Reachability changed: requeue placement, aggregation and member status."""
-        facts = (member.identity, member.seniority)
-        if self._identities.get(member.name) != facts or len(self._identities) != len(self.state.members):
-            self._mark_duplicates()
-        self.departed.look(member)
-        self.reporting.changed(member)
-        self.reporting.questions.add_after(member.name, SETTLE_S)
-        self.forgetting.queue.add(member.name)
-        self.removing.queue.add(member.name)
-        self.tidying.look(member)
-        self.renewing.look(member)
-        if not self.state.ready:
-            return  # everything is looked at when this hub begins to lead
-        self.orphans.look(member)
-        if self._apis.get(member.name) != member.apis:
-            self._apis[member.name] = member.apis
-            self.hosting.requeueing.everything()
-        self.placing.requeue(Hint(HintKind.CLUSTER, member.name))
-        self.resync.members.add(member.name)
-
-    def _mark_duplicates(self) -> None:
-        """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
-        self._identities = {name: (one.identity, one.seniority) for name, one in self.state.members.items()}
-        for member in duplicates.told_apart(self.state.members.values()):
-            for key in member.slice_keys():
-                self.state.observe_slice(member.name, key)
-
-    def _slice_changed(self, member: Member, key: WorkloadKey) -> None:
-        """Something was heard of a slice: its fold, its drift, and whether it was scheduled."""
-        if self.state.members.get(member.name) is not member:
-            return  # the last words of a connection that has been closed
-        self.state.observe_slice(member.name, key)
-        seen = member.slice_of(key)
-        if seen is not None and seen.mark is not None and seen.ours(self.options.fleet):
-            self.state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
-            self.state.commitments.confirm(member.name, seen.mark.workload_uid, seen.mark.seq)
-        if seen is None:
-            restored.forget(self.state, member, key, self.clock.monotonic())
-        if (in_s := self.caps.note(key, seen, member.name)) is not None:
-            self.placing.queue.add_after(key, in_s)
-        workload = self.state.workloads.get(key)
-        if workload is None:
-            member.in_place.pop(key, None)
-        told = self.state.signals.heeded and key.kind in member.stores and member.stores[key.kind].synced
-        self.dispatching.drift.heard(member, key, workload, told=told)
-        if not self.state.signals.heeded and seen is not None:
-            return  # nobody works yet: whoever begins to lead looks at everything
-        if workload is not None and seen is not None and restored.is_later(self.state, workload, seen):
-            self.state.changed(Changed.LATER, key)
-        if not self.view.is_as_decided(member, workload, seen):
-            self.state.changed(Changed.UNLIKE, key)
-        elif seen is not None and seen.observation.reason == MISSING:
-            self.dispatching.queue_of(member).add(key)  # what it misses may be ours to give
-        for record in self.state.records_of(key):
-            if seen is None and record.share_of(member.name) is None:
-                self.state.commitments.release(member.name, record.workload_uid)
-                if member.name in record.terms.leaving:
-                    self.state.changed(Changed.EMPTIED, key)
-            if record.deleting or workload is None or record.workload_uid != workload.uid:
-                self.state.changed(Changed.LEFT_BEHIND, key)
-        self.orphans.look_at(member, key)
-        self.state.changed(Changed.SLICE, key)
-
-    def _count_changed(self, member: Member) -> None:
-        if self.state.members.get(member.name) is member:
-            self.reporting.counted(member)
-
-    def _capacity_changed(self, member: Member) -> None:
-        host = member.report.host if member.report is not None else ""
-        if self._hosts.get(member.name, "") != host:
-            self._hosts[member.name] = host
-            self._link_changed(member)
-        if member.report is not None:
-            self.state.heard_seq(member, member.report.capacity.includes_seq, self.clock.monotonic())
-            if member.note_bounds(self.clock.monotonic()):
-                self._link_changed(member)
-            if self._reports.get(member.name) != member.report.told:  # else only what it was asked has changed
-                self._reports[member.name] = member.report.told
-                self.state.commitments.reported(member.name, member.report.capacity.includes_seq)
-        self.reporting.changed(member)
-        self.reporting.questions.add(member.name)
-        self.placing.requeue(Hint(HintKind.ROOM, member.name))

@@ -10,10 +10,11 @@ import asyncio
 import base64
 import logging
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members.connection import Connect, secret_name
 from federator.hub.members.member import Member
@@ -54,21 +55,19 @@ class Renewing:
         host: clients.Client,
         connect: Connect,
         *,
-        changed: Callable[[Member], None],
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self.state = state
         self.host = host
         self.connect = connect
-        self.changed = changed
-        """Told when there is something new to say of a member."""
         self.clock = clock
         self.rng = rng
         self.queue: WorkQueue[str] = WorkQueue("credentials", rng=rng, metrics=state.metrics)
         self._failures: dict[str, Backoff] = {}
         self._not_before_s: dict[str, float] = {}
         """By member, on the monotonic clock: no try before."""
+        state.signals.on_member(MemberTurn.RENEW, self.look)
 
     async def run(self) -> None:
         for member in self.state.members.values():
@@ -178,7 +177,7 @@ class Renewing:
     def _tell(self, member: Member, condition: Condition | None) -> None:
         if member.vitals.renewal != condition:
             member.vitals.renewal = condition
-            self.changed(member)
+            self.state.signals.member_changed(MemberChanged.SAID, member)
 
     def _pause(self, name: str, wait_s: float, why: str) -> RequeueAfter:
         self._not_before_s[name] = self.clock.monotonic() + wait_s

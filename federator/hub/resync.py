@@ -11,8 +11,9 @@ import random
 from collections.abc import Callable, Container, Sequence, Sized
 from typing import TypeVar
 
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import Changed, MemberTurn, SliceChanged
 from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import WorkloadKey
@@ -30,17 +31,15 @@ class Resync:
         self,
         state: HubState,
         turns: Sequence[Sized],
-        dispatch_in: Callable[[str, WorkloadKey], None],
         *,
         rng: random.Random,
     ) -> None:
-        """`turns`: the queues that a resync must not fill. `dispatch_in`: (cluster, workload), for a look at what is to
-        be done in that cluster alone."""
+        """`turns`: the queues that a resync must not fill."""
         self.state = state
-        self._dispatch_in = dispatch_in
         self.members: WorkQueue[str] = WorkQueue("surveying", rng=rng, metrics=state.metrics)
         """Members of whose work everything is to be looked at."""
         self._turns = turns
+        state.signals.on_member(MemberTurn.RESYNC, lambda member: self.members.add(member.name))
 
     async def run(self) -> None:
         """Gives every workload a turn of everything, and from then on those of members, until cancelled."""
@@ -58,8 +57,8 @@ class Resync:
         if member is None:
             return
         held = dict.fromkeys((*member.slice_keys(), *member.own_writes))
-        await self._in_parts(list(held), functools.partial(self._touch_in, name))
-        await self._in_parts(list(self.state.records.values()), functools.partial(self._concerns, name, held))
+        await self._in_parts(list(held), functools.partial(self._touch_in, member))
+        await self._in_parts(list(self.state.records.values()), functools.partial(self._concerns, member, held))
 
     async def _in_parts(self, found: Sequence[T], visit: Callable[[T], None]) -> None:
         for start in range(0, len(found), AT_ONCE):
@@ -72,17 +71,17 @@ class Resync:
     def _look_at(self, key: WorkloadKey) -> None:
         self.state.changed(Changed.LEADING, key)
 
-    def _concerns(self, name: str, touched: Container[WorkloadKey], record: Record) -> None:
-        """The member `name` has changed: whatever this decision has to do with it is due."""
-        if name in record.clusters and record.key not in touched:
-            self._touch_in(name, record.key)
-        if name in record.terms.leaving:
+    def _concerns(self, member: Member, touched: Container[WorkloadKey], record: Record) -> None:
+        """The member has changed: whatever this decision has to do with it is due."""
+        if member.name in record.clusters and record.key not in touched:
+            self._touch_in(member, record.key)
+        if member.name in record.terms.leaving:
             self.state.changed(Changed.ABANDONED, record.key)
         if record.deleting:
             self.state.changed(Changed.LEFT_BEHIND, record.key)
 
-    def _touch_in(self, name: str, key: WorkloadKey) -> None:
+    def _touch_in(self, member: Member, key: WorkloadKey) -> None:
         """News of one member is acted on there alone. Where every member is resynced, looks in all clusters of all of
         their workloads would grow with the square of the clusters."""
-        self._dispatch_in(name, key)
+        self.state.signals.slice_changed(SliceChanged.RESYNCED, member, key)
         self.state.changed(Changed.REACHED, key)

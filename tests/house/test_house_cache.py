@@ -1,9 +1,18 @@
 """The hub's memory has one writer: what was heard and decided is filed by the verbs of `hub/cache/state.py`."""
 
 import ast
+from collections import defaultdict
 from collections.abc import Iterator
 
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import (
+    MEMBER_ROUTES,
+    SLICE_ROUTES,
+    Changed,
+    MemberChanged,
+    MemberTurn,
+    SliceChanged,
+    SliceTurn,
+)
 from tests.house import sources
 from tests.house.sources import Source
 
@@ -102,20 +111,46 @@ self.state.commitments.forget(uid)
 
 def test_turns_are_given_by_the_router_alone() -> None:
     """Every change has a name and a row, and every row is a change that somebody tells of."""
-    turns = {"place", "dispatch", "aggregate", "finalize"}
-    wrong, told = [], set()
+    turns = {"place", "dispatch", "aggregate", "finalize", "of_member", "of_slice"}
+    wrong, told = [], defaultdict(set)
     for source in hub_sources():
         for node in ast.walk(source.tree):
-            if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Changed":
-                told |= {node.attr} if source.name != ROUTER else set()
-            called = node.func if isinstance(node, ast.Call) else None
-            if not isinstance(called, ast.Attribute) or called.attr not in turns or source.name.startswith(CACHE):
+            if not isinstance(node, ast.Attribute) or source.name == ROUTER:
                 continue
-            if isinstance(called.value, ast.Attribute) and called.value.attr == "signals":
-                wrong.append(f"{source.name}:{called.lineno} calls signals.{called.attr}")
+            if isinstance(node.value, ast.Name):
+                told[node.value.id].add(node.attr)
+            by_hand = node.attr in turns and not source.name.startswith(CACHE)
+            if by_hand and isinstance(node.value, ast.Attribute) and node.value.attr == "signals":
+                wrong.append(f"{source.name}:{node.lineno} uses signals.{node.attr}")
 
     assert wrong == []
-    assert told == set(Changed.__members__)
+    assert told["Changed"] == set(Changed.__members__)
+    assert told["MemberChanged"] == set(MemberChanged.__members__)
+    assert told["SliceChanged"] == set(SliceChanged.__members__)
+
+
+def test_every_turn_of_a_member_and_of_a_slice_is_somebodys() -> None:
+    """A turn that nobody takes would be a row without effect; one that no row gives, a listener without calls."""
+    taken = defaultdict(set)
+    for source in hub_sources():
+        for node in ast.walk(source.tree):
+            if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+                continue
+            if node.func.attr in ("on_member", "on_slice") and isinstance(node.args[0], ast.Attribute):
+                taken[node.func.attr].add(node.args[0].attr)
+    given = {turn.name for turns in MEMBER_ROUTES.values() for turn in turns}
+    there = {turn.name for turns in SLICE_ROUTES.values() for turn in turns}
+    assert taken == {"on_member": given, "on_slice": there}
+    assert given == set(MemberTurn.__members__)
+    assert there == set(SliceTurn.__members__)
+
+
+def test_the_process_gives_no_turns_by_hand() -> None:
+    """It wires, starts and ends: what it hears of members goes through the table."""
+    source = next(source for source in hub_sources() if source.name == "federator/hub/process.py")
+    calls = [node for node in ast.walk(source.tree) if isinstance(node, ast.Call)]
+    called = [node.func for node in calls if isinstance(node.func, ast.Attribute)]
+    assert [f"{one.lineno}: {one.attr}" for one in called if one.attr in ("add", "add_after", "look", "look_at")] == []
 
 
 def test_the_cache_waits_for_nobody_and_asks_nobody() -> None:

@@ -26,5 +26,5 @@ def heard(world: World, writer: Life | None, obj: Mapping[str, Any]) -> bool:
 
 
 def store_of(hub: HubProcess, kind: str) -> Store[Any] | None:
-    """What a hub's reflector fills with the host's objects of a kind; None while there is no such reflector."""
+    """What a hub's reflector fills with the host's objects of a kind; None for a kind that it does not follow."""
     return next((one for one in hub.hosting.stores if one.name == f"host/{kinds.KINDS[kind].plural}"), None)

@@ -1,13 +1,13 @@
-"""What changed -> whose turn it is: one table for all that is heard, decided or written about a workload.
+"""What changed -> whose turn it is: one table in three parts, for workloads, for members, and for slices in members.
 
-Whoever files a change says which of these it is (`HubState.changed`), and nobody gives turns by other ways. Each turn
-looks at everything anew, so that a turn too many costs a look and one too few is a bug. Printed in
-docs/internals/router.md.
+Whoever files a change says which of these it is (`HubState.changed`, `Signals.member_changed` and `slice_changed`), and
+nobody gives turns by other ways. Each turn looks at everything anew, so that a turn too many costs a look and one too
+few is a bug. Printed in docs/internals/router.md.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 
 class Turn(StrEnum):
@@ -106,10 +106,151 @@ ROUTES: Final[Mapping[Changed, tuple[Turn, ...]]] = {
 }
 
 
-def table() -> str:
-    """The table as the documents show it."""
-    turns = list(Turn)
-    lines = [f"| what changed about a workload | {' | '.join(turns)} |", "|---|" + "---|" * len(turns)]
-    for what, due in ROUTES.items():
-        lines.append(f"| {what} | {' | '.join('x' if turn in due else '' for turn in turns)} |")
+class MemberTurn(StrEnum):
+    """Who looks at the member."""
+
+    DUPLICATES = "duplicates"
+    """Says of which other member it is a double."""
+    DEPARTED = "given-up clusters"
+    """Whether it was removed as lost, and is to be cleaned before it takes new work."""
+    REPORT = "status"
+    """Brings the status of its MemberCluster up to date."""
+    FIGURES = "figures"
+    """The same for figures, which are copied at intervals."""
+    ASK = "questions"
+    """Writes into the member what the hub wants to know, and whose it is."""
+    ASK_SOON = "questions soon"
+    """The same, when what changes together has changed."""
+    CLAIM = "claim"
+    """The same, for somebody who waits for it; at most once in a few seconds."""
+    FORGOTTEN = "given-up deletions"
+    """Removes what an operator did not wait for."""
+    REMOVE = "removal"
+    """Takes a MemberCluster that is deleted to its end."""
+    TIDY = "namespaces"
+    """Brings namespaces that the hub made there up to date, or removes them."""
+    RENEW = "credentials"
+    """Renews the hub's token."""
+    ORPHANS = "orphans"
+    """Looks at all slices there that nothing on the host accounts for."""
+    KINDS = "kinds"
+    """Has all workloads decided anew where it serves other kinds than before."""
+    REQUEUE = "requeue all"
+    """Has all workloads decided anew whose inputs have changed."""
+    HINT_CLUSTER = "cluster hint"
+    """Requeues inadmissible workloads that a cluster may help."""
+    HINT_ROOM = "room hint"
+    """Requeues inadmissible workloads that room there may help."""
+    RESYNC = "resync"
+    """Gives turns to all workloads that have to do with it."""
+
+
+LEADERS: Final = frozenset({MemberTurn.ORPHANS, MemberTurn.HINT_CLUSTER, MemberTurn.RESYNC})
+"""Given only while this hub leads."""
+
+
+class MemberChanged(StrEnum):
+    """What changed about a member."""
+
+    APPEARED = "its MemberCluster is new, or it is met anew"
+    EDITED = "its MemberCluster"
+    DISPUTED = "its MemberCluster, while another host is recorded there"
+    REACHED = "it came up, fell silent or was judged"
+    DOUBTED = "whether its word can be trusted"
+    CLAIMED = "it was recorded there that it belongs to this host"
+    OTHER_HOST = "the host that is recorded there"
+    CLEANED = "what it held when it was given up is removed"
+    ROOM = "its capacity report"
+    COUNTED = "how many slices it holds"
+    UNCLAIMED = "something is to be written there, and it does not know whose it is"
+    SAID = "something new is to be said of its credentials or of its removal"
+    LEADING = "this hub leads from now on"
+    LEFT = "it has left the fleet"
+
+
+_ALL_BUT_ROOM: Final = (
+    MemberTurn.DUPLICATES,
+    MemberTurn.DEPARTED,
+    MemberTurn.REPORT,
+    MemberTurn.ASK_SOON,
+    MemberTurn.FORGOTTEN,
+    MemberTurn.REMOVE,
+    MemberTurn.TIDY,
+    MemberTurn.RENEW,
+    MemberTurn.ORPHANS,
+    MemberTurn.KINDS,
+    MemberTurn.HINT_CLUSTER,
+    MemberTurn.RESYNC,
+)
+
+MEMBER_ROUTES: Final[Mapping[MemberChanged, tuple[MemberTurn, ...]]] = {
+    MemberChanged.APPEARED: (MemberTurn.REMOVE,),
+    MemberChanged.EDITED: (MemberTurn.REMOVE, MemberTurn.REPORT),
+    MemberChanged.DISPUTED: (MemberTurn.ASK,),
+    MemberChanged.REACHED: _ALL_BUT_ROOM,
+    MemberChanged.DOUBTED: _ALL_BUT_ROOM,
+    MemberChanged.CLAIMED: _ALL_BUT_ROOM,
+    MemberChanged.OTHER_HOST: _ALL_BUT_ROOM,
+    MemberChanged.CLEANED: _ALL_BUT_ROOM,
+    MemberChanged.ROOM: (MemberTurn.REPORT, MemberTurn.ASK, MemberTurn.HINT_ROOM),
+    MemberChanged.COUNTED: (MemberTurn.FIGURES,),
+    MemberChanged.UNCLAIMED: (MemberTurn.CLAIM,),
+    MemberChanged.SAID: (MemberTurn.REPORT,),
+    MemberChanged.LEADING: (MemberTurn.REPORT, MemberTurn.ORPHANS),
+    MemberChanged.LEFT: (MemberTurn.DUPLICATES, MemberTurn.REQUEUE),
+}
+
+
+class SliceTurn(StrEnum):
+    """Who looks at one slice in one member."""
+
+    CAPS = "unschedulable caps"
+    """How many copies its scheduler could bind."""
+    DRIFT = "drift"
+    """What was put back there after somebody else changed it."""
+    ORPHANS = "orphans"
+    """Whether nothing on the host accounts for it."""
+    DISPATCH = "dispatching there"
+    """Brings this member alone to what is decided."""
+
+
+class SliceChanged(StrEnum):
+    """What changed about a slice."""
+
+    HEARD = "it, as its member shows it"
+    LACKING = "it is as decided and says that it misses something"
+    RESYNCED = "its member came up, fell silent or was judged"
+
+
+SLICE_ROUTES: Final[Mapping[SliceChanged, tuple[SliceTurn, ...]]] = {
+    SliceChanged.HEARD: (SliceTurn.CAPS, SliceTurn.DRIFT, SliceTurn.ORPHANS),
+    SliceChanged.LACKING: (SliceTurn.DISPATCH,),
+    SliceChanged.RESYNCED: (SliceTurn.DISPATCH,),
+}
+
+
+Routes = Mapping[Any, Sequence[StrEnum]]
+
+
+def tables() -> tuple[str, str, str]:
+    """The parts of the table as the documents show them: of workloads, of members, of slices in members."""
+    return (
+        _table("what changed about a workload", Turn, ROUTES),
+        _listing("what changed about a member", MEMBER_ROUTES),
+        _listing("what changed about a slice in a member", SLICE_ROUTES),
+    )
+
+
+def _table(title: str, turns: Iterable[StrEnum], routes: Routes) -> str:
+    """A column for each turn."""
+    columns = list(turns)
+    lines = [f"| {title} | {' | '.join(columns)} |", "|---|" + "---|" * len(columns)]
+    for what, due in routes.items():
+        lines.append(f"| {what} | {' | '.join('x' if turn in due else '' for turn in columns)} |")
     return "\n".join(lines)
+
+
+def _listing(title: str, routes: Routes) -> str:
+    """The turns of each row in one cell, in the order in which they are given."""
+    lines = [f"| {title} | turns |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {what} | {', '.join(due)} |" for what, due in routes.items())])

@@ -3,10 +3,21 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from federator.hub.cache.router import (
+    LEADERS,
+    MEMBER_ROUTES,
+    SLICE_ROUTES,
+    MemberChanged,
+    MemberTurn,
+    SliceChanged,
+    SliceTurn,
+)
 from federator.hub.members.member import Member
 from federator.model.names import WorkloadKey
 
 KeyListener = Callable[[WorkloadKey], None]
+MemberListener = Callable[[Member], None]
+SliceListener = Callable[[Member, WorkloadKey], None]
 
 
 @dataclass(slots=True)
@@ -16,8 +27,10 @@ class Signals:
     to_place: list[KeyListener] = field(default_factory=list)
     to_dispatch: list[KeyListener] = field(default_factory=list)
     to_aggregate: list[KeyListener] = field(default_factory=list)
-    to_claim: list[Callable[[str], None]] = field(default_factory=list)
-    """A member does not know yet whose it is, and something is to be written there."""
+    of_member: dict[MemberTurn, list[MemberListener]] = field(default_factory=dict)
+    """Who looks at a member when it has this turn."""
+    of_slice: dict[SliceTurn, list[SliceListener]] = field(default_factory=dict)
+    """Who looks at a slice in a member when it has this turn."""
     to_ask: list[Callable[[], None]] = field(default_factory=list)
     """A shape is wanted that members have not been asked about."""
     on_booked: list[Callable[[], None]] = field(default_factory=list)
@@ -32,8 +45,6 @@ class Signals:
     """A namespace of the host came or went, or asks for another Pod Security level."""
     on_resumed: list[Callable[[], None]] = field(default_factory=list)
     """A pause is over: what was left alone meanwhile is due."""
-    on_doubt: list[Callable[[Member], None]] = field(default_factory=list)
-    """The verdict on whether a member's word can be trusted is another than before."""
     heeded: bool = False
     """While this hub does not lead, nobody works: whoever begins to lead looks at everything."""
 
@@ -49,9 +60,25 @@ class Signals:
         for listener in self.to_aggregate if self.heeded else ():
             listener(key)
 
-    def claim(self, cluster: str) -> None:
-        for listener in self.to_claim:
-            listener(cluster)
+    def on_member(self, turn: MemberTurn, listener: MemberListener) -> None:
+        """`listener` looks at members whose turn this is."""
+        self.of_member.setdefault(turn, []).append(listener)
+
+    def on_slice(self, turn: SliceTurn, listener: SliceListener) -> None:
+        """`listener` looks at slices in members whose turn this is."""
+        self.of_slice.setdefault(turn, []).append(listener)
+
+    def member_changed(self, what: MemberChanged, member: Member) -> None:
+        """Gives the turns that are due because of a change about one member."""
+        for turn in MEMBER_ROUTES[what]:
+            for listener in self.of_member.get(turn, ()) if self.heeded or turn not in LEADERS else ():
+                listener(member)
+
+    def slice_changed(self, what: SliceChanged, member: Member, key: WorkloadKey) -> None:
+        """Gives the turns that are due because of a change about one slice in one member."""
+        for turn in SLICE_ROUTES[what]:
+            for listener in self.of_slice.get(turn, ()):
+                listener(member, key)
 
     def ask_members(self) -> None:
         for listener in self.to_ask:
@@ -71,10 +98,6 @@ class Signals:
     def finalize(self, namespace: str, name: str) -> None:
         for listener in self.to_finalize if self.heeded else ():
             listener(namespace, name)
-
-    def doubt(self, member: Member) -> None:
-        for listener in self.on_doubt:
-            listener(member)
 
     def refuse(self, namespace: str, name: str) -> None:
         for listener in self.to_refuse if self.heeded else ():

@@ -14,7 +14,7 @@ from typing import Any
 
 from federator.api import kinds, raw
 from federator.hub.cache.deletion_budget import DeletionBudget
-from federator.hub.cache.router import ROUTES, Changed, Turn
+from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
 from federator.hub.options import HubOptions
@@ -389,7 +389,7 @@ class HubState:
         """What a member said of a subject (a workload's key, or a kind) contradicts what it was given, or does not any
         more (None). Tells whoever cares when that changes the verdict on it."""
         if member.trust.note(subject, found, now_s):
-            self.signals.doubt(member)
+            self.signals.member_changed(MemberChanged.DOUBTED, member)
 
     def heard_seq(self, member: Member, seq: int, now_s: float) -> None:
         """A slice or a report in a member bears this number: it moves the numbers of that member, and nobody else's."""

@@ -10,11 +10,12 @@ That a MemberCluster is gone at all is the host's word about its name, and never
 
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from federator.api import kinds, membercluster, raw
+from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.slices import SliceSeen
@@ -71,20 +72,18 @@ class Departed:
         self,
         state: HubState,
         host: clients.Client,
-        changed: Callable[[Member], None],
         *,
         clock: Clock,
         rng: random.Random,
     ) -> None:
         self.state = state
         self.host = host
-        self.changed = changed
-        """Told of a member that is clean, and takes new work."""
         self.clock = clock
         self.entries: dict[str, Entry] = {}
         """By uid of the cluster."""
         self.queue: WorkQueue[str] = WorkQueue("departed", rng=rng, metrics=state.metrics)
         state.signals.on_resumed.append(self.look_everywhere)
+        state.signals.on_member(MemberTurn.DEPARTED, self.look)
 
     @property
     def ref(self) -> ObjectRef:
@@ -163,10 +162,10 @@ class Departed:
             await self._write({uid: one for uid, one in self.entries.items() if uid != entry.uid})
             member.cleaning = ""
             log.info("%s is clean of what it held when it was given up", name)
-            self.changed(member)
+            self.state.signals.member_changed(MemberChanged.CLEANED, member)
             return None
         if not member.claimed:
-            self.state.signals.claim(name)
+            self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
             return RequeueAfter(name, RECHECK_S, "it is being recorded there which host it belongs to")
         for key, seen in stale:
             if seen.deleting or member.applier is None:

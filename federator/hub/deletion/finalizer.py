@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 
 from federator.api import kinds
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import Changed, MemberChanged
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.absence import Emptiness
 from federator.hub.deletion.force_forget import Forgetting
@@ -200,7 +200,7 @@ class Finalizing:
             busy = True
             self._emptiness.seen(record, seen.cluster)
             if not member.claimed:
-                self.state.signals.claim(member.name)
+                self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
                 continue
             if seen.deleting:
                 continue

@@ -13,6 +13,7 @@ from typing import Any
 
 from federator.api import kinds, raw
 from federator.api.membercluster import FORGOTTEN_MAX
+from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
@@ -34,6 +35,7 @@ class Forgetting:
         self.host = host
         self.queue: WorkQueue[str] = WorkQueue("forgetting", rng=rng, metrics=state.metrics)
         state.signals.on_resumed.append(self.look)
+        state.signals.on_member(MemberTurn.FORGOTTEN, lambda member: self.queue.add(member.name))
 
     async def run(self) -> None:
         self.look()
@@ -70,7 +72,7 @@ class Forgetting:
         if not left:
             return None
         if not member.claimed:
-            self.state.signals.claim(name)
+            self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
             return RequeueAfter(name, RECHECK_S, "it is being recorded there which host it belongs to")
         for entry in left:
             await self._remove(member, key_of(entry))

@@ -11,6 +11,7 @@ import random
 
 from federator.api import kinds
 from federator.hub.cache import restored
+from federator.hub.cache.router import MemberTurn, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.finalizer import confirm_absence
 from federator.hub.members.member import Member
@@ -36,6 +37,8 @@ class Orphans:
         self.clock = clock
         self.queue: WorkQueue[Place] = WorkQueue("orphans", rng=rng, metrics=state.metrics)
         state.signals.on_resumed.append(self.look_everywhere)
+        state.signals.on_member(MemberTurn.ORPHANS, self.look)
+        state.signals.on_slice(SliceTurn.ORPHANS, self.look_at)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""

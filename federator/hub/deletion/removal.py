@@ -10,12 +10,12 @@ as stale (`departed`).
 import functools
 import logging
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from federator.api import kinds, membercluster, raw
 from federator.api.membercluster import Removal
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.tidying import Tidying
@@ -59,7 +59,6 @@ class Removing:
         *,
         departed: Departed,
         tidying: Tidying,
-        changed: Callable[[Member], None],
         clock: Clock,
         rng: random.Random,
     ) -> None:
@@ -68,8 +67,6 @@ class Removing:
         self.events = events
         self.departed = departed
         self.tidying = tidying
-        self.changed = changed
-        """Told when there is something new to say of a member."""
         self.clock = clock
         self.queue: WorkQueue[str] = WorkQueue("removing", rng=rng, metrics=state.metrics)
         self._told: dict[str, str] = {}
@@ -77,6 +74,7 @@ class Removing:
         self._given: dict[str, tuple[dict[str, int], float]] = {}
         """By uid of the MemberCluster: what decisions give it, by their uids, and since when."""
         state.signals.on_resumed.append(self.look_everywhere)
+        state.signals.on_member(MemberTurn.REMOVE, lambda member: self.queue.add(member.name))
 
     async def run(self) -> None:
         self.look_everywhere()
@@ -120,7 +118,7 @@ class Removing:
             reason, message = self._remaining(member, named, found)
             self._say(member, reason, message)
             if found and not member.claimed:
-                self.state.signals.claim(member.name)
+                self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
             return RequeueAfter(member.name, RECHECK_S, message)
         if missed := await self._still_there(member):
             self._say(member, "Emptying", f"Slices are there that were not seen before: {_shown(missed)}.")
@@ -287,7 +285,7 @@ class Removing:
         if member.vitals.removal == condition:
             return
         member.vitals.removal = condition
-        self.changed(member)
+        self.state.signals.member_changed(MemberChanged.SAID, member)
         uid = str(member.obj["metadata"].get("uid", ""))
         if self._told.get(uid) != reason:
             self._told[uid] = reason

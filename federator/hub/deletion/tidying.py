@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from federator.api import clustercapacity, kinds, raw
+from federator.hub.cache.router import MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members import claims
 from federator.hub.members.member import Member
@@ -65,6 +66,7 @@ class Tidying:
         self.queue: WorkQueue[str] = WorkQueue("tidying", rng=rng, metrics=state.metrics)
         state.signals.on_resumed.append(self.look_everywhere)
         state.signals.on_space.append(lambda _: self.look_everywhere())
+        state.signals.on_member(MemberTurn.TIDY, self.look)
 
     async def run(self) -> None:
         """Serves the queue until cancelled."""

@@ -10,7 +10,7 @@ import random
 
 from federator.hub.cache import restored
 from federator.hub.cache.rollout_view import RolloutView
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import Changed, MemberChanged, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch.drift import Drift
 from federator.hub.dispatch.slice_writer import SliceWriter
@@ -71,6 +71,8 @@ class Dispatching:
         """Clusters whose next step waits for others of the same workload."""
         state.signals.to_dispatch.append(self.spread)
         state.signals.to_aggregate.append(self.release)
+        state.signals.on_slice(SliceTurn.DRIFT, self._note_drift)
+        state.signals.on_slice(SliceTurn.DISPATCH, lambda member, key: self.look_at(member.name, key))
 
     def queue_of(self, member: Member) -> WorkQueue[WorkloadKey]:
         found = self.queues.get(member.name)
@@ -105,6 +107,11 @@ class Dispatching:
         if queue is not None:
             queue.add(key)
 
+    def _note_drift(self, member: Member, key: WorkloadKey) -> None:
+        """What the first list shows is not told: the hub before may have told it."""
+        told = self.state.signals.heeded and key.kind in member.stores and member.stores[key.kind].synced
+        self.drift.heard(member, key, self.state.workloads.get(key), told=told)
+
     def release(self, key: WorkloadKey) -> None:
         """Something about the workload moved: clusters that wait for the others plan again."""
         for cluster in sorted(self.holding.get(key, ())):
@@ -118,7 +125,7 @@ class Dispatching:
         if restored.behind(self.state, workload):
             return RequeueAfter(key, HOLD_RECHECK_S, "members hold slices of later decisions: it is decided anew first")
         if not member.claimed:
-            self.state.signals.claim(member.name)
+            self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
             return RequeueAfter(key, CLAIM_RECHECK_S, "it is being recorded there which host it belongs to")
         host, served = workload, await self.in_force.load(workload, record)
         if served is None:

@@ -53,10 +53,11 @@ class Crowding:
         if not there:
             del self._marked[which[0]]
 
-    def look(self) -> None:
-        """This hub begins to lead: what its predecessor left is looked at."""
+    async def run(self) -> None:
+        """Works while this hub leads, until cancelled; first at what its predecessor left."""
         for namespace in sorted({name for name, _ in self.policies}):
             self.queue.add(namespace)
+        await self.queue.run(self.tell)
 
     async def tell(self, namespace: str) -> RequeueAfter | None:
         """Brings the conditions of one namespace up to date, some at a time."""

@@ -67,13 +67,31 @@ class Hosting:
         self.clock = clock
         self.rng = rng
         self.on_member = on_member
-        self.reflectors: list[Reflector[Any]] = []
-        self.pause: Store[tuple[bool, str]] = Store("host/configmaps")
-        """Holds the pause object, where there is one."""
         self.refreshing: WorkQueue[WorkloadKey] = WorkQueue("refreshing", rng=rng, metrics=state.metrics)
         """Workloads whose summary was made with a RuntimeProfile that has changed since."""
         self.requeueing = Requeueing(state)
         self.crowding = Crowding(state, host, clock=clock, rng=rng)
+        self._profiles = self._reflector("RuntimeProfile", _identity, self._profile_changed)
+        self._workloads = [
+            self._reflector(kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
+            for kind in kinds.WORKLOADS.values()
+        ]
+        policies = self._reflector("PlacementPolicy", _identity, self._policy_listener("PlacementPolicy"))
+        self.crowding.policies = policies.store
+        self._others = [
+            self._reflector("PlacementDecision", state.read_record, self._record_changed, own_version),
+            policies,
+            self._reflector("ClusterPlacementPolicy", _identity, self._policy_listener("ClusterPlacementPolicy")),
+            self._reflector("FederatedQuota", federatedquota.to_account, self._quota_changed),
+            self._reflector("MemberCluster", _identity, self._member_changed),
+            self._reflector_of_namespaces(),
+        ]
+        self._pause_reflector = self._reflector_of_pause()
+
+    @property
+    def reflectors(self) -> list[Reflector[Any]]:
+        """In the order in which they begin; the one of the pause object is none of them."""
+        return [self._profiles, *self._workloads, *self._others]
 
     @property
     def stores(self) -> list[Store[Any]]:
@@ -82,19 +100,14 @@ class Hosting:
     async def run(self) -> None:
         """Keeps everything heard until cancelled. Profiles come first: asks are computed with them."""
         async with asyncio.TaskGroup() as group:
-            profiles: Store[Any] = self._reflect(group, "RuntimeProfile", _identity, self._profile_changed)
-            await profiles.wait_synced()
-            for kind in kinds.WORKLOADS.values():
-                self._reflect(group, kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
+            _begin(group, self._profiles)
+            await self._profiles.store.wait_synced()
+            for reflector in self._workloads:
+                _begin(group, reflector)
             await self._take_key()
-            self._reflect(group, "PlacementDecision", self.state.read_record, self._record_changed, own_version)
-            listening = {kind: self._policy_listener(kind) for kind in ("PlacementPolicy", "ClusterPlacementPolicy")}
-            self.crowding.policies = self._reflect(group, "PlacementPolicy", _identity, listening["PlacementPolicy"])
-            self._reflect(group, "ClusterPlacementPolicy", _identity, listening["ClusterPlacementPolicy"])
-            self._reflect(group, "FederatedQuota", federatedquota.to_account, self._quota_changed)
-            self._reflect(group, "MemberCluster", _identity, self._member_changed)
-            self._follow_namespaces(group)
-            group.create_task(self._watch_pause(), name="host pause")
+            for reflector in self._others:
+                _begin(group, reflector)
+            group.create_task(self._pause_reflector.run(), name="host pause")
             group.create_task(self._await_key(), name="host key")
             group.create_task(self.requeueing.run(), name="host requeueing")
             group.create_task(self.refreshing.run(self._refresh, workers=8), name="host refreshing")
@@ -102,10 +115,7 @@ class Hosting:
     async def wait_synced(self) -> None:
         """Returns when every list of the host is in, and whether there is a pause is known: one that began before this
         process did holds from its first write on."""
-        expected = 7 + len(kinds.WORKLOADS)
-        while len(self.reflectors) < expected:  # noqa: ASYNC110 - they are made within a few turns of the loop
-            await asyncio.sleep(0.01)
-        for store in (*self.stores, self.pause):
+        for store in (*self.stores, self._pause_reflector.store):
             while not store.synced:
                 try:
                     async with asyncio.timeout(COMPLAIN_S):
@@ -175,46 +185,38 @@ class Hosting:
         checked = record is not None and (record.sealed or not self.state.seals.known)
         return (record.uid, record.resource_version) if checked and record is not None else ("", "")
 
-    def _reflect(
+    def _reflector(
         self,
-        group: asyncio.TaskGroup,
         kind_name: str,
         project: Callable[[dict[str, Any]], Any],
         on_change: Callable[[Any, Any, Any], None],
         version_of: Callable[[Any], Version] | None = None,
-    ) -> Store[Any]:
+    ) -> Reflector[Any]:
         kind = kinds.KINDS[kind_name]
-        store: Store[Any] = Store(f"host/{kind.plural}", version_of=version_of)
-        reflector: Reflector[Any] = Reflector(
+        return Reflector(
             self.host,
             kind.api_version,
             kind.plural,
-            store,
+            Store(f"host/{kind.plural}", version_of=version_of),
             project=project,
             on_change=on_change,
             clock=self.clock,
             rng=self.rng,
             metrics=self.state.metrics,
         )
-        group.create_task(reflector.run(), name=f"host {kind.plural}")
-        self.reflectors.append(reflector)
-        return store
 
-    def _follow_namespaces(self, group: asyncio.TaskGroup) -> None:
-        store: Store[Enforced] = Store("host/namespaces")
-        reflector: Reflector[Enforced] = Reflector(
+    def _reflector_of_namespaces(self) -> Reflector[Enforced]:
+        return Reflector(
             self.host,
             "v1",
             "namespaces",
-            store,
+            Store("host/namespaces"),
             project=lambda obj: pod_security.enforced(raw.mapping(obj, "metadata", "labels")),
             on_change=self._space_changed,
             clock=self.clock,
             rng=self.rng,
             metrics=self.state.metrics,
         )
-        group.create_task(reflector.run(), name="host namespaces")
-        self.reflectors.append(reflector)
 
     def _space_changed(self, key: tuple[str, str], old: Enforced | None, new: Enforced | None) -> None:
         """A namespace came or went, or another Pod Security level holds in it."""
@@ -361,12 +363,13 @@ class Hosting:
         if old is None or new is None or _placed_by(old) != _placed_by(new):
             self.requeueing.everything()
 
-    async def _watch_pause(self) -> None:
-        reflector: Reflector[tuple[bool, str]] = Reflector(
+    def _reflector_of_pause(self) -> Reflector[tuple[bool, str]]:
+        """Holds the pause object, where there is one."""
+        return Reflector(
             self.host,
             "v1",
             "configmaps",
-            self.pause,
+            Store("host/configmaps"),
             namespace=self.state.options.system_namespace,
             field_selector=f"metadata.name={pauses.PAUSE_OBJECT}",
             project=pauses.read,
@@ -374,7 +377,6 @@ class Hosting:
             clock=self.clock,
             rng=self.rng,
         )
-        await reflector.run()
 
     def _pause(self, now: tuple[bool, str]) -> None:
         """A pause began or ended, or something else is said of it. Every workload says so."""
@@ -393,6 +395,10 @@ class Hosting:
         for key in sorted({*self.state.workloads, *self.state.by_workload}):
             self.state.changed(Changed.RESUMED, key)
         self.state.signals.resumed()
+
+
+def _begin(group: asyncio.TaskGroup, reflector: Reflector[Any]) -> None:
+    group.create_task(reflector.run(), name=f"host {reflector.plural}")
 
 
 def _identity(obj: dict[str, Any]) -> dict[str, Any]:

@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from typing import Final
 
 from federator.hub.cache import policying
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import Changed, MemberTurn
 from federator.hub.cache.state import HubState
+from federator.hub.members.member import Member
 from federator.hub.records.workloads import Workload
-from federator.model.names import WorkloadKey
+from federator.model.names import ClusterName, WorkloadKey
 from federator.placement.policy.policies import Rule
 
 SLICE: Final = 200
@@ -35,6 +36,10 @@ class Requeueing:
         self._tell = False
         """Whether the status of all workloads may say otherwise, too."""
         self._told = asyncio.Event()
+        self._apis: dict[ClusterName, frozenset[str]] = {}
+        """The kinds that each member served when it was last heard of."""
+        state.signals.on_member(MemberTurn.KINDS, self._kinds_changed)
+        state.signals.on_member(MemberTurn.REQUEUE, lambda _: self.everything())
 
     def policies_changed(self, rules: Iterable[Rule]) -> None:
         """These policies are not what they were, or were not there; each as it was and as it is."""
@@ -58,6 +63,12 @@ class Requeueing:
             self._tell = self._tell or tell
             self._all.add("")
             self._told.set()
+
+    def _kinds_changed(self, member: Member) -> None:
+        """Every decision may depend on which kinds a member serves."""
+        if self._apis.get(member.name, frozenset()) != member.apis:
+            self._apis[member.name] = member.apis
+            self.everything()
 
     async def run(self) -> None:
         """Follows what is told until cancelled."""

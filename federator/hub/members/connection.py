@@ -251,9 +251,9 @@ class Connection:
                     if not tasks and live:
                         member.attach(client, self.clock)
                         lists = (asyncio.Semaphore(LISTS_OF_ONE_MAX), self.limits.lists)
-                        reflecting = member.reflect(client, self.clock, self.rng, lists=lists, use_of=self.use_of)
+                        made = member.make_reflectors(client, self.clock, self.rng, lists=lists, use_of=self.use_of)
                         tasks = [
-                            group.create_task(reflecting, name=f"reflect {member.name}"),
+                            *(group.create_task(one.run(), name=f"{member.name} {one.plural}") for one in made),
                             group.create_task(self._tell_when_synced(), name=f"sync {member.name}"),
                         ]
                     if served not in (None, member.apis):

@@ -34,7 +34,7 @@ from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.exchange import SMALL_LIMIT
 from federator.model import seq as seqs
 from federator.model.fleet import ClusterView, serves
-from federator.model.names import WorkloadKey
+from federator.model.names import ClusterName, WorkloadKey
 from federator.model.steps import ObjectRef
 from federator.status.given import BEYOND_BOUNDS, Contradiction
 
@@ -47,7 +47,7 @@ EXPANDED_KINDS = ("PinterestService.pinterest.com", "PinterestJobSet.pinterest.c
 class Member:
     """Everything the hub knows of one member."""
 
-    name: str
+    name: ClusterName
     obj: Mapping[str, Any]
     """The MemberCluster object as last heard."""
     on_slice: Callable[["Member", WorkloadKey], None]
@@ -321,7 +321,7 @@ class Member:
         self.process.recorded(membercluster.process_silent_since(self.obj))
         self.process.look(lease, clock.monotonic(), clock.now(), grace_s)
 
-    async def reflect(
+    def make_reflectors(
         self,
         client: clients.Client,
         clock: Clock,
@@ -329,16 +329,17 @@ class Member:
         *,
         lists: Sequence[asyncio.Semaphore],
         use_of: Callable[[str], asyncio.Event],
-    ) -> None:
-        """Keeps slices and the capacity report in memory until cancelled. `lists` bounds how many lists are read
-        at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
+    ) -> list[Reflector[Any]]:
+        """Those of a new connection, which keep slices and the capacity report in memory while they run. `lists` bounds
+        how many lists are read at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
         verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
-        async with asyncio.TaskGroup() as group:
-            for kind in kinds.WORKLOADS.values():
-                if f"{kind.kind}.{kind.group}" not in self.apis:
-                    continue
-                store = self.stores.setdefault(kind.kind, slice_store(f"{self.name}/{kind.plural}", self.bound))
-                reflector = Reflector(
+        made: list[Reflector[Any]] = []
+        for kind in kinds.WORKLOADS.values():
+            if f"{kind.kind}.{kind.group}" not in self.apis:
+                continue
+            store = self.stores.setdefault(kind.kind, slice_store(f"{self.name}/{kind.plural}", self.bound))
+            made.append(
+                Reflector(
                     client,
                     kind.api_version,
                     kind.plural,
@@ -354,10 +355,10 @@ class Member:
                     rng=rng,
                     verify=verify,
                 )
-                self.reflectors[kind.plural] = reflector
-                group.create_task(reflector.run(), name=f"{self.name} {kind.plural}")
-            capacity = kinds.KINDS["ClusterCapacity"]
-            reflector_of_capacity = Reflector(
+            )
+        capacity = kinds.KINDS["ClusterCapacity"]
+        made.append(
+            Reflector(
                 client,
                 capacity.api_version,
                 capacity.plural,
@@ -370,18 +371,18 @@ class Member:
                 rng=rng,
                 verify=verify,
             )
-            self.reflectors[capacity.plural] = reflector_of_capacity
-            group.create_task(reflector_of_capacity.run(), name=f"{self.name} capacity")
+        )
+        self.reflectors.update({reflector.plural: reflector for reflector in made})
+        return made
 
     async def wait_synced(self) -> None:
-        """Returns when every kind that the member serves has been listed."""
-        while len(self.stores) < len(self.apis):  # noqa: ASYNC110 - they are made within a few turns of the loop
-            await asyncio.sleep(0.01)
+        """Returns when every kind that the member serves has been listed, and whose it is was read. Its reflectors must
+        have been made."""
         for kind, store in list(self.stores.items()):
             if serves(self.apis, kind):
                 await store.wait_synced()
-        while not self.claim_known:  # noqa: ASYNC110 - nothing signals that a kind turned out not to be served
-            await asyncio.sleep(0.05)
+        if not self.claim_known:
+            await self.reflectors[kinds.KINDS["ClusterCapacity"].plural].answered.wait()
 
     def note_capacity(self, obj: Mapping[str, Any]) -> None:
         """Files the answer to our own write of its ClusterCapacity, the claim in it above all."""

@@ -15,7 +15,7 @@ from typing import Any
 
 from federator.api import placementdecision
 from federator.hub.cache import policying, progress, restored
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import Changed, MemberTurn, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.host import decision_writer
 from federator.hub.host.events import Events
@@ -43,7 +43,7 @@ from federator.scheduling import cycle, queueing_hints, write_order
 from federator.scheduling.cycle import Cycle
 from federator.scheduling.entry import Entry, Standing, as_charged, no_mark
 from federator.scheduling.queue import Queue
-from federator.scheduling.queueing_hints import Hint
+from federator.scheduling.queueing_hints import Hint, HintKind
 from federator.scheduling.write_order import Decided, Effect
 from federator.status import given as givens
 
@@ -101,6 +101,12 @@ class Placing:
         self._vetted: dict[WorkloadKey, tuple[str, int, bytes]] = {}
         """(uid, generation, content) up to which edits ask for nothing that the decision in force does not charge."""
         state.signals.to_place.append(self.queue.add)
+        state.signals.on_freed.append(lambda: self.requeue(Hint(HintKind.QUOTA)))
+        state.signals.on_member(
+            MemberTurn.HINT_CLUSTER, lambda member: self.requeue(Hint(HintKind.CLUSTER, member.name))
+        )
+        state.signals.on_member(MemberTurn.HINT_ROOM, lambda member: self.requeue(Hint(HintKind.ROOM, member.name)))
+        state.signals.on_slice(SliceTurn.CAPS, self._note_unschedulable)
 
     async def run(self) -> None:
         options = self.state.options
@@ -112,6 +118,11 @@ class Placing:
         """Room, quota or membership changed: those whom it could help are decided again."""
         for key in self.inadmissible.requeued_by(hint):
             self.queue.add(key)
+
+    def _note_unschedulable(self, member: Member, key: WorkloadKey) -> None:
+        """A slice was heard of: what its scheduler could not bind may have to go elsewhere, now or in a while."""
+        if (in_s := self.caps.note(key, member.slice_of(key), member.name)) is not None:
+            self.queue.add_after(key, in_s)
 
     async def turn(self, batch: Batch[WorkloadKey]) -> None:
         """One batch: decide everything synchronously, then write concurrently, what gives something up first. The turn

@@ -9,13 +9,13 @@ import asyncio
 import logging
 import random
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
 from federator.api import clustercapacity, federatedquota, kinds, membercluster, raw
 from federator.api.membercluster import UNTRUSTWORTHY, Removal
 from federator.hub.cache import restored
-from federator.hub.cache.router import Changed
+from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members import claims, member_conditions
 from federator.hub.members.member import Member
@@ -58,31 +58,32 @@ class Turned(Protocol):
     def __call__(self, member: Member, reason: str, note: str, *, lost: bool) -> None: ...
 
 
-def _untold(member: Member, reason: str, note: str, *, lost: bool) -> None:
-    """Nobody wants to know."""
-
-
 class Reporting:
     """Writes the status of MemberClusters and the questions to members."""
 
-    def __init__(self, state: HubState, host: clients.Client, *, clock: Clock, rng: random.Random) -> None:
+    def __init__(
+        self, state: HubState, host: clients.Client, *, turned: Turned, clock: Clock, rng: random.Random
+    ) -> None:
+        """`turned`: told when a member stops taking new work, or does again."""
         self.state = state
         self.host = host
+        self.turned = turned
         self.clock = clock
         self.reports: WorkQueue[str] = WorkQueue("reporting", rng=rng, metrics=state.metrics)
         self.accounts: WorkQueue[str] = WorkQueue("accounts", rng=rng, metrics=state.metrics)
         self.questions: WorkQueue[str] = WorkQueue("asking", rng=rng, metrics=state.metrics)
         self._look_due: dict[str, float] = {}
-        self.claimed: Callable[[Member], None] = self.changed
-        """Told when a member was given to this host."""
         self._offered: dict[str, frozenset[str]] = {}
         """By member: resources that its nodes have, as it last reported."""
-        self.turned: Turned = _untold
-        """Told when a member stops taking new work, or does again."""
         self._figures_due: dict[str, float] = {}
         self._claim_due: dict[str, float] = {}
         state.signals.to_ask.append(self.ask_all)
-        state.signals.to_claim.append(self._claim)
+        signals = state.signals
+        signals.on_member(MemberTurn.REPORT, self.changed)
+        signals.on_member(MemberTurn.FIGURES, self.counted)
+        signals.on_member(MemberTurn.ASK, lambda member: self.questions.add(member.name))
+        signals.on_member(MemberTurn.ASK_SOON, lambda member: self.questions.add_after(member.name, SETTLE_S))
+        signals.on_member(MemberTurn.CLAIM, self._claim)
         state.signals.on_booked.append(self.count_all)
 
     def count_all(self) -> None:
@@ -201,7 +202,7 @@ class Reporting:
         member.recount_seq()
         highest, member.highest_seq = member.highest_seq, 0
         self.state.heard_seq(member, highest, self.clock.monotonic())
-        self.state.signals.doubt(member)
+        self.state.signals.member_changed(MemberChanged.DOUBTED, member)
 
     def _patience(self, member: Member, live: Mapping[str, Any]) -> float:
         """Seconds for which a member that was Ready before this process began is still not called lost (F22, F27), or
@@ -293,9 +294,9 @@ class Reporting:
             return known
         return clocks.stamp(self.clock.now() - (self.clock.monotonic() - member.reachability.heard_at_s))
 
-    def _claim(self, name: str) -> None:
+    def _claim(self, member: Member) -> None:
         """Somebody waits for this member to be claimed."""
-        now = self.clock.monotonic()
+        name, now = member.name, self.clock.monotonic()
         due = self._claim_due.get(name, now)
         if due <= now:
             self._claim_due[name] = now + CLAIM_PAUSE_S
@@ -334,7 +335,7 @@ class Reporting:
             meta = {"uid": before.uid, "resourceVersion": before.resource_version, **claim}
             member.note_capacity(await member.client.patch(ref, {"metadata": meta, **news}))
             log.info("%s belongs to this host from now on (before: %s)", name, before.host or "nobody")
-            self.claimed(member)
+            self.state.signals.member_changed(MemberChanged.CLAIMED, member)
 
     async def _identity_trouble(self, member: Member) -> str:
         """Looks again who it is before it is claimed: a cluster that was made anew at the same address has forgotten

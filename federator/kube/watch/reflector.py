@@ -85,6 +85,8 @@ class Reflector(Generic[T]):
         """Watches end as soon as they begin, or cannot be begun at all: what the store says may be old."""
         self.trouble: errors.ApiError | None = None
         """What went wrong last; None while all is well."""
+        self.answered = asyncio.Event()
+        """Set once the list was read, or the server said that it has no such collection."""
         self.troubles: collections.Counter[str] = collections.Counter()
         """What went wrong so far, by kind."""
         self._reader = object_reader.ObjectReader(api_version, project, project_raw, shape)
@@ -167,6 +169,7 @@ class Reflector(Generic[T]):
         self._publish(rows, version)
         self._heard()
         self.store.mark_synced()
+        self.answered.set()
         if self._metrics is not None:
             self._metrics.watch_lists(self.client.cluster, self.plural)
 
@@ -396,6 +399,8 @@ class Reflector(Generic[T]):
 
     def _note(self, what: str, error: errors.ApiError, *, failing: bool = True) -> None:
         self.trouble = error
+        if isinstance(error, errors.NotFound):
+            self.answered.set()
         if isinstance(error, errors.OwnShortage):
             failing = False  # nobody was asked
         if failing and (not isinstance(error, errors.Unreachable) or self._waits.failures >= INSTANT_ENDS_MAX):

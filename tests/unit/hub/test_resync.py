@@ -5,6 +5,7 @@ import random
 from collections.abc import Callable
 from typing import Any, cast
 
+from federator.hub.cache.router import SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members.reachability import Reachability
 from federator.hub.options import HubOptions
@@ -23,10 +24,6 @@ def key(number: int) -> WorkloadKey:
     return WorkloadKey(PSVC, "feed", f"web-{number:05}")
 
 
-def nowhere(_cluster: str, _key: WorkloadKey) -> None:
-    """Nobody dispatches."""
-
-
 def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
     """A hub that knows so many workloads, and the queue into which a resync puts them for placing."""
     state, turns = HubState(HubOptions()), WorkQueue[WorkloadKey]("placing", rng=random.Random(1))
@@ -39,7 +36,7 @@ def hub_of(workloads: int) -> tuple[HubState, WorkQueue[WorkloadKey]]:
 @on_virtual_time
 async def test_a_first_survey_leaves_room_for_what_comes_meanwhile() -> None:
     state, turns = hub_of(5 * AT_ONCE)
-    resyncing = asyncio.create_task(Resync(state, (turns,), nowhere, rng=random.Random(2)).run())
+    resyncing = asyncio.create_task(Resync(state, (turns,), rng=random.Random(2)).run())
     await asyncio.sleep(1)
     assert len(turns) == AT_ONCE
     seen: list[WorkloadKey] = []
@@ -62,7 +59,7 @@ async def test_what_is_left_of_a_workload_that_is_gone_gets_its_turn() -> None:
     )
     finalized: list[tuple[str, str]] = []
     state.signals.to_finalize.append(lambda namespace, name: finalized.append((namespace, name)))
-    resyncing = asyncio.create_task(Resync(state, (turns,), nowhere, rng=random.Random(2)).run())
+    resyncing = asyncio.create_task(Resync(state, (turns,), rng=random.Random(2)).run())
     await asyncio.sleep(1)
     assert finalized == [("feed", "psvc-gone")]
     assert await turns.get() == WorkloadKey(PSVC, "feed", "gone")
@@ -137,7 +134,8 @@ def test_news_of_a_member_are_acted_on_there_alone() -> None:
         state, looked_at = world.federation.hub.state, list[tuple[str, WorkloadKey]]()
         everywhere: list[WorkloadKey] = []
         state.signals.to_dispatch.append(everywhere.append)
-        resync = Resync(state, (), lambda *found: looked_at.append(found), rng=random.Random(2))
+        state.signals.on_slice(SliceTurn.DISPATCH, lambda member, key: looked_at.append((member.name, key)))
+        resync = Resync(state, (), rng=random.Random(2))
         resyncing = asyncio.create_task(resync.members.run(resync.member))
         resync.members.add("b")
         await asyncio.sleep(1)

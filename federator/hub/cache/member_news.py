@@ -1,0 +1,125 @@
+"""What is heard of members: filed in memory, and then whose turn it is by the router's table.
+
+Members and their connections call this; it waits for nobody. A change maps to a member's name or to a workload's key;
+what was heard itself is dropped, and each turn looks at memory as it is then.
+"""
+
+from federator.hub.cache import restored
+from federator.hub.cache.rollout_view import RolloutView
+from federator.hub.cache.router import Changed, MemberChanged, MemberTurn, SliceChanged
+from federator.hub.cache.state import HubState
+from federator.hub.members import duplicates
+from federator.hub.members.member import Member
+from federator.kube.clock import Clock
+from federator.model.names import ClusterName, WorkloadKey
+from federator.model.observation import MISSING
+
+
+class MemberNews:
+    """Files what is heard of members. Keeps what it told of last, to tell only what is new."""
+
+    def __init__(self, state: HubState, view: RolloutView, *, clock: Clock) -> None:
+        self.state = state
+        self.view = view
+        self.clock = clock
+        self._identities: dict[ClusterName, tuple[str, tuple[str, str]]] = {}
+        """Identity and seniority by which duplicates were last judged."""
+        self._hosts: dict[ClusterName, str] = {}
+        """The host that each member says it belongs to."""
+        self._reports: dict[ClusterName, bytes] = {}
+        """A digest of what each member last said of its room."""
+        state.signals.on_member(MemberTurn.DUPLICATES, self._judge_identity)
+
+    def reached(self, member: Member) -> None:
+        """Its reachability, its identity or what it serves may have changed."""
+        self.state.signals.member_changed(MemberChanged.REACHED, member)
+
+    def counted(self, member: Member) -> None:
+        """It holds more or fewer slices than it did."""
+        if self._is_current(member):
+            self.state.signals.member_changed(MemberChanged.COUNTED, member)
+
+    def capacity_changed(self, member: Member) -> None:
+        """Its ClusterCapacity: whose it is, how far its numbers go, and its room."""
+        host, now_s = member.report.host if member.report is not None else "", self.clock.monotonic()
+        name, signals = member.name, self.state.signals
+        if self._hosts.get(name, "") != host:
+            self._hosts[name] = host
+            signals.member_changed(MemberChanged.OTHER_HOST, member)
+        if member.report is not None:
+            self.state.heard_seq(member, member.report.capacity.includes_seq, now_s)
+            if member.note_bounds(now_s):
+                signals.member_changed(MemberChanged.DOUBTED, member)
+            if self._reports.get(name) != member.report.told:  # else only what it was asked has changed
+                self._reports[name] = member.report.told
+                self.state.commitments.reported(member.name, member.report.capacity.includes_seq)
+        signals.member_changed(MemberChanged.ROOM, member)
+
+    def slice_changed(self, member: Member, key: WorkloadKey) -> None:
+        """Something was heard of a slice: its status, its drift, and whether it was scheduled."""
+        if not self._is_current(member):
+            return  # the last words of a connection that has been closed
+        state, seen, workload = self.state, member.slice_of(key), self.state.workloads.get(key)
+        state.observe_slice(member.name, key)
+        if seen is not None and seen.mark is not None and seen.ours(state.options.fleet):
+            state.heard_seq(member, seen.mark.seq, self.clock.monotonic())
+            state.commitments.confirm(member.name, seen.mark.workload_uid, seen.mark.seq)
+        if seen is None:
+            restored.forget(state, member, key, self.clock.monotonic())
+        if workload is None:
+            member.in_place.pop(key, None)
+        state.signals.slice_changed(SliceChanged.HEARD, member, key)
+        if not state.signals.heeded and seen is not None:
+            return  # nobody works yet: whoever begins to lead looks at everything
+        if workload is not None and seen is not None and restored.is_later(state, workload, seen):
+            state.changed(Changed.LATER, key)
+        if not self.view.is_as_decided(member, workload, seen):
+            state.changed(Changed.UNLIKE, key)
+        elif seen is not None and seen.observation.reason == MISSING:
+            state.signals.slice_changed(SliceChanged.LACKING, member, key)  # what it misses may be ours to give
+        self._compare_decisions(member, key)
+        state.changed(Changed.SLICE, key)
+
+    def _compare_decisions(self, member: Member, key: WorkloadKey) -> None:
+        """What the slice, or its absence, means for the decisions on it."""
+        state, seen, workload = self.state, member.slice_of(key), self.state.workloads.get(key)
+        for record in state.records_of(key):
+            if seen is None and record.share_of(member.name) is None:
+                state.commitments.release(member.name, record.workload_uid)
+                if member.name in record.terms.leaving:
+                    state.changed(Changed.EMPTIED, key)
+            if record.deleting or workload is None or record.workload_uid != workload.uid:
+                state.changed(Changed.LEFT_BEHIND, key)
+
+    def appeared(self, member: Member) -> None:
+        """Nothing is known of it yet, or everything known is of another history."""
+        self._identities.pop(member.name, None)
+        self.state.add_member(member)
+        self.state.signals.member_changed(MemberChanged.APPEARED, member)
+
+    def edited(self, member: Member) -> None:
+        """Its MemberCluster is another than before."""
+        self.state.signals.member_changed(MemberChanged.EDITED, member)
+        if member.other_host:
+            self.state.signals.member_changed(MemberChanged.DISPUTED, member)
+
+    def left(self, member: Member) -> None:
+        """It is out of the fleet; its connection is closed."""
+        self.state.remove_member(member.name)
+        self.state.signals.member_changed(MemberChanged.LEFT, member)
+        for key in sorted(self.state.by_workload):
+            self.state.changed(Changed.LEFT, key)
+
+    def _is_current(self, member: Member) -> bool:
+        return self.state.members.get(member.name) is member
+
+    def _judge_identity(self, member: Member) -> None:
+        """Two MemberClusters of one real cluster: the one that joined first keeps it, the others get nothing (F36)."""
+        members = self.state.members
+        known = self._identities.get(member.name)
+        if known == (member.identity, member.seniority) and len(self._identities) == len(members):
+            return
+        self._identities = {other.name: (other.identity, other.seniority) for other in members.values()}
+        for freed in duplicates.told_apart(members.values()):
+            for key in freed.slice_keys():
+                self.state.observe_slice(freed.name, key)
