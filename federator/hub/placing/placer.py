@@ -40,7 +40,9 @@ from federator.model.names import WorkloadKey
 from federator.placement import inputs
 from federator.placement.policy.permitted import Refused
 from federator.scheduling import cycle, queueing_hints, write_order
+from federator.scheduling import due as due_rule
 from federator.scheduling.cycle import Cycle
+from federator.scheduling.due import Verdict
 from federator.scheduling.entry import Entry, Standing, as_charged, no_mark
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind
@@ -230,58 +232,94 @@ class Placing:
 
     def _due(self, key: WorkloadKey, snapshot: FleetSnapshot, memo: dict[Any, Any]) -> Due | None:
         """What has to be decided for a key; None when the decision in force still is the right one. `memo`: what its
-        batch has computed of the snapshot already."""
+        batch has computed of the snapshot already. The rule is `scheduling.due`; this gathers and files."""
         workload = self.state.workloads.get(key)
         self._forget_unheard(key, workload)
-        if workload is None or workload.deleting or workload.ask is None:
-            self.inadmissible.forget(key)
-            self._vetted.pop(key, None)
-            self.moves.forget(key)
-            if workload is not None:
-                self.state.changed(Changed.JUDGED, key)
-            else:
-                self.caps.drop(key)
+        verdict = due_rule.look(self._presence(key, workload))
+        if verdict is Verdict.FORGET or workload is None:
+            self._forget(key, workload)
             return None
-        if workload.ask.suspended or any(record.deleting for record in self.state.records_of(key)):
+        if verdict is Verdict.LEAVE:
             return None
-        if self.state.refused_of(workload) is not None:
-            return None  # somebody's object stands where its decision is written: it is removed first
         if (in_s := self.caps.refresh(key)) is not None:
             self.queue.add_after(key, in_s)
         restored.believe_again(self.state, key, self.clock.monotonic())
+        if verdict is Verdict.WAIT:
+            return None
         ask = self.asked(workload)
         assert ask is not None
-        if self.state.refuses_native(key.kind) and ask.policy.origin == "default":
-            return None  # nobody asked to have it federated: it is the host's own
-        if key.namespace not in self.state.spaces:
-            return None  # it is looked at when its namespace is heard of, and with it what may run there
         refused = self.state.refusal(workload)
         for component in ask.components:
             if not component.shape.plain and self.state.want_shape(component.shape):
                 self.state.signals.ask_members()
-        found = inputs.inputs_hash(ask, snapshot, memo)
+        inputs_hash = inputs.inputs_hash(ask, snapshot, memo)
         record = self.state.record_of(workload)
-        if self.state.evaluated.get(key) != found:
-            same = record is not None and record.facts.inputs_hash == found
-            self.state.judge(key, record.facts.inputs_hash if record is not None and same else found)
-            self.state.changed(
-                Changed.JUDGED, key
-            )  # its status may say that it is being placed again, and now it is not
-            if record is not None and same:
-                if refused is None:  # what may not run is never in force
-                    self._vet(workload, record)
-                self.state.changed(
-                    Changed.IN_FORCE, key
-                )  # members wait for this where it asks for other than is charged
-        valid = record is not None and record.facts.inputs_hash == found and key not in self.inadmissible
-        complete = record is not None and record.terms.reason is Reason.CHOSEN and not queueing_hints.for_all(ask)
-        moving = record is not None and (record.terms.to_move > 0 or record.rebalance != record.terms.rebalanced)
-        settled = valid and complete and not (moving or self.overtaken(key) or (record is not None and record.lost))
-        settled = settled and refused is None
-        settled = settled and not progress.open_shards(self.state, workload)
-        if record is not None and settled and not self._capped(key, record) and not self.vacated(record):
+        self._judge(workload, record, inputs_hash, refused)
+        if due_rule.is_settled(self._compared(ask, workload, record, inputs_hash, refused)):
             return None
-        return Due(workload, ask, record, found, refused)
+        return Due(workload, ask, record, inputs_hash, refused)
+
+    def _presence(self, key: WorkloadKey, workload: Workload | None) -> due_rule.Presence:
+        """What is known of a workload before its inputs are looked at."""
+        if workload is None or workload.deleting or workload.ask is None:
+            return due_rule.Presence(there=False)
+        hosts_own = False
+        if self.state.refuses_native(key.kind):
+            ask = self.asked(workload)
+            hosts_own = ask is not None and ask.policy.origin == "default"
+        return due_rule.Presence(
+            suspended=workload.ask.suspended,
+            decision_deleting=any(record.deleting for record in self.state.records_of(key)),
+            place_taken=self.state.refused_of(workload) is not None,
+            hosts_own=hosts_own,
+            namespace_known=key.namespace in self.state.spaces,
+        )
+
+    def _forget(self, key: WorkloadKey, workload: Workload | None) -> None:
+        """A workload is gone or going, or cannot be read."""
+        self.inadmissible.forget(key)
+        self._vetted.pop(key, None)
+        self.moves.forget(key)
+        if workload is not None:
+            self.state.changed(Changed.JUDGED, key)
+        else:
+            self.caps.drop(key)
+
+    def _judge(self, workload: Workload, record: Record | None, inputs_hash: str, refused: Refused | None) -> None:
+        """Files that a workload was looked at with these inputs, if that is news."""
+        key = workload.key
+        if self.state.evaluated.get(key) == inputs_hash:
+            return
+        same = record is not None and record.facts.inputs_hash == inputs_hash
+        # The record's own copy of the hash: there are a hundred thousand of them.
+        self.state.judge(key, record.facts.inputs_hash if record is not None and same else inputs_hash)
+        self.state.changed(Changed.JUDGED, key)  # its status may say that it is being placed again, and now it is not
+        if record is None or not same:
+            return
+        if refused is None:  # what may not run is never in force
+            self._vet(workload, record)
+        self.state.changed(Changed.IN_FORCE, key)  # members wait for this where it asks for other than is charged
+
+    def _compared(
+        self, ask: Ask, workload: Workload, record: Record | None, inputs_hash: str, refused: Refused | None
+    ) -> due_rule.Comparison:
+        """The decision in force beside what is asked for now."""
+        if record is None:
+            return due_rule.Comparison(decided=False)
+        terms = record.terms
+        return due_rule.Comparison(
+            same_inputs=record.facts.inputs_hash == inputs_hash,
+            inadmissible=workload.key in self.inadmissible,
+            chosen=terms.reason is Reason.CHOSEN,
+            for_all=queueing_hints.for_all(ask),
+            moving=terms.to_move > 0 or record.rebalance != terms.rebalanced,
+            overtaken=self.overtaken(workload.key),
+            lost=record.lost,
+            refused=refused is not None,
+            open_shards=bool(progress.open_shards(self.state, workload)),
+            capped=self._capped(workload.key, record),
+            vacated=bool(self.vacated(record)),
+        )
 
     def _vet(self, workload: Workload, record: Record) -> None:
         """The decision in force was made for what the workload asks for now, whatever its generation."""
