@@ -28,8 +28,8 @@ from federator.api.common import (
 from federator.api.federatedquota import vector
 from federator.api.placementfields import TolerationFields
 from federator.api.raw import Obj
+from federator.model import interning
 from federator.model import seq as seqs
-from federator.model import sharing
 from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.fleet import Capacity, NodeRow
@@ -186,7 +186,7 @@ class _Question:
 
 @lru_cache(maxsize=4096)
 def _answer(question: _Question) -> PodShape:
-    return sharing.value(to_shape(question.shape))
+    return interning.value(to_shape(question.shape))
 
 
 def from_shape(shape: PodShape) -> dict[str, Any]:

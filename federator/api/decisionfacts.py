@@ -13,7 +13,7 @@ import msgspec
 
 from federator.api import capacityfields, raw, verbs
 from federator.api.raw import Obj
-from federator.model import names, shards, sharing
+from federator.model import interning, names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Admitted, PodShape, Tier, Unit
 from federator.model.decision import Reason, Share
@@ -111,11 +111,11 @@ def decision_facts(obj: Obj) -> DecisionFacts:
         uid=raw.text(metadata, "uid"),
         resource_version=raw.text(metadata, "resourceVersion"),
         key=names.key(raw.text(workload, "kind"), raw.text(metadata, "namespace"), raw.text(workload, "name")),
-        workload_uid=sharing.text(raw.text(workload, "uid")),
-        seq=sharing.listed(raw.integer(spec, "seq")),
+        workload_uid=interning.text(raw.text(workload, "uid")),
+        seq=interning.listed(raw.integer(spec, "seq")),
         shares=shares(obj),
         inputs_hash=raw.text(spec, "inputsHash"),
-        as_of=sharing.value(raw.epoch_s(raw.text(spec, "asOf"))),
+        as_of=interning.value(raw.epoch_s(raw.text(spec, "asOf"))),
         deleting="deletionTimestamp" in metadata,
         terms=_terms(spec),
         marks=_marks(spec),
@@ -127,7 +127,9 @@ def decision_facts(obj: Obj) -> DecisionFacts:
 def _marks(spec: Obj) -> Mapping[str, int]:
     found = raw.mapping(spec, "marks")
     return (
-        {sharing.text(cluster): seqs.clamped(raw.integer(found, cluster)) for cluster in found} if found else _NO_MARKS
+        {interning.text(cluster): seqs.clamped(raw.integer(found, cluster)) for cluster in found}
+        if found
+        else _NO_MARKS
     )
 
 
@@ -145,7 +147,7 @@ def _shares_in(obj: Obj, field: str) -> tuple[Share, ...]:
 
 
 def _to_share(entry: Obj) -> Share:
-    cluster, seq = sharing.text(raw.text(entry, "cluster")), sharing.listed(raw.integer(entry, "seq"))
+    cluster, seq = interning.text(raw.text(entry, "cluster")), interning.listed(raw.integer(entry, "seq"))
     if "ranges" in entry:
         ranges = verbs.read_ranges(raw.text(entry, "ranges"))
         return Share(cluster, shards.size(ranges), max(raw.integer(entry, "slots"), 0), seq, ranges)
@@ -178,7 +180,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
     tolerated = raw.mapping(spec, "tolerated")
     policy, charge, deletion = (raw.mapping(spec, part) for part in ("policy", "charge", "deletion"))
     in_force = raw.mapping(spec, "inForce")
-    shared = sharing.text
+    shared = interning.text
     shape = capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None
     project, tier = shared(raw.text(charge, "project")), verbs.tier_of(raw.text(charge, "tier"))
     return Terms(
@@ -193,7 +195,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         policy_origin=shared(raw.text(policy, "origin")),
         unlimited_quota=raw.flag(spec, "unlimitedQuota"),
         violations=raw.texts(spec, "violations"),
-        causes=sharing.texts(raw.texts(spec, "causes")),
+        causes=interning.texts(raw.texts(spec, "causes")),
         project=project,
         tier=tier,
         shape=shape,
@@ -208,7 +210,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
         surplus=raw.integer(spec, "surplus"),
         rebalanced=raw.text(spec, "rebalanced"),
         policy_namespace=shared(raw.text(policy, "namespace")),
-        required=sharing.texts(raw.text(one, "name") for one in raw.objects(policy, "required")),
+        required=interning.texts(raw.text(one, "name") for one in raw.objects(policy, "required")),
         deletion_reason=raw.text(deletion, "reason"),
         waiting_for=raw.texts(deletion, "waitingFor"),
     )
@@ -217,7 +219,7 @@ def _read_terms(spec: Mapping[str, Any]) -> Terms:
 def _charged(charge: Obj, project: str, tier: Tier, shape: PodShape) -> Admitted:
     priority, count = (raw.integer(charge, name) if name in charge else None for name in ("priority", "count"))
     try:
-        content = sharing.listed(bytes.fromhex(raw.text(charge, "content")))
+        content = interning.listed(bytes.fromhex(raw.text(charge, "content")))
     except ValueError:
         content = b""
     return Admitted(raw.integer(charge, "generation"), shape, project, tier, priority, count, content)

@@ -13,7 +13,7 @@ import msgspec
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.model import names, shards, sharing
+from federator.model import interning, names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
@@ -174,13 +174,13 @@ def decode_mark(block: object) -> SliceMark | None:
     fleet, uid = raw.text(block, "fleet"), raw.text(block, "workloadUID")
     if not fleet or not uid:
         return None
-    shared = sharing.text
+    shared = interning.text
     return SliceMark(
         fleet=shared(fleet),
         workload_uid=shared(uid),
         origin_generation=raw.integer(block, "originGeneration"),
         cluster=shared(raw.text(block, "cluster")),
-        seq=sharing.listed(seqs.clamped(raw.integer(block, "seq"))),
+        seq=interning.listed(seqs.clamped(raw.integer(block, "seq"))),
         ranges=read_ranges(raw.text(block, "ranges")),
         profile_name=shared(raw.text(block, "profile", "name")),
         profile_hash=shared(raw.text(block, "profile", "hash")),

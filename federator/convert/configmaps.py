@@ -8,41 +8,41 @@ from typing import Any, Final
 
 from federator.api import raw
 from federator.convert import templates
-from federator.convert.drafts import Book, Draft, Item, LeftAlone, listed, only_fields
+from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.expand import labels, parts
 
 _FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 HELP: Final = "apply it in every member that runs its users"
 
 
-def absorb_configs(book: Book) -> None:
+def absorb_configs(drafts: Drafts) -> None:
     """Gives every ConfigMap its fate. Names of the drafts must be final."""
-    for item in list(book.open("v1", "ConfigMap")):
+    for item in list(drafts.open("v1", "ConfigMap")):
         try:
-            draft = _user(item, book)
+            draft = _user(item, drafts)
             files = _files(item)
         except LeftAlone as why:
-            book.leave(item, str(why))
+            drafts.leave(item, str(why))
             continue
         new = parts.config_map_name(draft.name)
         draft.spec["config"] = files
         draft.spec["template"] = templates.renamed(draft.spec["template"], item.name, new)
-        book.absorb(item, draft)
+        drafts.absorb(item, draft)
         if new != item.name:
-            book.note(
+            drafts.note(
                 draft,
                 f"{item.title} becomes spec.config, in members the ConfigMap {new}; references in its template are "
                 "rewritten, whatever else reads the old name must change",
             )
 
 
-def _user(item: Item, book: Book) -> Draft:
+def _user(item: Item, drafts: Drafts) -> Draft:
     """The one draft whose template uses the ConfigMap, alone. Raises LeftAlone."""
-    users = [draft for draft in book.drafts if draft.namespace == item.namespace and _uses(draft.spec, item.name)]
-    drafted = {id(draft.item) for draft in book.drafts}
+    users = [draft for draft in drafts.made if draft.namespace == item.namespace and _uses(draft.spec, item.name)]
+    drafted = {id(draft.item) for draft in drafts.made}
     others = [
         draft
-        for draft in book.distinct
+        for draft in drafts.distinct
         if draft is not item
         and id(draft) not in drafted
         and draft.namespace == item.namespace
@@ -65,7 +65,7 @@ def _user(item: Item, book: Book) -> Draft:
         raise LeftAlone(f"{draft.title} uses a ConfigMap {new} already, the name that this one would get; {HELP}")
     if any(
         other_item is not item and other_item.is_a("v1", "ConfigMap") and other_item.name == new
-        for other_item in book.items
+        for other_item in drafts.items
     ):
         raise LeftAlone(f"another ConfigMap has the name {new}, which this one would get; {HELP}")
     return draft
@@ -86,32 +86,32 @@ def _files(item: Item) -> dict[str, Any]:
     return files
 
 
-def absorb_accounts(book: Book) -> None:
+def absorb_accounts(drafts: Drafts) -> None:
     """Gives every ServiceAccount its fate."""
-    for item in list(book.open("v1", "ServiceAccount")):
+    for item in list(drafts.open("v1", "ServiceAccount")):
         try:
-            users = _account_users(item, book)
+            users = _account_users(item, drafts)
             role = _role(item)
             for draft in users:
                 if role and draft.spec.get("iamRole", role) != role:
                     raise LeftAlone(f"{draft.title} has another role")
         except LeftAlone as why:
-            book.leave(item, str(why))
+            drafts.leave(item, str(why))
             continue
         for draft in users:
             if role:
                 draft.spec["iamRole"] = role
-            book.absorb(item, draft)
+            drafts.absorb(item, draft)
         lost = sorted(raw.mapping(item.obj, "metadata", "labels"))
         if lost:
             text = f"label {', '.join(lost)} of {item.title} is not carried: members make the account without it"
-            book.note(users[0], text)
+            drafts.note(users[0], text)
 
 
-def _account_users(item: Item, book: Book) -> list[Draft]:
+def _account_users(item: Item, drafts: Drafts) -> list[Draft]:
     users = [
         draft
-        for draft in book.drafts
+        for draft in drafts.made
         if draft.namespace == item.namespace
         and item.name in (raw.text(draft.pod, "serviceAccountName") or raw.text(draft.pod, "serviceAccount"),)
     ]
@@ -142,12 +142,12 @@ def _role(item: Item) -> str:
     return role
 
 
-def note_needs(book: Book) -> None:
+def note_needs(drafts: Drafts) -> None:
     """Tells which ConfigMaps and Secrets each workload needs in every member beside what it makes itself."""
-    for draft in book.drafts:
+    for draft in drafts.made:
         own = parts.config_map_name(draft.name) if "config" in draft.spec else ""
         needed_names = {(kind, name) for kind, name, needed in templates.references(draft.spec["template"]) if needed}
         needed_names |= {("Secret", raw.text(secret, "name")) for secret in raw.objects(draft.pod, "imagePullSecrets")}
         needed = sorted(f"{kind}/{name}" for kind, name in needed_names if name and (kind, name) != ("ConfigMap", own))
         if needed:
-            book.note(draft, f"its pods need {', '.join(needed)} in every member that runs them")
+            drafts.note(draft, f"its pods need {', '.join(needed)} in every member that runs them")

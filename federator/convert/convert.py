@@ -11,10 +11,10 @@ from typing import Any, Final
 
 from federator.api import kinds, read
 from federator.convert import configmaps, deployments, ingresses, jobs, services
-from federator.convert.drafts import Account, BadInput, Book, Draft, Item, LeftAlone, Note, item_of
+from federator.convert.drafts import Account, BadInput, Draft, Drafts, Item, LeftAlone, Note, item_of
 from federator.model.errors import FieldError
 
-DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Book], Draft]]] = {
+DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Drafts], Draft]]] = {
     ("apps/v1", "Deployment"): deployments.draft,
     ("batch/v1", "Job"): jobs.draft_job,
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): jobs.draft_jobset,
@@ -52,34 +52,34 @@ class Conversion:
 def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
     """Converts (origin, object) pairs together. Raises BadInput with origin and fields for an object that no API
     server would take."""
-    book = Book([item_of(obj, origin) for origin, obj in objs])
-    _leave_repeated(book)
-    _keep(book)
-    _draft_all(book)
-    services.absorb(book)
-    ingresses.absorb(book)
-    ingresses.place(book)
-    configmaps.absorb_configs(book)
-    configmaps.absorb_accounts(book)
-    configmaps.note_needs(book)
-    for item in book.undecided():
-        book.leave(item, _why_not(item))
-    for draft in book.drafts:
+    drafts = Drafts([item_of(obj, origin) for origin, obj in objs])
+    _leave_repeated(drafts)
+    _keep(drafts)
+    _draft_all(drafts)
+    services.absorb(drafts)
+    ingresses.absorb(drafts)
+    ingresses.place(drafts)
+    configmaps.absorb_configs(drafts)
+    configmaps.absorb_accounts(drafts)
+    configmaps.note_needs(drafts)
+    for item in drafts.undecided():
+        drafts.leave(item, _why_not(item))
+    for draft in drafts.made:
         _check(draft)
-    made = (*(item.obj for item in book.kept), *(_ordered(draft.obj) for draft in book.drafts))
-    return Conversion(made, book.accounts(), book.notes())
+    made = (*(item.obj for item in drafts.kept), *(_ordered(draft.obj) for draft in drafts.made))
+    return Conversion(made, drafts.accounts(), drafts.notes())
 
 
-def _leave_repeated(book: Book) -> None:
+def _leave_repeated(drafts: Drafts) -> None:
     """Of several objects of one kind and name the first counts. Kinds that are not read say so instead."""
     seen: dict[tuple[str, str, str], Item] = {}
-    for item in book.items:
+    for item in drafts.items:
         key = (item.kind, item.namespace, item.name)
         read_here = (item.api_version, item.kind) in (*DRAFTERS, *_PARTS) or _as_it_is(item)
         if not item.name or not read_here:
             continue
         if key in seen:
-            book.leave_repeated(item, seen[key])
+            drafts.leave_repeated(item, seen[key])
         seen.setdefault(key, item)
 
 
@@ -88,33 +88,33 @@ def _as_it_is(item: Item) -> bool:
     return item.is_a("v1", "Namespace") or (kinds.kind_of(item.obj) is not None and item.kind != "Deployment")
 
 
-def _keep(book: Book) -> None:
-    for item in book.undecided():
+def _keep(drafts: Drafts) -> None:
+    for item in drafts.undecided():
         if _as_it_is(item):
             if item.live and item.kind == "Namespace":
                 item.obj.pop("spec", None)  # its finalizer is the API server's own
-            book.keep(item)
+            drafts.keep(item)
 
 
-def _draft_all(book: Book) -> None:
-    taken = {(item.kind, item.namespace, item.name): item for item in book.kept}
-    for item in book.undecided():
+def _draft_all(drafts: Drafts) -> None:
+    taken = {(item.kind, item.namespace, item.name): item for item in drafts.kept}
+    for item in drafts.undecided():
         drafter = DRAFTERS.get((item.api_version, item.kind))
         if drafter is None:
             continue
         try:
-            draft = drafter(item, book)
+            draft = drafter(item, drafts)
         except LeftAlone as why:
-            book.leave(item, str(why))
+            drafts.leave(item, str(why))
             continue
-        book.draft(draft)
+        drafts.draft(draft)
         key = (draft.obj["kind"], draft.namespace, draft.name)
         problem = read.name_problem(draft.obj)
         if problem:
-            book.drop(draft, f"metadata.name: {problem}")
+            drafts.drop(draft, f"metadata.name: {problem}")
         elif draft.name and key in taken:
             becomes = "is given" if taken[key].title == draft.title else f"becomes {draft.title}"
-            book.drop(draft, f"metadata.name: {taken[key].title} {becomes} already")
+            drafts.drop(draft, f"metadata.name: {taken[key].title} {becomes} already")
         else:
             taken[key] = item
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from federator.api import deployment, pinterestservice, raw, read
 from federator.convert import templates
-from federator.convert.drafts import BadInput, Book, Draft, Item, LeftAlone, only_fields
+from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, only_fields
 from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
@@ -23,7 +23,7 @@ _KNOWN: Final = frozenset(
 )
 
 
-def draft(item: Item, book: Book) -> Draft:
+def draft(item: Item, drafts: Drafts) -> Draft:
     """Raises LeftAlone with the reason, BadInput for an object that no API server would take."""
     notes: list[str] = []
     spec = raw.mapping(item.obj, "spec")
@@ -52,10 +52,10 @@ def draft(item: Item, book: Book) -> Draft:
     }
     made = Draft(item, obj, "spec.template", port_names=merged)
     for text in notes:
-        book.note(made, text)
+        drafts.note(made, text)
     if "revisionHistoryLimit" in spec:
-        book.note(made, "spec.revisionHistoryLimit is left out: the Deployments that are made keep 3 revisions")
-    note_annotations(made, book)
+        drafts.note(made, "spec.revisionHistoryLimit is left out: the Deployments that are made keep 3 revisions")
+    note_annotations(made, drafts)
     return made
 
 
@@ -127,10 +127,10 @@ def metadata(item: Item) -> dict[str, Any]:
     return {**kept, **({"annotations": annotations} if annotations else {})}
 
 
-def note_annotations(made: Draft, book: Book) -> None:
+def note_annotations(made: Draft, drafts: Drafts) -> None:
     kept = sorted(raw.mapping(made.obj, "metadata", "annotations"))
     if kept:
-        book.note(
+        drafts.note(
             made,
             f"metadata.annotations {', '.join(kept)} stay on the {made.obj['kind']}; the objects that members make do "
             "not have them",

@@ -145,12 +145,12 @@ class Draft:
         return f"{self.obj['kind']}/{shown}"
 
 
-class Book:
+class Drafts:
     """All objects of one run, in the order they were given, and their fates."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = tuple(items)
-        self.drafts: list[Draft] = []
+        self.made: list[Draft] = []
         self._notes: list[tuple[Draft, str]] = []
         self._reasons: dict[int, str] = {}
         self._into: dict[int, list[Draft]] = {}
@@ -163,7 +163,7 @@ class Book:
         return (item for item in self.items if id(item) not in self._repeated)
 
     def draft(self, draft: Draft) -> None:
-        self.drafts.append(draft)
+        self.made.append(draft)
 
     def leave_repeated(self, item: Item, earlier: Item) -> None:
         """Leaves an object alone, and out of sight of the others, because another has its kind and name."""
@@ -173,7 +173,7 @@ class Book:
 
     def drop(self, draft: Draft, reason: str) -> None:
         """Takes a draft back: its object is left alone."""
-        self.drafts.remove(draft)
+        self.made.remove(draft)
         self._notes = [note for note in self._notes if note[0] is not draft]
         self.leave(draft.item, reason)
 
@@ -206,7 +206,7 @@ class Book:
                 yield item
 
     def undecided(self) -> list[Item]:
-        made = {id(draft.item) for draft in self.drafts}
+        made = {id(draft.item) for draft in self.made}
         return [
             item
             for item in self.items
@@ -215,7 +215,7 @@ class Book:
 
     def accounts(self) -> tuple[Account, ...]:
         """One row per object, in their order."""
-        made = {id(draft.item): draft for draft in self.drafts}
+        made = {id(draft.item): draft for draft in self.made}
         rows: list[Account] = []
         for item in self.items:
             if id(item) in made:
@@ -231,7 +231,7 @@ class Book:
 
     def notes(self) -> tuple[Note, ...]:
         """Notes by workload, in the order of the workloads; titles are those at the end, after renaming."""
-        order = {id(draft): index for index, draft in enumerate(self.drafts)}
+        order = {id(draft): index for index, draft in enumerate(self.made)}
         in_order = sorted(self._notes, key=lambda note: order[id(note[0])])
         return tuple(Note(draft.title, text) for draft, text in in_order)
 

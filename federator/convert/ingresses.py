@@ -9,31 +9,31 @@ from typing import Any, Final
 
 from federator.api import pinterestservice, raw
 from federator.api.raw import Obj
-from federator.convert.drafts import Book, Draft, Item, LeftAlone, listed, only_fields
+from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
 
 API_VERSION: Final = "networking.k8s.io/v1"
 MAX_DOORS: Final = 16
 _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 
 
-def absorb(book: Book) -> None:
+def absorb(drafts: Drafts) -> None:
     """Gives every Ingress its fate. Services must have theirs."""
-    for item in list(book.open(API_VERSION, "Ingress")):
+    for item in list(drafts.open(API_VERSION, "Ingress")):
         try:
-            pairs = list(_doors(item, book))
+            pairs = list(_doors(item, drafts))
             _check_room(pairs)
         except LeftAlone as why:
-            book.leave(item, str(why))
+            drafts.leave(item, str(why))
             continue
-        for draft in book.drafts:
+        for draft in drafts.made:
             doors = [door for owner, door in pairs if owner is draft]
             if doors:
                 draft.doors += [door for door in doors if door not in draft.doors]
-                book.absorb(item, draft)
-                _tell(item, draft, book)
+                drafts.absorb(item, draft)
+                _tell(item, draft, drafts)
 
 
-def _doors(item: Item, book: Book) -> Iterator[tuple[Draft, dict[str, Any]]]:
+def _doors(item: Item, drafts: Drafts) -> Iterator[tuple[Draft, dict[str, Any]]]:
     spec = raw.mapping(item.obj, "spec")
     reasons = {"tls": "loadBalancers end no TLS; keep this Ingress in the members, its backends keep their names"}
     only_fields(spec, frozenset({"rules", "defaultBackend", "ingressClassName"}), reasons, "spec")
@@ -47,7 +47,7 @@ def _doors(item: Item, book: Book) -> Iterator[tuple[Draft, dict[str, Any]]]:
     if not default and not rules:
         raise LeftAlone("spec.rules: it has none")
     if default:
-        yield _door(default, "spec.defaultBackend", item, book)
+        yield _door(default, "spec.defaultBackend", item, drafts)
     for number, rule in enumerate(rules):
         paths = raw.objects(rule, "http", "paths")
         if not paths:
@@ -57,23 +57,24 @@ def _doors(item: Item, book: Book) -> Iterator[tuple[Draft, dict[str, Any]]]:
             kind = raw.text(path, "pathType")
             if kind == "Exact":
                 raise LeftAlone(f"{here}.pathType: Exact; loadBalancers match the beginning of a path")
-            draft, door = _door(raw.mapping(path, "backend"), f"{here}.backend", item, book)
+            draft, door = _door(raw.mapping(path, "backend"), f"{here}.backend", item, drafts)
             host, prefix = raw.text(rule, "host"), raw.text(path, "path", default="/")
             if not prefix.startswith("/"):
                 raise LeftAlone(f"{here}.path: {prefix!r} is no plain path")
             yield draft, door | ({"host": host} if host else {}) | ({"path": prefix} if prefix != "/" else {})
 
 
-def _door(backend: Obj, path: str, item: Item, book: Book) -> tuple[Draft, dict[str, Any]]:
+def _door(backend: Obj, path: str, item: Item, drafts: Drafts) -> tuple[Draft, dict[str, Any]]:
     """The workload that a backend leads to, and its port. Raises LeftAlone."""
     name = raw.text(backend, "service", "name")
     if not name:
         raise LeftAlone(f"{path}: it leads to no Service")
-    for draft in book.drafts:
+    for draft in drafts.made:
         if draft.service is not None and draft.namespace == item.namespace and draft.service.name == name:
             return draft, {"port": _number(draft, raw.mapping(backend, "service", "port"), path)}
     given = any(
-        other.is_a("v1", "Service") and other.name == name and other.namespace == item.namespace for other in book.items
+        other.is_a("v1", "Service") and other.name == name and other.namespace == item.namespace
+        for other in drafts.items
     )
     why = "is not made by a PinterestService" if given else "is not given here"
     raise LeftAlone(f"{path}: Service/{name} {why}; keep this Ingress in the members")
@@ -95,12 +96,12 @@ def _check_room(pairs: list[tuple[Draft, dict[str, Any]]]) -> None:
             raise LeftAlone(f"spec.rules: {draft.title} would have {count} loadBalancers, {MAX_DOORS} are allowed")
 
 
-def _tell(item: Item, draft: Draft, book: Book) -> None:
+def _tell(item: Item, draft: Draft, drafts: Drafts) -> None:
     given = raw.text(item.obj, "spec", "ingressClassName") or raw.text(
         item.obj, "metadata", "annotations", _CLASS_ANNOTATION
     )
     if given:
-        book.note(
+        drafts.note(
             draft,
             f"the class {given} of {item.title} is not carried: set spec.ingressClassName of the RuntimeProfile, or "
             "make it the default class of the members",
@@ -109,21 +110,21 @@ def _tell(item: Item, draft: Draft, book: Book) -> None:
         raw.text(p, "pathType") for r in raw.objects(item.obj, "spec", "rules") for p in raw.objects(r, "http", "paths")
     }
     if "ImplementationSpecific" in kinds:
-        book.note(draft, f"paths of {item.title} with pathType ImplementationSpecific become Prefix")
+        drafts.note(draft, f"paths of {item.title} with pathType ImplementationSpecific become Prefix")
     if item.name != draft.name:
-        book.note(draft, f"{item.title} becomes spec.loadBalancers; the Ingress that is made is called {draft.name}")
+        drafts.note(draft, f"{item.title} becomes spec.loadBalancers; the Ingress that is made is called {draft.name}")
 
 
-def place(book: Book) -> None:
+def place(drafts: Drafts) -> None:
     """Writes the doors into the drafts, in the order in which they were found."""
-    for draft in book.drafts:
+    for draft in drafts.made:
         if not draft.doors or draft.obj["kind"] != pinterestservice.KIND:
             continue
         draft.spec["loadBalancers"] = draft.doors
-        for item in book.distinct:
+        for item in drafts.distinct:
             alike = item.kind == "Ingress" and (item.namespace, item.name) == (draft.namespace, draft.name)
-            if alike and not book.absorbed(item):
+            if alike and not drafts.absorbed(item):
                 text = (
                     f"members make an Ingress {draft.name} from spec.loadBalancers: rename {item.title}, which is left"
                 )
-                book.note(draft, text)
+                drafts.note(draft, text)

@@ -12,7 +12,7 @@ from typing import Any, Final
 from federator.api import pinterestjobset, raw
 from federator.api.raw import Obj
 from federator.convert import deployments, templates
-from federator.convert.drafts import BadInput, Book, Draft, Item, LeftAlone, listed, only_fields
+from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.model.errors import FieldError
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
@@ -62,13 +62,13 @@ _SERVER_DEFAULTS: Final[Mapping[str, Any]] = {
 }
 
 
-def draft_job(item: Item, book: Book) -> Draft:
+def draft_job(item: Item, drafts: Drafts) -> Draft:
     """Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
     spec = raw.mapping(item.obj, "spec")
-    return _draft(item, book, spec, "spec", copies=1, suspend=raw.flag(spec, "suspend"), indexed=False)
+    return _draft(item, drafts, spec, "spec", copies=1, suspend=raw.flag(spec, "suspend"), indexed=False)
 
 
-def draft_jobset(item: Item, book: Book) -> Draft:
+def draft_jobset(item: Item, drafts: Drafts) -> Draft:
     """Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
     spec = raw.mapping(item.obj, "spec")
     jobs = raw.objects(spec, "replicatedJobs")
@@ -88,9 +88,9 @@ def draft_jobset(item: Item, book: Book) -> Draft:
             f"spec.replicatedJobs[0].replicas: {copies} Jobs of several pods each number their pods alike, shards are "
             "numbered once"
         )
-    made = _draft(item, book, inner, path, copies=copies, suspend=raw.flag(spec, "suspend"), indexed=True)
+    made = _draft(item, drafts, inner, path, copies=copies, suspend=raw.flag(spec, "suspend"), indexed=True)
     if "ttlSecondsAfterFinished" in spec:
-        book.note(made, _ttl(spec["ttlSecondsAfterFinished"]))
+        drafts.note(made, _ttl(spec["ttlSecondsAfterFinished"]))
     return made
 
 
@@ -116,7 +116,7 @@ def _only_plain_sets(item: Item, spec: Obj, job: Obj) -> None:
             )
 
 
-def _draft(item: Item, book: Book, spec: Obj, path: str, *, copies: int, suspend: bool, indexed: bool) -> Draft:
+def _draft(item: Item, drafts: Drafts, spec: Obj, path: str, *, copies: int, suspend: bool, indexed: bool) -> Draft:
     live = {"selector", *(name for name, value in _SERVER_DEFAULTS.items() if spec.get(name) == value)}
     given = {k: v for k, v in spec.items() if not (item.live and k in live) and _SERVER_DEFAULTS.get(k) != v}
     only_fields(given, _JOB_FIELDS, _JOB_REASONS, path)
@@ -152,8 +152,8 @@ def _draft(item: Item, book: Book, spec: Obj, path: str, *, copies: int, suspend
     obj = {"apiVersion": pinterestjobset.API_VERSION, "kind": pinterestjobset.KIND, "metadata": meta, "spec": out}
     made = Draft(item, obj, f"{path}.template")
     for text in notes:
-        book.note(made, text)
-    deployments.note_annotations(made, book)
+        drafts.note(made, text)
+    deployments.note_annotations(made, drafts)
     return made
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from federator.api import pinterestservice, raw, read
 from federator.api.raw import Obj
-from federator.convert.drafts import BadInput, Book, Draft, Item, LeftAlone, listed, only_fields
+from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 
@@ -50,20 +50,20 @@ _ASSIGNED: Final = frozenset({"clusterIP", "clusterIPs", "ipFamilies", "ipFamily
 """Filled in by servers: no wishes in an object that was read from a cluster."""
 
 
-def absorb(book: Book) -> None:
+def absorb(drafts: Drafts) -> None:
     """Gives every Service its fate."""
     fronts: dict[int, list[Item]] = {}
-    for item in list(book.open("v1", "Service")):
+    for item in list(drafts.open("v1", "Service")):
         try:
-            fronts.setdefault(id(_target(item, book)), []).append(item)
+            fronts.setdefault(id(_target(item, drafts)), []).append(item)
         except LeftAlone as why:
-            book.leave(item, str(why))
-    for draft in list(book.drafts):
+            drafts.leave(item, str(why))
+    for draft in list(drafts.made):
         if id(draft) in fronts:
-            _in_front(draft, fronts[id(draft)], book)
+            _in_front(draft, fronts[id(draft)], drafts)
 
 
-def _target(item: Item, book: Book) -> Draft:
+def _target(item: Item, drafts: Drafts) -> Draft:
     """The one drafted service that the Service selects, and nothing else. Raises LeftAlone."""
     spec = raw.mapping(item.obj, "spec")
     kind = raw.text(spec, "type", default="ClusterIP")
@@ -72,18 +72,18 @@ def _target(item: Item, book: Book) -> Draft:
     wanted = raw.mapping(spec, "selector")
     if not wanted:
         raise LeftAlone("spec.selector: it selects no pods, its endpoints are kept by somebody else")
-    drafts = {id(draft.item): draft for draft in book.drafts}
+    by_item = {id(draft.item): draft for draft in drafts.made}
     matching = [
         draft
-        for draft in book.distinct
-        if draft.namespace == item.namespace and _selects(wanted, _pod_labels(draft, drafts.get(id(draft))))
+        for draft in drafts.distinct
+        if draft.namespace == item.namespace and _selects(wanted, _pod_labels(draft, by_item.get(id(draft))))
     ]
     if not matching:
         raise LeftAlone("spec.selector: it selects the pods of no workload given here")
     if len(matching) > 1:
         names = listed([draft.title for draft in matching])
         raise LeftAlone(f"spec.selector: it selects the pods of {len(matching)} workloads ({names}); {HELP}")
-    draft = drafts.get(id(matching[0]))
+    draft = by_item.get(id(matching[0]))
     if draft is None:
         raise LeftAlone(f"spec.selector: it selects the pods of {matching[0].title}, which is not converted")
     if draft.obj["kind"] != pinterestservice.KIND:
@@ -107,7 +107,7 @@ def _selects(wanted: Obj, labels: Mapping[str, str]) -> bool:
     return bool(labels) and all(labels.get(key) == value for key, value in wanted.items())
 
 
-def _in_front(draft: Draft, items: Sequence[Item], book: Book) -> None:
+def _in_front(draft: Draft, items: Sequence[Item], drafts: Drafts) -> None:
     """The first that can be expressed takes the workload's place, one of its name before others; the rest become doors
     or further Services."""
     rest: list[Item] = []
@@ -117,21 +117,21 @@ def _in_front(draft: Draft, items: Sequence[Item], book: Book) -> None:
             continue
         try:
             fields, doors = _fields(item, draft)
-            _take_name(item, draft, book)
+            _take_name(item, draft, drafts)
         except LeftAlone as why:
-            book.leave(item, str(why))
+            drafts.leave(item, str(why))
             continue
         draft.spec["service"] = fields
         draft.doors += doors
         draft.service = item
-        book.absorb(item, draft)
-        _take_labels(item, draft, book)
-        _tell(item, fields, doors, draft, book)
+        drafts.absorb(item, draft)
+        _take_labels(item, draft, drafts)
+        _tell(item, fields, doors, draft, drafts)
     for item in rest:
         try:
-            _further(item, draft, book)
+            _further(item, draft, drafts)
         except LeftAlone as why:
-            book.leave(item, str(why))
+            drafts.leave(item, str(why))
 
 
 def _is_outer(item: Item) -> bool:
@@ -210,44 +210,44 @@ def _is_http(port: Obj) -> bool:
     return port.get("port") in (80, 8080)
 
 
-def _take_name(item: Item, draft: Draft, book: Book) -> None:
+def _take_name(item: Item, draft: Draft, drafts: Drafts) -> None:
     """Names the workload after the Service, so that clients find it. Raises LeftAlone when another has the name."""
     if item.name == draft.name:
         return
     problem = selectors.dns1035_label(item.name)
     if problem or len(item.name) > read.LONGEST_WORKLOAD_NAME:
         raise LeftAlone(f"metadata.name: a workload cannot take this name ({problem or 'it is too long'}); {HELP}")
-    for other in book.drafts:
+    for other in drafts.made:
         alike = other.namespace == draft.namespace and other.obj["kind"] == draft.obj["kind"]
         if other is not draft and alike and item.name in (other.name, other.item.name):
             raise LeftAlone(f"metadata.name: {draft.title} cannot take its name, which {other.item.title} has; {HELP}")
     old = draft.name
     draft.obj["metadata"]["name"] = item.name
-    book.note(
+    drafts.note(
         draft,
         f"takes the name of {item.title}, by which clients know it, instead of {old}: an autoscaler or a script that "
         f"names {draft.item.title} must change",
     )
 
 
-def _take_labels(item: Item, draft: Draft, book: Book) -> None:
+def _take_labels(item: Item, draft: Draft, drafts: Drafts) -> None:
     """Labels of the Service where the workload has none of the key: the Service that is made gets all of them."""
     theirs = raw.text_map(item.obj, "metadata", "labels")
     labels = draft.obj["metadata"].setdefault("labels", {}) if theirs else {}
     for key, value in theirs.items():
         if labels.setdefault(key, value) != value:
-            book.note(draft, f"label {key}={value} of {item.title} gives way to {key}={labels[key]}")
+            drafts.note(draft, f"label {key}={value} of {item.title} gives way to {key}={labels[key]}")
 
 
-def _further(item: Item, draft: Draft, book: Book) -> None:
+def _further(item: Item, draft: Draft, drafts: Drafts) -> None:
     """Another Service over the same pods: a way in from outside where it only opens ports that the first one has, else
     a Service under its own name. Raises LeftAlone."""
     fields, doors = _fields(item, draft)
     offered = {port["port"]: _leads_to(port) for port in draft.spec["service"]["ports"]}
     if doors and all(offered.get(port["port"]) == _leads_to(port) for port in fields["ports"]):
         draft.doors += [door for door in doors if door not in draft.doors]
-        book.absorb(item, draft)
-        _tell(item, fields, doors, draft, book)
+        drafts.absorb(item, draft)
+        _tell(item, fields, doors, draft, drafts)
         return
     if doors:
         fields["type"] = "LoadBalancer"
@@ -258,25 +258,25 @@ def _further(item: Item, draft: Draft, book: Book) -> None:
     if problem or item.name == draft.name:
         raise LeftAlone(f"metadata.name: {problem or f'the Service of {draft.title} has this name already'}; {HELP}")
     further.append({"name": item.name, **fields})
-    book.absorb(item, draft)
-    _tell(item, fields, [], draft, book)
+    drafts.absorb(item, draft)
+    _tell(item, fields, [], draft, drafts)
 
 
 def _leads_to(port: Obj) -> Any:
     return port.get("targetPort", port.get("port"))
 
 
-def _tell(item: Item, fields: Obj, doors: Sequence[Obj], draft: Draft, book: Book) -> None:
+def _tell(item: Item, fields: Obj, doors: Sequence[Obj], draft: Draft, drafts: Drafts) -> None:
     """What becomes of a way in from outside."""
     if doors:
         ports = ", ".join(str(door["port"]) for door in doors)
-        book.note(
+        drafts.note(
             draft,
             f"{item.title} of type LoadBalancer becomes spec.loadBalancers (port {ports}): requests from outside come "
             "in through an Ingress of each member, and an address of its own is gone",
         )
     elif "type" in fields:
-        book.note(
+        drafts.note(
             draft,
             f"{item.title} of type {fields['type']} is made in every member that has copies: each has its own "
             "addresses, and traffic from outside must be told of all of them",

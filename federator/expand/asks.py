@@ -7,7 +7,7 @@ from federator.api import kinds, pinterestjobset, raw
 from federator.api.raw import Obj
 from federator.api.verbs import WorkloadVerbs
 from federator.expand import effective, privileges
-from federator.model import sharing
+from federator.model import interning
 from federator.model.ask import Ask, Policy, Unit
 from federator.model.errors import FieldError
 
@@ -30,20 +30,20 @@ def ask(
     created = raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")) if created_s is None else created_s
     return Ask(
         key=kinds.key_of(obj),
-        uid=sharing.text(raw.text(obj, "metadata", "uid")),
+        uid=interning.text(raw.text(obj, "metadata", "uid")),
         generation=raw.integer(obj, "metadata", "generation"),
         unit=verbs.unit,
         count=verbs.count(obj),
         slots=verbs.slots(obj),
         shape=shape,
-        project=sharing.text(verbs.project(obj)),
+        project=interning.text(verbs.project(obj)),
         tier=verbs.tier(obj),
         priority=verbs.priority(obj),
         created_s=created,
         policy=policy,
-        labels={name: sharing.text(label) for name, label in raw.text_map(obj, "metadata", "labels").items()},
+        labels={name: interning.text(label) for name, label in raw.text_map(obj, "metadata", "labels").items()},
         whole=verbs.whole,
         suspended=verbs.suspended(obj),
         privileges=privileges.of(obj, verbs, profile),
-        own=None if own == shape.requests else sharing.value(own),
+        own=None if own == shape.requests else interning.value(own),
     )

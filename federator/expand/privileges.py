@@ -13,7 +13,7 @@ from federator.api import kinds, raw
 from federator.api.raw import Obj
 from federator.api.verbs import WorkloadVerbs
 from federator.expand import inject, parts, priorities
-from federator.model import sharing
+from federator.model import interning
 from federator.model.ask import Privileges, Unit
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Level, Violation
@@ -33,14 +33,14 @@ def of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
     own = priorities.class_name(verbs.tier(obj))
     named = raw.text(spec, "priorityClassName")
     carried = kinds.KINDS[raw.text(obj, "kind")].model is None if raw.text(obj, "kind") in kinds.KINDS else False
-    return sharing.value(
+    return interning.value(
         Privileges(
             baseline=_told([one for one in strict if one.level is Level.BASELINE], source),
             restricted=_told(strict, source),
             nodes=_nodes(spec),
             service_account=_account(obj, spec, carried=carried),
-            iam_role=sharing.text(raw.text(obj, "spec", "iamRole")) if not carried else "",
-            priority_class=sharing.text(named) if named not in ("", own) else "",
+            iam_role=interning.text(raw.text(obj, "spec", "iamRole")) if not carried else "",
+            priority_class=interning.text(named) if named not in ("", own) else "",
         )
     )
 
@@ -61,7 +61,7 @@ def _account(obj: Obj, spec: Obj, *, carried: bool) -> str:
     named = raw.text(spec, "serviceAccountName") or raw.text(spec, "serviceAccount")
     if named in ("", _OWN_ACCOUNT) or (not carried and named == parts.name_of(obj)):
         return ""
-    return sharing.text(named)
+    return interning.text(named)
 
 
 class _Source:
@@ -108,4 +108,4 @@ def _told(found: list[Violation], source: _Source) -> str:
         return ""
     first = found[0]
     more = f"; {len(found) - 1} more" if len(found) > 1 else ""
-    return sharing.text(f"{source.path(first.path)}: {first.message} ({first.control}){more}")
+    return interning.text(f"{source.path(first.path)}: {first.message} ({first.control}){more}")

@@ -103,7 +103,7 @@ class HubProcess:
         seals = Seals(new_key or (lambda: rng.randbytes(KEY_BYTES)))
         self.state = HubState(options, metrics, seals=seals, leader_gate=leads)
         if elector is not None:
-            elector.notes = lambda: {**self.state.tombs.notes(), **self.announced, **self._notes(elector.identity)}
+            elector.notes = lambda: {**self.state.tombstones.notes(), **self.announced, **self._notes(elector.identity)}
         # The one leader gate: whatever writes to host or members does so through transports behind it.
         client = self.host = leader_gate.behind_gate(client, self._may_write, self._meet_shortage)
         self.documents = Documents(client, options.document_cache)

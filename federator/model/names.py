@@ -8,7 +8,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import NewType
 
-from federator.model import sharing
+from federator.model import interning
 
 ClusterName = NewType("ClusterName", str)
 Generation = NewType("Generation", int)
@@ -56,7 +56,7 @@ def namespace_of(key: WorkloadKey) -> str:
 def key(kind: str, namespace: str, name: str) -> WorkloadKey:
     """A key for rows that are kept: one for all rows of the same object that are read at about the same time; else it
     has its texts in common with the others."""
-    return sharing.listed(WorkloadKey(sharing.text(kind), sharing.text(namespace), sharing.text(name)))
+    return interning.listed(WorkloadKey(interning.text(kind), interning.text(namespace), interning.text(name)))
 
 
 def is_system_namespace(namespace: str) -> bool:

@@ -60,7 +60,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("engine",),
     ),
     "model": (
-        ("errors", "plaintext", "seq", "sharing", "shards", "steps"),
+        ("errors", "plaintext", "seq", "interning", "shards", "steps"),
         ("names", "observation", "resources"),
         ("kubernetes",),
         ("ask",),

@@ -17,7 +17,7 @@ from federator.expand import jobsets
 from federator.hub import process
 from federator.hub.cache.state import HubState
 from federator.hub.deletion import finalizer
-from federator.hub.deletion.absence import Emptiness
+from federator.hub.deletion.absence import AbsenceProof
 from federator.hub.deletion.departed import Departed
 from federator.hub.deletion.finalizer import Finalizing
 from federator.hub.deletion.removal import Removing
@@ -279,7 +279,7 @@ def _lets_go_at_once(original: Method) -> Method:
 
 
 def _asks_nobody(original: Method) -> Method:
-    async def unproven(self: Emptiness, record: Record) -> tuple[str, ...]:
+    async def unproven(self: AbsenceProof, record: Record) -> tuple[str, ...]:
         return ()
 
     return unproven
@@ -462,7 +462,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
     "slices follow the clusters of an old decision": ("10 settles", instead(Dispatching, "_action", _old_clusters)),
     "a finalizer is dropped early": (
         "8 tombstones last",
-        together(instead(Finalizing, "_empty", _lets_go_at_once), instead(Emptiness, "unproven", _asks_nobody)),
+        together(instead(Finalizing, "_empty", _lets_go_at_once), instead(AbsenceProof, "unproven", _asks_nobody)),
     ),
     "a removed cluster is not emptied": (
         "8 clusters leave clean",

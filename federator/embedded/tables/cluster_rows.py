@@ -4,15 +4,15 @@ from typing import Any
 
 from federator.embedded.schema import event_groups
 from federator.embedded.storage.revisions import JsonObject
-from federator.embedded.tables import ages, rowparts
+from federator.embedded.tables import ages, rowcells
 
 
 def service(obj: JsonObject, now: float) -> list[Any]:
     spec = obj["spec"]
-    internal = (spec.get("clusterIPs") or [spec.get("clusterIP") or rowparts.NONE])[0]
-    ports = ",".join(_port(port) for port in spec.get("ports") or ()) or rowparts.NONE
+    internal = (spec.get("clusterIPs") or [spec.get("clusterIP") or rowcells.NONE])[0]
+    ports = ",".join(_port(port) for port in spec.get("ports") or ()) or rowcells.NONE
     cells = [spec.get("type", ""), internal, _external(obj), ports]
-    return [rowparts.name_of(obj), *cells, rowparts.age_of(obj, now), rowparts.labels_text(spec.get("selector"))]
+    return [rowcells.name_of(obj), *cells, rowcells.age_of(obj, now), rowcells.labels_text(spec.get("selector"))]
 
 
 def _port(port: JsonObject) -> str:
@@ -26,33 +26,33 @@ def _external(obj: JsonObject) -> str:
     if type_ == "ExternalName":
         return str(spec.get("externalName", ""))
     if type_ == "LoadBalancer":
-        return ",".join([*rowparts.balanced(obj), *given]) or "<pending>"
-    return ",".join(given) or rowparts.NONE
+        return ",".join([*rowcells.balanced(obj), *given]) or "<pending>"
+    return ",".join(given) or rowcells.NONE
 
 
 def ingress(obj: JsonObject, now: float) -> list[Any]:
     spec = obj["spec"]
     rules = spec.get("rules") or []
     hosts = [rule["host"] for rule in rules if rule.get("host")]
-    shown = rowparts.listed(hosts, len(rules)) if hosts else "*"
+    shown = rowcells.listed(hosts, len(rules)) if hosts else "*"
     ports = "80, 443" if spec.get("tls") else "80"
     return [
-        rowparts.name_of(obj),
-        spec.get("ingressClassName") or rowparts.NONE,
+        rowcells.name_of(obj),
+        spec.get("ingressClassName") or rowcells.NONE,
         shown,
-        ",".join(rowparts.balanced(obj)),
+        ",".join(rowcells.balanced(obj)),
         ports,
-        rowparts.age_of(obj, now),
+        rowcells.age_of(obj, now),
     ]
 
 
 def ingress_class(obj: JsonObject, now: float) -> list[Any]:
     parameters = obj["spec"].get("parameters")
-    shown = rowparts.NONE
+    shown = rowcells.NONE
     if parameters:
         group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
         shown = f"{parameters['kind']}{group}/{parameters['name']}"
-    return [rowparts.name_of(obj), obj["spec"].get("controller", ""), shown, rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), obj["spec"].get("controller", ""), shown, rowcells.age_of(obj, now)]
 
 
 def endpoints(obj: JsonObject, now: float) -> list[Any]:
@@ -60,21 +60,21 @@ def endpoints(obj: JsonObject, now: float) -> list[Any]:
     for subset in obj.get("subsets") or ():
         ports = [f":{port['port']}" for port in subset.get("ports") or ()] or [""]
         listed += [f"{address['ip']}{port}" for port in ports for address in subset.get("addresses") or ()]
-    return [rowparts.name_of(obj), rowparts.listed(listed), rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), rowcells.listed(listed), rowcells.age_of(obj, now)]
 
 
 def endpoint_slice(obj: JsonObject, now: float) -> list[Any]:
     ports = [str(port.get("port", port.get("name", "*"))) for port in obj.get("ports") or ()]
     addresses = [address for endpoint in obj.get("endpoints") or () for address in endpoint.get("addresses") or ()]
     shown = [
-        rowparts.listed(ports).replace(rowparts.NONE, "<unset>"),
-        rowparts.listed(addresses).replace(rowparts.NONE, "<unset>"),
+        rowcells.listed(ports).replace(rowcells.NONE, "<unset>"),
+        rowcells.listed(addresses).replace(rowcells.NONE, "<unset>"),
     ]
-    return [rowparts.name_of(obj), obj.get("addressType", ""), *shown, rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), obj.get("addressType", ""), *shown, rowcells.age_of(obj, now)]
 
 
 def node(obj: JsonObject, now: float) -> list[Any]:
-    spec, status = obj.get("spec") or {}, rowparts.status_of(obj)
+    spec, status = obj.get("spec") or {}, rowcells.status_of(obj)
     ready = [c for c in status.get("conditions") or () if c["type"] == "Ready"]
     states = ["Ready" if ready[-1]["status"] == "True" else "NotReady"] if ready else ["Unknown"]
     if spec.get("unschedulable"):
@@ -90,13 +90,13 @@ def node(obj: JsonObject, now: float) -> list[Any]:
         kernel += f" ({node['architecture']})"
     addresses = {entry["type"]: entry["address"] for entry in reversed(status.get("addresses") or [])}
     return [
-        rowparts.name_of(obj),
+        rowcells.name_of(obj),
         ",".join(states),
-        ",".join(sorted(roles)) or rowparts.NONE,
-        rowparts.age_of(obj, now),
+        ",".join(sorted(roles)) or rowcells.NONE,
+        rowcells.age_of(obj, now),
         node.get("kubeletVersion", ""),
-        addresses.get("InternalIP", rowparts.NONE),
-        addresses.get("ExternalIP", rowparts.NONE),
+        addresses.get("InternalIP", rowcells.NONE),
+        addresses.get("ExternalIP", rowcells.NONE),
         node.get("osImage") or "<unknown>",
         kernel,
         node.get("containerRuntimeVersion") or "<unknown>",
@@ -128,37 +128,37 @@ def event(obj: JsonObject, now: float) -> list[Any]:
         (obj.get("message") or "").strip(),
         first,
         count,
-        rowparts.name_of(obj),
+        rowcells.name_of(obj),
     ]
 
 
 def namespace(obj: JsonObject, now: float) -> list[Any]:
-    return [rowparts.name_of(obj), rowparts.status_of(obj).get("phase", ""), rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), rowcells.status_of(obj).get("phase", ""), rowcells.age_of(obj, now)]
 
 
 def secret(obj: JsonObject, now: float) -> list[Any]:
-    return [rowparts.name_of(obj), obj.get("type", ""), len(obj.get("data") or ()), rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), obj.get("type", ""), len(obj.get("data") or ()), rowcells.age_of(obj, now)]
 
 
 def config_map(obj: JsonObject, now: float) -> list[Any]:
     return [
-        rowparts.name_of(obj),
+        rowcells.name_of(obj),
         len(obj.get("data") or ()) + len(obj.get("binaryData") or ()),
-        rowparts.age_of(obj, now),
+        rowcells.age_of(obj, now),
     ]
 
 
 def name_and_age(obj: JsonObject, now: float) -> list[Any]:
-    return [rowparts.name_of(obj), rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), rowcells.age_of(obj, now)]
 
 
 def lease(obj: JsonObject, now: float) -> list[Any]:
-    return [rowparts.name_of(obj), (obj.get("spec") or {}).get("holderIdentity") or "", rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), (obj.get("spec") or {}).get("holderIdentity") or "", rowcells.age_of(obj, now)]
 
 
 def priority_class(obj: JsonObject, now: float) -> list[Any]:
-    cells = [obj.get("value", 0), obj.get("globalDefault", False), rowparts.age_of(obj, now)]
-    return [rowparts.name_of(obj), *cells, obj.get("preemptionPolicy") or ""]
+    cells = [obj.get("value", 0), obj.get("globalDefault", False), rowcells.age_of(obj, now)]
+    return [rowcells.name_of(obj), *cells, obj.get("preemptionPolicy") or ""]
 
 
 def binding(obj: JsonObject, now: float) -> list[Any]:
@@ -168,30 +168,30 @@ def binding(obj: JsonObject, now: float) -> list[Any]:
         named.setdefault(subject["kind"], []).append(prefix + subject["name"])
     wide = [", ".join(named[kind]) for kind in ("User", "Group", "ServiceAccount")]
     role = obj["roleRef"]
-    return [rowparts.name_of(obj), f"{role['kind']}/{role['name']}", rowparts.age_of(obj, now), *wide]
+    return [rowcells.name_of(obj), f"{role['kind']}/{role['name']}", rowcells.age_of(obj, now), *wide]
 
 
 def admission_policy(obj: JsonObject, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     kind = spec.get("paramKind")
     shown = f"{kind.get('apiVersion')}/{kind.get('kind')}" if kind else "<unset>"
-    return [rowparts.name_of(obj), len(spec.get("validations") or ()), shown, rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), len(spec.get("validations") or ()), shown, rowcells.age_of(obj, now)]
 
 
 def admission_binding(obj: JsonObject, now: float) -> list[Any]:
     spec = obj.get("spec") or {}
     reference = spec.get("paramRef") or {}
     shown = f"{reference.get('namespace') or '*'}/{reference['name']}" if reference.get("name") else "<unset>"
-    return [rowparts.name_of(obj), spec.get("policyName", ""), shown, rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), spec.get("policyName", ""), shown, rowcells.age_of(obj, now)]
 
 
 def webhooks(obj: JsonObject, now: float) -> list[Any]:
-    return [rowparts.name_of(obj), len(obj.get("webhooks") or ()), rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), len(obj.get("webhooks") or ()), rowcells.age_of(obj, now)]
 
 
 def network_policy(obj: JsonObject, now: float) -> list[Any]:
     selector = (obj.get("spec") or {}).get("podSelector")
-    return [rowparts.name_of(obj), rowparts.selector_text(selector), rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), rowcells.selector_text(selector), rowcells.age_of(obj, now)]
 
 
 def storage_class(obj: JsonObject, now: float) -> list[Any]:
@@ -203,40 +203,40 @@ def storage_class(obj: JsonObject, now: float) -> list[Any]:
         obj.get("volumeBindingMode") or "Immediate",
     ]
     growing = obj.get("allowVolumeExpansion", False)
-    return [rowparts.name_of(obj) + " (default)" * default, *cells, growing, rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj) + " (default)" * default, *cells, growing, rowcells.age_of(obj, now)]
 
 
 def volume(obj: JsonObject, now: float) -> list[Any]:
-    spec, status = obj.get("spec") or {}, rowparts.status_of(obj)
+    spec, status = obj.get("spec") or {}, rowcells.status_of(obj)
     phase = "Terminating" if "deletionTimestamp" in obj["metadata"] else status.get("phase", "")
     claim = spec.get("claimRef")
     bound = f"{claim.get('namespace', '')}/{claim.get('name', '')}" if claim else ""
     return [
-        rowparts.name_of(obj),
+        rowcells.name_of(obj),
         (spec.get("capacity") or {}).get("storage", "0"),
-        rowparts.access_modes(spec.get("accessModes")),
+        rowcells.access_modes(spec.get("accessModes")),
         spec.get("persistentVolumeReclaimPolicy", ""),
         phase,
         bound,
         spec.get("storageClassName") or "",
         spec.get("volumeAttributesClassName") or "<unset>",
         status.get("reason") or "",
-        rowparts.age_of(obj, now),
+        rowcells.age_of(obj, now),
         spec.get("volumeMode") or "<unset>",
     ]
 
 
 def controller_revision(obj: JsonObject, now: float) -> list[Any]:
     owners = [owner for owner in obj["metadata"].get("ownerReferences") or () if owner.get("controller")]
-    controller = rowparts.NONE
+    controller = rowcells.NONE
     if owners:
         group = owners[0]["apiVersion"].partition("/")[0] if "/" in owners[0]["apiVersion"] else ""
         kind = owners[0]["kind"].lower()
         controller = f"{kind}.{group}/{owners[0]['name']}" if group else f"{kind}/{owners[0]['name']}"
-    return [rowparts.name_of(obj), controller, obj.get("revision", 0), rowparts.age_of(obj, now)]
+    return [rowcells.name_of(obj), controller, obj.get("revision", 0), rowcells.age_of(obj, now)]
 
 
 def pod_template(obj: JsonObject, now: float) -> list[Any]:
     template = obj.get("template") or {}
     labels = (template.get("metadata") or {}).get("labels")
-    return [rowparts.name_of(obj), *rowparts.containers_of(template.get("spec") or {}), rowparts.labels_text(labels)]
+    return [rowcells.name_of(obj), *rowcells.containers_of(template.get("spec") or {}), rowcells.labels_text(labels)]

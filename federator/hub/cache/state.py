@@ -22,13 +22,13 @@ from federator.hub.records import decisions, packing
 from federator.hub.records.decisions import Record
 from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
-from federator.hub.records.tombstones import Tombs
+from federator.hub.records.tombstones import Tombstones
 from federator.hub.records.workloads import Served, Workload
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
+from federator.model import interning
 from federator.model import seq as seqs
-from federator.model import sharing
 from federator.model.ask import PodShape, Unit
 from federator.model.decision import REFUSALS
 from federator.model.fleet import FleetSnapshot, QuotaAccount
@@ -90,7 +90,7 @@ class HubState:
     """Shapes that members are asked about, least recently used first."""
     deletions: DeletionBudget = field(init=False)
     """How many slices may be deleted in a minute: one budget for everybody who deletes what no person took away."""
-    tombs: Tombs = field(default_factory=Tombs)
+    tombstones: Tombstones = field(default_factory=Tombstones)
     """Workloads that are proven to be deleted."""
     in_use: dict[str, asyncio.Event] = field(default_factory=dict)
     """Kinds of which the host or a member has, or had, anything: only their slices need to be watched."""
@@ -234,15 +234,15 @@ class HubState:
 
     def prove_gone(self, uid: str) -> None:
         """A workload is proven to be deleted: what comes late of it may be removed."""
-        self.tombs.add(uid)
+        self.tombstones.add(uid)
 
     def stand_again(self, uid: str) -> None:
         """The decision of a workload stands: nothing of it may be removed as left behind."""
-        self.tombs.discard(uid)
+        self.tombstones.discard(uid)
 
     def inherit(self, notes: Mapping[str, str]) -> None:
         """What the leader before us knew to be deleted."""
-        self.tombs.inherit(notes)
+        self.tombstones.inherit(notes)
 
     def observe_kind(self, kind: str) -> None:
         """Something of this kind is, or was, there."""
@@ -436,7 +436,7 @@ class HubState:
     def observe_decision(self, namespace: str, new: Record) -> bool:
         """Files a record unless a newer one is there; tells whether it was news. A higher seq is newer, then the
         version."""
-        name = sharing.listed((namespace, new.name))  # as its store has it
+        name = interning.listed((namespace, new.name))  # as its store has it
         old = self.records.get(name)
         if not self._is_ours(old, new):
             self._refuse(name, old, new)
@@ -551,7 +551,7 @@ class HubState:
         self.use_of(key.kind).set()
         known = self.holders.get(key, ())
         if cluster not in known:
-            self.holders[key] = sharing.texts(sorted((*known, cluster)))
+            self.holders[key] = interning.texts(sorted((*known, cluster)))
 
     def slices_of(self, key: WorkloadKey) -> dict[str, SliceSeen]:
         """The objects of this kind and name in all members, as last heard, in cluster order."""
@@ -564,7 +564,7 @@ class HubState:
             seen = member.slice_of(key) if member is not None else None
             if seen is not None:
                 found[cluster] = seen
-            elif left := sharing.texts(one for one in self.holders[key] if one != cluster):
+            elif left := interning.texts(one for one in self.holders[key] if one != cluster):
                 self.holders[key] = left
             else:
                 del self.holders[key]

@@ -19,7 +19,7 @@ from federator.model.steps import Delete
 log = logging.getLogger(__name__)
 
 
-class Emptiness:
+class AbsenceProof:
     """What has been proven so far, by the uid of a decision. Used by finalizing only."""
 
     def __init__(self, state: HubState) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable
 from federator.api import kinds
 from federator.hub.cache.router import Changed, MemberChanged
 from federator.hub.cache.state import HubState
-from federator.hub.deletion.absence import Emptiness
+from federator.hub.deletion.absence import AbsenceProof
 from federator.hub.deletion.force_forget import Forgetting
 from federator.hub.host.events import Events
 from federator.hub.records.decisions import Record
@@ -55,7 +55,7 @@ class Finalizing:
         self.events = events
         self.forgetting = forgetting
         self.clock = clock
-        self._emptiness = Emptiness(state)
+        self._absence = AbsenceProof(state)
         self._paid: set[str] = set()
         """Uids of decisions whose slices the budget has let go."""
         self._waiting: set[tuple[str, str]] = set()
@@ -98,7 +98,7 @@ class Finalizing:
             await self._say(name, record, "")
             return None
         if record.lost:
-            return await self._bury_lost(name, record)
+            return await self._finalize_lost(name, record)
         if wait := await self._wait_for_budget(name, record):
             return wait
         kind = kinds.KINDS["PlacementDecision"]
@@ -121,7 +121,7 @@ class Finalizing:
         if blocked := await self._give_up(record, blocked):
             await self._say_blocked(name, record, blocked)
             return RequeueAfter(name, BLOCKED_RECHECK_S, f"not heard: {', '.join(blocked)}")
-        if unproven := await self._emptiness.unproven(record):
+        if unproven := await self._absence.unproven(record):
             return self._recheck(name, f"it is not proven that {', '.join(unproven)} hold nothing")
         # The decision is the proof until it goes. From then on only the Lease tells the next leader that a slice which
         # comes late may be removed.
@@ -131,8 +131,8 @@ class Finalizing:
         await self._let_go(name, record)
         return None
 
-    async def _bury_lost(self, name: tuple[str, str], record: Record) -> RequeueAfter | None:
-        """A decision without an object, of a workload that is gone: the tomb lets its slices be removed, those of
+    async def _finalize_lost(self, name: tuple[str, str], record: Record) -> RequeueAfter | None:
+        """A decision without an object, of a workload that is gone: the tombstone lets its slices be removed, those of
         members that are not heard when they return."""
         await confirm_absence(self.host, record.key, record.workload_uid)
         self.state.prove_gone(record.workload_uid)
@@ -198,7 +198,7 @@ class Finalizing:
             if not member.knows(record.key.kind) or member.applier is None:
                 continue
             busy = True
-            self._emptiness.seen(record, seen.cluster)
+            self._absence.seen(record, seen.cluster)
             if not member.claimed:
                 self.state.signals.member_changed(MemberChanged.UNCLAIMED, member)
                 continue
@@ -274,7 +274,7 @@ class Finalizing:
 
     def _gone(self, name: tuple[str, str], record: Record) -> None:
         self._paid -= {record.uid, record.workload_uid}
-        self._emptiness.forget(record.uid)
+        self._absence.forget(record.uid)
         self._rechecks.pop(name, None)
         self._count_waiting(name, waits=False)
         self.state.forget_decision(*name, record.uid)

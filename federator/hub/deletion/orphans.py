@@ -1,9 +1,9 @@
 """Removes slices that came back although their workload was finalized: their cluster was restored from a backup, or a
 write came late.
 
-Called for every slice that no workload and no decision accounts for. Nothing is deleted without the proof in `tombs`,
-a look at the host that finds neither workload nor decision, and the uid that was judged; and only so many in a minute.
-What cannot be proven is left alone and reported (`restored.strangers`).
+Called for every slice that no workload and no decision accounts for. Nothing is deleted without the proof in
+`tombstones`, a look at the host that finds neither workload nor decision, and the uid that was judged; and only so many
+in a minute. What cannot be proven is left alone and reported (`restored.strangers`).
 """
 
 import logging
@@ -68,7 +68,7 @@ class Orphans:
         if member.let_go or seen is None or seen.mark is None or not restored.is_stranger(self.state, member, key):
             return None
         uid = seen.mark.workload_uid
-        if uid not in self.state.tombs or member.applier is None:
+        if uid not in self.state.tombstones or member.applier is None:
             return None
         await confirm_absence(self.host, key, uid)
         await self._confirm_no_decision(key, uid)

@@ -176,7 +176,7 @@ class Removing:
         seen = member.slice_of(key)
         if seen is None or seen.mark is None or seen.deleting:
             return True
-        return seen.mark.workload_uid in forgotten or seen.mark.workload_uid in self.state.tombs
+        return seen.mark.workload_uid in forgotten or seen.mark.workload_uid in self.state.tombstones
 
     def _is_left_alone(self, record: Record) -> bool:
         """Whether nothing of it is placed anew: it is suspended, or may not run as it is written."""

@@ -99,7 +99,7 @@ class Member:
     """Namespaces known to exist there."""
     profiles: set[str] = field(default_factory=set)
     """Profile copies known to exist there, as name-hash."""
-    verified: slices.VerifiedBook = field(default_factory=slices.VerifiedBook)
+    verified: slices.VerifiedSlices = field(default_factory=slices.VerifiedSlices)
     put_back: dict[WorkloadKey, str] = field(default_factory=dict)
     """What its member process says it put back, of the slices of which it says so."""
     in_place: dict[WorkloadKey, tuple[object, ...]] = field(default_factory=dict)

@@ -20,7 +20,7 @@ from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
 from federator.kube import client as clients
 from federator.kube.wire import decode
-from federator.model import names, shards, sharing
+from federator.model import interning, names, shards
 from federator.model.ask import Unit
 from federator.model.decision import Share
 from federator.model.kubernetes import diffs, owned_fields
@@ -126,7 +126,7 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any], before: SliceSeen
         live=workloads.content_digest(verbs, obj) if plain else _whole_digest(obj),
         plain=plain,
         observation=_shared(_figures(verbs.observe(obj, cluster, True))),
-        native=sharing.counters(_counters(obj)) if kinds.KINDS[kind].model is None else sharing.NOTHING,
+        native=interning.counters(_counters(obj)) if kinds.KINDS[kind].model is None else interning.NOTHING,
     )
 
 
@@ -224,7 +224,7 @@ class Verified:
 
 
 @dataclass(slots=True)
-class VerifiedBook:
+class VerifiedSlices:
     """Per member: the last comparison of every slice that does not prove itself. Forgotten with the process; rebuilt
     by reading."""
 

@@ -17,7 +17,7 @@ UID_MAX = 64
 """Characters; an API server's own have 36."""
 
 
-class Tombs:
+class Tombstones:
     """Uids of workloads, oldest first. One per hub process, written on the event loop only."""
 
     def __init__(self) -> None:

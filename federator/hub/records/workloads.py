@@ -16,7 +16,7 @@ from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.api.verbs import SliceMark, WorkloadVerbs
 from federator.expand import asks, effective
 from federator.hub.records import packing
-from federator.model import names, shards, sharing
+from federator.model import interning, names, shards
 from federator.model.ask import DEFAULT_POLICY, Ask, Unit
 from federator.model.decision import Share
 from federator.model.errors import FieldError
@@ -110,7 +110,7 @@ def read_ranges(text: str) -> Ranges:
 
 def digest(value: Any) -> bytes:
     """A digest of decoded JSON that does not depend on the order of keys."""
-    return sharing.listed(hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).digest())
+    return interning.listed(hashlib.blake2b(msgspec.json.encode(value, order="sorted"), digest_size=12).digest())
 
 
 MARK_LABELS = frozenset({names.FLEET_LABEL, names.WORKLOAD_UID_LABEL})
@@ -152,7 +152,7 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         verbs = kinds.verbs_of(kind)
         placement = verbs.placement(obj) or raw.NO_FIELDS
         # The kind is the list's; what an object says of itself may be anything.
-        ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=sharing.value(created_s(obj)))
+        ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=interning.value(created_s(obj)))
         if ask.key != key:
             ask = replace(ask, key=key)
         content = content_digest(verbs, neutral(verbs, obj))
@@ -160,14 +160,14 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         problem = str(bad)
     return Workload(
         key=key,
-        uid=sharing.text(meta.get("uid", "")),
+        uid=interning.text(meta.get("uid", "")),
         generation=raw.integer(meta, "generation"),
         resource_version=meta.get("resourceVersion", ""),
         deleting="deletionTimestamp" in meta,
         labels=ask.labels if ask is not None else raw.text_map(meta, "labels"),
         ask=ask,
         placement=placement,
-        profile=sharing.text(kinds.verbs_of(kind).profile(obj)),
+        profile=interning.text(kinds.verbs_of(kind).profile(obj)),
         max_unavailable=kinds.verbs_of(kind).max_unavailable(obj),
         content=content,
         status=packing.packed(raw.mapping(obj, "status")),

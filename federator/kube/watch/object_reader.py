@@ -12,7 +12,7 @@ import msgspec
 from federator.kube import errors
 from federator.kube.store import Key, Version, version_number
 from federator.kube.wire import decode
-from federator.model import sharing
+from federator.model import interning
 
 T = TypeVar("T")
 
@@ -112,7 +112,7 @@ def _identity_of(obj: dict[str, Any]) -> Identity:
 def _identified(namespace: str, name: str, uid: str, version: str) -> Identity:
     if max(len(namespace), len(name), len(uid), len(version)) > decode.NAME_MAX:
         raise errors.Malformed(f"This is no object of Kubernetes: a name has more than {decode.NAME_MAX} characters.")
-    key = sharing.listed((sharing.text(namespace), sharing.text(name)))
+    key = interning.listed((interning.text(namespace), interning.text(name)))
     return Identity(key, Version(version_number(version), uid), version)
 
 

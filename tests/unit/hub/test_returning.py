@@ -5,7 +5,7 @@ import json
 from typing import Any
 
 from federator.api import kinds
-from federator.hub.records.tombstones import ANNOTATION, KEPT, Tombs
+from federator.hub.records.tombstones import ANNOTATION, KEPT, Tombstones
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"
@@ -106,7 +106,7 @@ def test_a_member_that_went_back_in_time_is_met_anew_and_served_on() -> None:
 
 
 def test_tombs_keep_the_newest_and_what_one_leader_knew_reaches_the_next() -> None:
-    first, second = Tombs(), Tombs()
+    first, second = Tombstones(), Tombstones()
     assert first.notes() == {}
     for number in range(KEPT + 2):
         first.add(f"uid-{number}")
@@ -119,11 +119,11 @@ def test_tombs_keep_the_newest_and_what_one_leader_knew_reaches_the_next() -> No
 
 
 def test_tombs_take_no_more_from_a_lease_than_a_uid() -> None:
-    tombs = Tombs()
+    tombstones = Tombstones()
     for text in ("", ",,", "x" * 65):
-        tombs.inherit({ANNOTATION: text})
-    tombs.add("a,b")
-    assert tombs.notes() == {}
+        tombstones.inherit({ANNOTATION: text})
+    tombstones.add("a,b")
+    assert tombstones.notes() == {}
 
 
 def test_a_status_is_written_when_the_member_serves_the_kind_again_although_the_slice_did_not_change() -> None:
