@@ -26,8 +26,8 @@ FIRST_WRITES = 5
 
 MANAGER = "system:kube-controller-manager"
 SCHEDULER = "system:kube-scheduler"
-USERS: Mapping[str, str] = {ADMIN: "system:masters", MANAGER: "", SCHEDULER: "", "nobody": ""}
-"""Users with a static token, and their group. `nobody` may do only what RBAC objects give to that name."""
+USERS: Mapping[str, tuple[str, ...]] = {ADMIN: ("system:masters",), MANAGER: (), SCHEDULER: (), "nobody": ()}
+"""Users with a static token, and their groups. `nobody` may do only what RBAC objects give to that name."""
 
 T = TypeVar("T")
 
@@ -45,7 +45,7 @@ class ControlPlane:
             self._token_file = self.family.directory / "tokens.csv"
             self._token_file.touch(mode=0o600)
             with self._token_file.open("w", newline="") as handle:
-                csv.writer(handle).writerows([self._tokens[user], user, user, USERS[user]] for user in USERS)
+                csv.writer(handle).writerows([self._tokens[user], user, user, *USERS[user]] for user in USERS)
             self._etcd_url = self._retrying(self._start_etcd)
         except BaseException:
             self.family.stop()

@@ -2,7 +2,7 @@
 
 Rules only ever allow. Roles, ClusterRoles and their bindings are read from the store; matching follows the rules of
 Kubernetes (`*`, `*/subresource`, resourceNames, nonResourceURLs with a trailing `*`). Roles are added up by
-`aggregation`. There is no check that who writes a role has its rights.
+`aggregation`; that nobody grants what they do not hold is `escalation`'s.
 """
 
 from collections.abc import Iterator
@@ -62,6 +62,11 @@ class Rbac:
         """The rules that hold for the caller in a namespace, and the roles that are bound but missing."""
         missing: list[str] = []
         return [rule for _, rule in self._granted(caller, namespace, missing)], missing
+
+    def rules_of(self, plural: str, namespace: str, name: str) -> list[JsonObject] | None:
+        """The rules of a role (`namespace` is "" for a ClusterRole); None when there is no such role."""
+        role = self._store.get(self._registry.get(GROUP, plural), namespace, name)
+        return None if role is None else list(role.obj.get("rules") or ())
 
     def _granted(self, caller: Caller, namespace: str, missing: list[str]) -> Iterator[tuple[str, JsonObject]]:
         """(where it comes from, rule) of every rule bound to the caller; fills `missing` on the way."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from federator.embedded.rest import bodies
 from federator.embedded.storage import refusals
-from federator.embedded.storage.messages import ApiRequest
+from federator.embedded.storage.messages import ApiRequest, Caller
 
 _VALIDATION = ("", "Ignore", "Strict", "Warn")
 _MANAGER_MAX = 128
@@ -22,6 +22,7 @@ class WriteOptions:
     dry_run: bool
     field_validation: str
     """Strict | Warn | Ignore."""
+    caller: Caller
     force: bool = False
 
 
@@ -49,6 +50,7 @@ def write_options(request: ApiRequest, kind: str, *, applies: bool = False) -> W
         manager=manager or _manager_from_agent(request),
         dry_run=bool(request.param("dryRun")),
         field_validation=validation or "Warn",
+        caller=request.caller,
         force=request.flag("force"),
     )
 

@@ -4,6 +4,7 @@ A patch makes a new state out of the stored one; from there on it is an update l
 a time in this process, so a patch never has to be tried again.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -86,7 +87,7 @@ def _decode(
 
 
 def _warning(opts: WriteOptions) -> WriteOptions:
-    return WriteOptions(opts.manager, opts.dry_run, "Warn", opts.force)
+    return replace(opts, field_validation="Warn")
 
 
 def about_patch(patched: Any, document: Any, media: str, why: str) -> refusals.Refusal:
@@ -125,7 +126,7 @@ def _apply(ctx: Context, request: ApiRequest, target: Target, document: JsonObje
         raise owned_by_others(merged.conflicts)
     if live is not None and merged.obj is live.obj:
         return writing.shown(ctx, request, info, live)
-    lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
+    lenient = replace(opts, field_validation="Ignore")
     fresh = _converted(merged.obj, document, target, lenient)
     identities.check_names({"metadata": dict(fresh.get("metadata") or {})}, target)
     if live is None:

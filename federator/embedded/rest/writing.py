@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from federator.embedded.apply import ownership
-from federator.embedded.auth import identities
+from federator.embedded.auth import escalation, identities
 from federator.embedded.catalogue import crds, natives
 from federator.embedded.rest import bodies, options, validation, views
 from federator.embedded.rest.context import Context
@@ -93,6 +93,7 @@ def create_object(
         metadata["namespace"] = target.namespace
     has_version = bool(metadata.get("resourceVersion")) and not applied
     _check_namespace(ctx, info, metadata)
+    escalation.check(ctx.authorizer, opts.caller, target, fresh, None)
     for field in (*_SYSTEM_FIELDS, "resourceVersion", "selfLink"):
         metadata.pop(field, None)
     metadata["uid"] = ctx.store.new_uid()
@@ -180,6 +181,7 @@ def update_object(
     metadata = fresh["metadata"]
     if target.namespace is None:
         metadata.pop("namespace", None)
+    escalation.check(ctx.authorizer, opts.caller, target, fresh, old.obj)
     version = metadata.get("resourceVersion") or None
     if version is not None and version != before["resourceVersion"]:
         raise refusals.conflict(info.group, info.plural, target.name, refusals.MODIFIED)

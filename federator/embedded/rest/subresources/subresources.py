@@ -5,6 +5,7 @@ shown in discovery.
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from federator.embedded.apply import ownership
@@ -135,7 +136,7 @@ def _set_scale(
         fresh = _applied_scale(ctx, target, old, replicas, opts)
     fresh["metadata"] = dict(fresh["metadata"])
     fresh["metadata"]["resourceVersion"] = metadata.get("resourceVersion") or old.obj["metadata"]["resourceVersion"]
-    lenient = WriteOptions(opts.manager, opts.dry_run, "Ignore", opts.force)
+    lenient = replace(opts, field_validation="Ignore")
     decoded, _ = writing.decode(fresh, info, lenient, [])
     revision = writing.update_object(ctx, target, old, decoded, opts, applied=applies)
     warnings = tuple(validation.warnings(revision.obj, old.obj, info))
