@@ -1,8 +1,9 @@
-"""`decide`: where one workload goes. Synchronous, total, the same for the same input; it charges what it gives away.
+"""`decide`: the placement decision of one workload. Synchronous and deterministic; never raises for
+any policy. It charges the ledger with what it gives.
 
-Filter, admit by quota, choose clusters, divide within spread bounds, and say why. What is held stays where it is while
-it may, and where it may not until it has a place elsewhere (`leaving`); only growth needs room. Whatever a policy asks
-for, the answer is a decision with verdicts, never an exception.
+Steps: filter, admit by quota, choose clusters, divide within spread bounds, explain. Held copies
+stay while their cluster is allowed, and afterwards until they have another place (`leaving`). Only
+growth needs free room.
 """
 
 import functools
@@ -29,7 +30,7 @@ from federator.placement.selection.candidates import Candidate, Place
 
 @dataclass(slots=True)
 class _Outcome:
-    """What one pass of dividing found."""
+    """Result of one division."""
 
     got: dict[str, int]
     wanted: int
@@ -41,13 +42,13 @@ class _Outcome:
     reason: Reason = Reason.CHOSEN
     message: str = ""
     why: str = ""
-    """What the binding constraint is, as the part of a sentence."""
+    """The binding constraint, as a part of a sentence."""
     kept: Mapping[str, int] = field(default_factory=dict)
-    """cluster -> copies that stay there for want of another place."""
+    """cluster -> copies that stay there because they have no other place."""
     to_move: int = 0
     moved: int = 0
     then: str = ""
-    """When those that are still to move may, as the end of a sentence."""
+    """When the copies still to move may move, as the end of a sentence."""
     surplus: int = 0
     """Copies beyond the count that stay where strategy Duplicate placed them."""
 
@@ -71,16 +72,19 @@ def decide(
     leave: leaving.Leave | None = None,
     per_cluster: int = 0,
 ) -> Decision:
-    """Decides, and charges the ledger with the result.
+    """Decides for one workload and charges the ledger with the result.
 
-    `held` is what the workload's last decision gave it (clusters that no longer exist included), `finished` the shards
-    that are done. Shares that do not change keep their seq, the others get `seq`, or the next above `mark(cluster)`
-    where the numbers of that cluster are higher already. `capped`: how many copies the schedulers of some clusters
-    could bind lately, whatever room they report; what they hold beyond that goes elsewhere, and stays where it waits
-    when nobody else can take it. With mode Fresh what is held counts for nothing, unless `previous_hash` equals the
-    hash of the present inputs: a plan is not made anew without a cause. `by_name` breaks the last ties by cluster name
-    instead of by a stable hash. `leave` says how many running copies an edit may move now; without it all may.
-    `per_cluster` is the last decision's: what strategy Duplicate gave each cluster.
+    `held`: what the last decision gave, including clusters that no longer exist. `finished`: shards
+    that are done. Unchanged shares keep their seq; changed ones get `seq`, or the next above
+    `mark(cluster)` where that cluster's numbers are already higher. `capped`: cluster -> copies
+    that its scheduler could bind lately, whatever room it reports; copies beyond that go elsewhere,
+    or stay pending when no cluster can take them. `by_name` breaks the last ties by cluster name
+    instead of by a stable hash. `leave` limits how many running copies an edit may move now;
+    without it all may. `per_cluster`: the count per cluster that strategy Duplicate gave in the
+    last decision.
+
+    With mode Fresh held copies get no preference, unless `previous_hash` equals the hash of the
+    present inputs: a plan is not recomputed without a cause.
     """
     if (problem := contradiction(ask)) and _disobeys(ask, held, snapshot, finished):
         again = functools.partial(decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave)
@@ -119,15 +123,15 @@ def decide(
 
 
 def _per_cluster(ask: Ask, before: int, *, kept: bool) -> int:
-    """What the decision records of the count that means copies in each cluster; `before` stands while nothing that came
-    of it may be touched."""
+    """The count per cluster to record in the decision; `before` is kept while copies placed under
+    it must not be touched."""
     if leaving.everywhere(ask):
         return max(ask.count, 0)
     return before if kept else 0
 
 
 def _disobeys(ask: Ask, held: Sequence[Holding], snapshot: FleetSnapshot, finished: Ranges) -> bool:
-    """Whether copies run where a Required policy does not want them."""
+    """Whether copies run where a Required policy forbids them."""
     if not ask.policy.required or ask.suspended:
         return False
     bare = enforcing.alone(ask, 0)
@@ -151,8 +155,8 @@ def _bare(ask: Ask, held: Sequence[Holding], finished: Ranges) -> Ask:
 
 
 def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
-    """What runs, placed as the Required policies want it (`made`): they hold also for a workload whose own policy
-    cannot be followed. It gets nothing new."""
+    """The decision for a workload whose own policy cannot be followed: running copies are placed as
+    the Required policies want (`made`), and nothing new is given."""
     policy = ask.policy
     missing = max(ask.count - made.wanted, 0) if ask.unit is Unit.REPLICAS else 0
     return replace(
@@ -169,7 +173,7 @@ def _obeyed(ask: Ask, made: Decision, problem: str, hashed: str) -> Decision:
 
 
 def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tuple[str, ...]]:
-    """The NoExecute taints with which copies stay, by cluster."""
+    """cluster -> the NoExecute taints under which copies stay there."""
     tainted = {share.cluster: present for share in shares if (present := snapshot.clusters[share.cluster].taints)}
     evicting = {cluster: taints.evicting(taints_there) for cluster, taints_there in tainted.items()}
     return {
@@ -184,7 +188,8 @@ def _told(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
 
 
 def contradiction(ask: Ask) -> str:
-    """What makes the ask or its policy impossible to follow, as a sentence naming the fields; "" when nothing does."""
+    """Why the ask or its policy cannot be followed, as a sentence naming the fields; "" when it
+    can."""
     plan, named = ask.policy.division, functools.partial(filters.field_of, ask.policy)
     if ask.policy.problem:
         return ask.policy.problem
@@ -206,7 +211,7 @@ def contradiction(ask: Ask) -> str:
 
 
 def _cap_by_shards(ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
-    """No cluster needs more slots than it can have shards: its own, and those that nobody has."""
+    """Caps slots per cluster at the shards it can have: its own and the unassigned ones."""
     if ask.unit is not Unit.SHARDS:
         return
     own = {candidate.name: held[candidate.name].count if candidate.name in held else 0 for candidate in pool}
@@ -219,7 +224,7 @@ def _cap_by_shards(ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holdi
 
 
 def _times(ask: Ask, pool: Sequence[Candidate]) -> int:
-    """How often everything is wanted: in each cluster for Duplicate, else once."""
+    """How often the whole count is wanted: once per cluster for Duplicate, else once."""
     division = ask.policy.division
     if not DIVIDERS[division.strategy].everywhere:
         return 1
@@ -231,7 +236,8 @@ def _all_shards(ask: Ask) -> Ranges:
 
 
 def _beyond(ask: Ask, held: Sequence[Holding]) -> Ranges:
-    """Shards in holdings that the workload does not have any more: nothing runs for them, and no slot is held."""
+    """Shards in holdings that the workload no longer has: nothing runs for them and they hold no
+    slot."""
     return shards.minus(
         shards.normal(index_range for holding in held for index_range in holding.ranges), _all_shards(ask)
     )
@@ -255,7 +261,8 @@ def _nothing(ask: Ask, wanted: int, unfinished: int, admission: Admission) -> _O
 def _unchanged(
     ask: Ask, pool: Sequence[Candidate], wanted: int, problem: str, admission: Admission, *, each: bool
 ) -> _Outcome:
-    """A policy that contradicts itself moves nothing and adds nothing. `each` cluster may hold the whole count."""
+    """Outcome for a contradictory policy: nothing moves, nothing is added. `each`: one cluster may
+    hold the whole count."""
     got, left = {}, wanted
     for candidate in pool:
         got[candidate.name] = min(candidate.held, ask.count if each else left)
@@ -265,7 +272,8 @@ def _unchanged(
 
 
 def _as_duplicated(ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int], admission: Admission) -> _Outcome:
-    """Everything stays that strategy Duplicate placed: an edit of the policy is nobody's word to take copies down."""
+    """Keeps everything that strategy Duplicate placed: an edit of the policy alone takes no copies
+    down."""
     for candidate in pool:
         candidate.waits = leaving.AS_DUPLICATED if candidate.name in stays else candidate.waits
     placed = sum(stays.values())
@@ -276,7 +284,7 @@ def _as_duplicated(ask: Ask, pool: Sequence[Candidate], stays: Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Job:
-    """What is divided, and under what."""
+    """Input of one division."""
 
     ask: Ask
     eligible: Mapping[str, Place]
@@ -285,19 +293,23 @@ class _Job:
     fresh: bool
     leave: leaving.Leave | None
     within: Callable[[int], Admission]
-    """How many of so many copies quota admits."""
+    """copies -> how many of them quota admits."""
 
     @property
     def total(self) -> int:
-        """Copies that there may be: what is kept somewhere is of these, and comes on top of none."""
+        """Copies to place: kept copies are part of this number, never on top of it."""
         return min(self.wanted, self.admission.copies)
 
 
 def _placed(
     job: _Job, pool: list[Candidate], leavers: list[Candidate], recap: Callable[[list[Candidate]], None]
 ) -> tuple[_Outcome, list[Candidate]]:
-    """Divides, and gives back where it runs what lost its place without getting another one. Returns also the clusters
-    that take part in the end. `recap` bounds them anew by the shards that are left, when clusters of a job set stay."""
+    """Divides, then gives copies that lost their place without a new one back to the cluster where
+    they run.
+
+    Returns the outcome and the clusters that take part in the end. `recap` bounds slots again by
+    the remaining shards when clusters of a job set stay.
+    """
     ask = job.ask
     outcome = first = _divide(job, pool)
     named = {candidate.name for candidate in pool}
@@ -329,8 +341,11 @@ def _whole_clusters(
     leavers: list[Candidate],
     recap: Callable[[list[Candidate]], None],
 ) -> tuple[_Outcome, list[Candidate], dict[str, int]]:
-    """For shards: divides anew with the clusters that stay, those without another place for their slots and those whose
-    turn to move has not come. Returns the outcome, who takes part, and the slots that stay for want of a place."""
+    """For shards: divides again with the clusters that stay: those whose slots have no other place,
+    and those whose turn to move has not come.
+
+    Returns the outcome, the clusters that take part, and the slots that stay for want of a place.
+    """
     taking, going = pool, leavers
     named = {candidate.name for candidate in pool}
     while going and (lacking := job.total - sum(outcome.got.values())) > 0:
@@ -359,7 +374,8 @@ def _whole_clusters(
 
 
 def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
-    """What stays without a place under the policy; `first` is what the policy alone leads to."""
+    """Words the outcome when copies stay without a place under the policy; `first` is the outcome
+    of the policy alone."""
     ask, placed = job.ask, sum(outcome.got.values())
     by_policy = placed - sum(outcome.kept.values())
     if leaving.everywhere(ask):
@@ -374,7 +390,7 @@ def _say_kept(job: _Job, outcome: _Outcome, first: _Outcome) -> None:
 
 
 def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
-    """Of copies that an edit moves, moves as many as may be moved now; the others stay where they run."""
+    """Moves as many of the copies that an edit moves as may move now; the rest stay where they run."""
     if job.leave is None or not any(candidate.held for candidate in taking):
         return
     moving = leaving.moving(job.ask, taking, outcome.got)
@@ -391,8 +407,8 @@ def _move(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
 
 
 def _keep_first(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> None:
-    """Of a workload that is everywhere, what stays for want of a place is more than was divided: quota is charged for
-    it first, and others grow by what is left."""
+    """For a workload that wants its count in every cluster: kept copies come on top of the divided
+    ones, so quota is charged for them first and other clusters grow by what is left."""
     placed = sum(outcome.got.values())
     allowed = job.within(placed)
     if allowed.copies >= placed:
@@ -404,7 +420,7 @@ def _keep_first(job: _Job, outcome: _Outcome, taking: Sequence[Candidate]) -> No
 
 
 def _with(pool: Sequence[Candidate], more: Sequence[Candidate]) -> list[Candidate]:
-    """Both, by name."""
+    """Both lists, sorted by cluster name."""
     return sorted([*pool, *more], key=lambda candidate: candidate.name)
 
 
@@ -446,9 +462,9 @@ def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
 
 
 def _stay(pool: Sequence[Candidate], parties: Sequence[Party], missing: int) -> int:
-    """Copies that a cluster could not schedule and nobody else can take stay where they wait, since taken away they
-    would run nowhere, and a cluster that grows for pods that wait would never see them. Returns how many are missing
-    still."""
+    """Copies that their cluster could not schedule and no other can take stay where they wait:
+    elsewhere they would not run either, and a cluster that adds nodes for pending pods must see
+    them. Returns the copies still missing."""
     stays = {candidate.name: candidate.stays for candidate in pool}
     for party in sorted(parties, key=lambda party: (party.level, party.order, party.name)):
         kept = min(max(stays[party.name] - party.seats, 0), missing)
@@ -479,7 +495,7 @@ def _numbered(share: Share, held: Holding | None, seq: Callable[[str], int]) -> 
 
 
 def _all_as_held(shares: Sequence[Share], held: Mapping[str, Holding]) -> bool:
-    """Whether nothing changes: the same clusters with the same shares."""
+    """Whether nothing changes: same clusters, same shares."""
     return {share.cluster for share in shares} == set(held) and all(
         _is_as_held(share, held[share.cluster]) for share in shares
     )
@@ -525,7 +541,7 @@ def _charge(ask: Ask, shares: tuple[Share, ...], pool: Sequence[Candidate], fini
 
 @dataclass(frozen=True, slots=True)
 class _Record:
-    """What a decision records of how it was made."""
+    """What a decision records about how it was made."""
 
     shares: tuple[Share, ...]
     verdicts: tuple[Verdict, ...]

@@ -1,6 +1,5 @@
-"""How copies were divided: each cluster's part with its numbers, and what its nodes lack. Off the hot path; nothing is
-charged, nothing is written.
-"""
+"""How copies were divided: each cluster's row of numbers, and what its nodes lack. Off the hot
+path; charges and writes nothing."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,25 +16,25 @@ from federator.placement.selection import candidates
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One cluster's part in the split."""
+    """One cluster's part in the division."""
 
     cluster: str
     held: int
     room: int | None
-    """Further copies that fit; None while the member has not answered."""
+    """Further copies that fit; None while the member has not reported it."""
     cap: int
     weight: int
     domains: tuple[str, ...]
     got: int
     largest: Resources
-    """The most of each requested resource that is free on one node."""
+    """The largest amount of each requested resource that is free on one node."""
     lacks: str
-    """What keeps one more copy away there, as part of a sentence; "" when one more fits."""
+    """What prevents one more copy there, as a part of a sentence; "" when one more fits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """`arithmetic` tells the split in sentences; `short` whether anything is missing."""
+    """`arithmetic`: the division in sentences. `short`: whether copies are missing."""
 
     rows: tuple[Row, ...]
     arithmetic: tuple[str, ...]
@@ -51,7 +50,8 @@ def explain(
     *,
     capped: Mapping[str, int] = candidates.NOBODY,
 ) -> Explanation:
-    """What led to a decision that was just made; the commitments stay as they are. `capped` as in `engine.decide`."""
+    """Explains a decision that was just made; leaves the commitments unchanged. `capped` as in
+    `engine.decide`."""
     rows = _rows(ask, held, snapshot, commitments, decision, capped=capped)
     return Explanation(rows, _arithmetic(ask, rows, decision), decision.reason is not Reason.CHOSEN)
 
@@ -88,7 +88,8 @@ def _rows(
 
 
 def _lacking(ask: Ask, view: ClusterView, ledger: Ledger) -> str:
-    """Which resource no node has enough of; else that no node has all of them at once, or what else bounds it."""
+    """The resources of which no node has enough; otherwise that no node has enough of all at once,
+    or what else limits it."""
     if view.capacity is None or not ask.shape.plain:
         return ""
     nodes, headroom = ledger.left(view.name)

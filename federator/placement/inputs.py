@@ -1,8 +1,9 @@
-"""The hash under which a decision is valid: of everything it depends on except free room and quota use.
+"""The inputs hash: a decision stays valid while the hash of its inputs is unchanged.
 
-The same in every process, and for a policy whose lists without an order are written in another one. Room, health,
-cordons and quotas are left out on purpose: when they change, what runs stays where it is; a workload that lacks
-something is asked again when a change can help it (`waking`).
+It covers everything that a decision depends on except free room and quota use. It is the same in
+every process, and does not depend on the order of lists that have no order. Room, health, cordons
+and quotas are left out on purpose: when they change, running copies stay where they are, and a
+workload that lacks something is retried through queueing hints.
 """
 
 from collections.abc import MutableMapping
@@ -24,9 +25,12 @@ _Names = TypeVar("_Names", Weight, Group)
 def inputs_hash(
     ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any] | None = None, *, as_written: bool = False
 ) -> str:
-    """Sixteen hexadecimal digits over the ask, its policy's content, and the clusters that the policy admits with the
-    facts it reads of them (group, domains, weight). `memo` (one per snapshot) keeps what is the same for equal
-    policies. `as_written` leaves lists in the order in which they are written (see `unchanged`)."""
+    """Sixteen hexadecimal digits over the ask, the content of its policy, and the clusters that the
+    policy admits with the facts read of them (group, domains, weight).
+
+    `memo` (one per snapshot) caches the parts that are equal for equal policies. `as_written` keeps
+    lists in the order in which they are written (see `unchanged`).
+    """
     key = ("inputs", ask.policy)
     texts: tuple[str, str] | None = memo.get(key) if memo is not None else None
     if texts is None:
@@ -38,17 +42,17 @@ def inputs_hash(
 
 
 def unchanged(previous: str, present: str, ask: Ask, snapshot: FleetSnapshot, memo: MutableMapping[Any, Any]) -> bool:
-    """Whether a decision with hash `previous` was made for what hashes to `present` now.
+    """Whether a decision with hash `previous` was made for the inputs that now hash to `present`.
 
-    A decision may have been recorded when the order of a policy's lists still was part of the hash. It was made for the
-    same inputs none the less, and must not be made anew because of an upgrade.
+    Older releases included the order of a policy's lists in the hash. A decision recorded then was
+    made for the same inputs, and an upgrade must not cause a new decision.
     """
     return previous == present or (previous != "" and previous == inputs_hash(ask, snapshot, memo, as_written=True))
 
 
 def ask_text(ask: Ask, rules: str) -> str:
-    """What of the ask a decision depends on, `rules` being its policy's text; its generation is not part of it (an
-    image may change without a move)."""
+    """The fields of the ask that a decision depends on, as text; `rules` is the text of its policy.
+    The generation is left out: an image may change without a move."""
     wants = (
         ask.uid,
         str(ask.unit),
@@ -65,14 +69,15 @@ def ask_text(ask: Ask, rules: str) -> str:
 
 
 def policy_text(policy: Policy) -> str:
-    """What of the policy a decision depends on."""
+    """The fields of the policy that a decision depends on, as text."""
     required = tuple(_demand(demand) for demand in policy.required)
-    # Of a workload without any the text is as it was before there were Required policies.
+    # Without Required policies the text is the one of releases that had none.
     return f"{_policy(policy)!r}, {required!r}" if required else repr(_policy(policy))
 
 
 def normal(policy: Policy) -> Policy:
-    """The policy with all lists sorted but those whose order means something: spread rules and groups."""
+    """The policy with its lists sorted, except those whose order has a meaning: spread rules and
+    groups."""
     division = policy.division
     return replace(
         policy,
@@ -92,7 +97,8 @@ def _named(given: _Names) -> _Names:
 
 
 def fleet_text(ask: Ask, snapshot: FleetSnapshot) -> str:
-    """The clusters on which the workload may stay for good; equal for all asks of one policy."""
+    """The clusters on which the workload may stay permanently, as text; equal for all asks of one
+    policy."""
     return repr(
         [
             _cluster(ask.policy, snapshot.clusters[name])
@@ -127,7 +133,7 @@ def _policy(policy: Policy) -> tuple[Any, ...]:
 
 
 def _demand(demand: Demand) -> tuple[Any, ...]:
-    """What a Required policy asks for beyond the bounds, which are in the division already."""
+    """What a Required policy asks for beyond bounds; its bounds are part of the division already."""
     return (
         demand.name,
         tuple(sorted(demand.names)),

@@ -1,7 +1,7 @@
-"""What must hold of every decision and of the commitments at any time: one function and one row per rule.
+"""Invariants of every decision and of the commitments: one function and one table row per rule.
 
-Each returns a sentence for every breach, nothing when the rule holds. Used by property tests, by the simulated fleets
-after every step, and by whoever wants to check a recorded decision.
+Each function returns one sentence per breach, nothing when the rule holds. Used by property tests,
+by the simulated fleets after every step, and to check a recorded decision.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,8 @@ from federator.placement.selection import filters
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One decision with what it was made from. `room` is each cluster's room for one more copy of the shape before."""
+    """One decision with its inputs. `room`: cluster -> copies of the shape that fitted before the
+    decision."""
 
     ask: Ask
     held: tuple[Holding, ...]
@@ -30,10 +31,10 @@ class Case:
     room: Mapping[str, int]
     finished: Ranges = ()
     per_cluster: int = 0
-    """What the decision before says that strategy Duplicate gave each cluster."""
+    """The count per cluster that strategy Duplicate gave in the decision before."""
 
     def refusal(self, cluster: str) -> filters.Refusal | None:
-        """Why the cluster takes no copies, or keeps none."""
+        """Why the cluster takes no copies, or keeps none; None when it is open."""
         view = self.snapshot.clusters[cluster]
         tolerated = [text for holding in self.held if holding.cluster == cluster for text in holding.tolerated]
         return filters.of_holder(self.ask, view, filters.refusal(self.ask, view), tolerated)
@@ -49,7 +50,7 @@ class Case:
 
 
 def _running(holding: Holding, ask: Ask, finished: Ranges) -> int:
-    """Copies, or slots for which there are shards left: one beyond the count is none."""
+    """Copies, or slots that have unfinished shards; shards beyond the count do not exist."""
     if not holding.ranges:
         return holding.count
     exist = tuple((low, min(high, ask.count - 1)) for low, high in holding.ranges if low < ask.count)
@@ -57,7 +58,7 @@ def _running(holding: Holding, ask: Ask, finished: Ranges) -> int:
 
 
 def conservation(case: Case) -> list[str]:
-    """Shares and shortfall make up exactly what is wanted; no shard is assigned twice."""
+    """Shares and shortfall add up to what is wanted; no shard is assigned twice."""
     decision, breaches = case.decision, []
     placed = sum(share.count for share in decision.shares)
     if placed + decision.shortfall != decision.wanted or decision.shortfall < 0:
@@ -80,7 +81,8 @@ def conservation(case: Case) -> list[str]:
 
 
 def feasibility(case: Case) -> list[str]:
-    """Only eligible clusters have shares; growth stays within room, bounds within the policy."""
+    """Only eligible clusters have shares; growth stays within free room, and bounds within the
+    policy."""
     breaches: list[str] = []
     most = case.ask.policy.division.max_per_cluster
     for share in case.decision.shares:
@@ -133,7 +135,8 @@ def steadiness(case: Case) -> list[str]:
 
 
 def leaving(case: Case) -> list[str]:
-    """Who runs leaves a cluster only with somewhere to be, or because a person said so of that cluster."""
+    """A running copy leaves a cluster only with another place to run, or because a person evicted
+    it from that cluster."""
     ask, decision = case.ask, case.decision
     if ask.suspended:
         return []
@@ -155,7 +158,8 @@ def leaving(case: Case) -> list[str]:
 
 
 def duplicated(case: Case) -> list[str]:
-    """What a strategy Duplicate placed stays when an edit alone says that the count means something else."""
+    """Copies that strategy Duplicate placed stay when only an edit of the policy changed what the
+    count means."""
     ask, count = case.ask, case.ask.count
     everywhere = DIVIDERS[ask.policy.division.strategy].everywhere
     if ask.suspended or everywhere or ask.unit is not Unit.REPLICAS or case.per_cluster != count:
@@ -190,15 +194,16 @@ INVARIANTS: Final[Mapping[str, Callable[[Case], list[str]]]] = {
 
 
 def check(case: Case) -> list[str]:
-    """Every breach of every rule, each led by the rule's name."""
+    """All breaches of all rules, each prefixed with the rule's name."""
     return [f"{name}: {breach}" for name, rule in INVARIANTS.items() for breach in rule(case)]
 
 
 def check_commitments(
     commitments: Commitments, snapshot: FleetSnapshot, before: Commitments | None = None
 ) -> list[str]:
-    """Usage is never negative, equals the sum over commitments, and no account grew beyond its limits: whatever is
-    above a limit was there in `before` already (a lowered quota takes nothing back)."""
+    """Usage is never negative and equals the sum over commitments, and no account grew beyond its
+    limits: use above a limit must already be there in `before` (a lowered quota takes nothing
+    back)."""
     breaches: list[str] = []
     audit = commitments.audit()
     for key in sorted({*audit, *((commitment.project, commitment.tier) for commitment in commitments)}):

@@ -1,7 +1,5 @@
-"""The sentences of a decision: why each cluster was or was not chosen, and what is missing. Always with numbers.
-
-Only words: whatever they say was decided by the engine.
-"""
+"""The sentences of a decision: why each cluster was or was not chosen, and what is missing. Always
+with numbers. Wording only; the engine decides."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,21 +14,22 @@ from federator.placement.selection import admitting, filters
 from federator.placement.selection.candidates import Candidate, Place
 
 CAPPED: Final = "it could not schedule more lately"
-"""In the verdict of a cluster that its own scheduler caps; read back from decisions."""
+"""Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
+recorded decisions."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What the division led to, as far as a cluster's verdict depends on it."""
+    """Result of the division, as far as a cluster's verdict depends on it."""
 
     wanted: int
     missing: int
     binding: Reason
-    """Why something is missing; CHOSEN when nothing is."""
+    """The binding constraint; CHOSEN when nothing is missing."""
     why: str
-    """The same as a part of a sentence."""
+    """The constraint as a part of a sentence."""
     whole: bool = False
-    """All are wanted or none, and not all have a place."""
+    """All or nothing was asked for, and not all copies have a place."""
 
 
 def verdicts(
@@ -73,7 +72,7 @@ def _of_candidate(ask: Ask, candidate: Candidate, got: int, left_out: Reason | N
 
 
 def _judged(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None) -> tuple[Reason, str]:
-    """What a cluster that gets something has, and what bounds it."""
+    """Verdict of a cluster that gets copies: how many, and what bounds them."""
     things = noun(ask)
     if got > 0 and candidate.place.refusal is not None:
         because = candidate.place.refusal.message.removeprefix(f"cluster {candidate.name} ")
@@ -94,7 +93,7 @@ def _judged(ask: Ask, candidate: Candidate, got: int, left_out: Reason | None) -
 
 
 def _spared(ask: Ask, candidate: Candidate, left_out: Reason | None, outcome: Outcome) -> tuple[Reason, str]:
-    """Why a cluster that takes part gets nothing."""
+    """Verdict of a candidate that gets no copies."""
     things = noun(ask)
     if outcome.wanted <= 0:
         return Reason.NOT_NEEDED, f"is not needed: there are no {things} to place"
@@ -167,12 +166,12 @@ def _full(ask: Ask, candidate: Candidate) -> str:
 
 
 def request(ask: Ask) -> str:
-    """One copy's request, as people write it."""
+    """The request of one copy, in Kubernetes quantities."""
     return ", ".join(f"{name} {text}" for name, text in quantity.render(ask.shape.requests).items()) or "no request"
 
 
 def noun(ask: Ask) -> str:
-    """What is divided, in words: shards are divided through the slots that run them."""
+    """The unit that is divided: copies, or for shards the slots that run them."""
     return "slots" if ask.unit is Unit.SHARDS else "copies"
 
 
@@ -187,7 +186,7 @@ def shortage(
     left_out: Mapping[str, Reason],
     violated: bool,
 ) -> tuple[Reason, str]:
-    """The binding constraint and the sentence about it; "" when nothing is missing."""
+    """The binding constraint with its sentence; (CHOSEN, "") when nothing is missing."""
     if placed >= wanted:
         return Reason.CHOSEN, ""
     if admission.copies < wanted and placed >= min(admission.copies, wanted):
@@ -198,7 +197,8 @@ def shortage(
 
 
 def sentence(ask: Ask, wanted: int, placed: int, why: str, kept: Mapping[str, int]) -> str:
-    """The decision in one sentence. `placed` have a place under the policy; those in `kept` stay where they run."""
+    """The decision in one sentence. `placed` copies have a place under the policy; those in `kept`
+    stay where they run."""
     things = noun(ask)
     if placed >= wanted:
         return f"all {wanted} {things} are placed"
@@ -211,7 +211,8 @@ def sentence(ask: Ask, wanted: int, placed: int, why: str, kept: Mapping[str, in
 
 
 def duplicated(ask: Ask, placed: int) -> str:
-    """The sentence of a decision that keeps what strategy Duplicate placed, under a policy that now means otherwise."""
+    """Sentence of a decision that keeps what strategy Duplicate placed, although the policy now
+    means otherwise."""
     strategy, field = ask.policy.division.strategy, filters.field_of(ask.policy, "division.strategy")
     return (
         f"all {placed} copies stay, up to {ask.count} in each cluster as strategy Duplicate placed them, although "
@@ -222,7 +223,7 @@ def duplicated(ask: Ask, placed: int) -> str:
 
 
 def none_admitted(ask: Ask, eligible: Mapping[str, Place], kept: Mapping[str, int], missing: int) -> str:
-    """The sentence of a decision under a policy that admits no cluster, while copies run."""
+    """Sentence of a decision under a policy that admits no cluster while copies run."""
     why = admitting.nobody_admitted(ask.policy, [place.view for place in eligible.values()]) or "see the verdicts"
     things = noun(ask)
     short = f", {missing} more are missing" if missing > 0 else ""
@@ -233,14 +234,15 @@ def none_admitted(ask: Ask, eligible: Mapping[str, Place], kept: Mapping[str, in
 
 
 def admits_somebody(eligible: Mapping[str, Place]) -> bool:
-    """Whether some cluster is open to the workload, or closed only for a while."""
+    """Whether some cluster is open to the workload, or closed only temporarily."""
     return any(
         place.refusal is None or not (place.refusal.evicts or place.refusal.moves) for place in eligible.values()
     )
 
 
 def _nowhere(ask: Ask, eligible: Mapping[str, Place]) -> tuple[Reason, str]:
-    """No cluster takes anything: the reason that most nearly lets it in, of the clusters that the policy selects."""
+    """No cluster takes anything: the reason closest to admission, among the clusters that the
+    policy selects."""
     refusals = [place.refusal for place in eligible.values() if place.refusal is not None]
     if not refusals:
         return Reason.NO_MATCHING_CLUSTER, "the fleet has no clusters"
@@ -297,7 +299,7 @@ def _binding(
 
 
 def _rule(policy: Policy, at: int, pool: Sequence[Candidate]) -> str:
-    """A spread rule with its bounds, and in how many domains a copy may come to lie."""
+    """A spread rule with its bounds, and the number of domains in which a copy may be placed."""
     rule: SpreadRule = policy.spread[at]
     domains = {candidate.place.domains[at] for candidate in pool if candidate.cap > 0 and candidate.weight > 0} - {""}
     bounds = [f"maxSkew {rule.max_skew}"] if rule.max_skew else []

@@ -1,8 +1,13 @@
-"""Dividing copies over a fixed set of clusters by Webster's method (Sainte-Lague, highest averages), in integers.
+"""Divides copies over a fixed set of clusters by Webster's method (Sainte-Lague, highest averages),
+in integers.
 
-`divide` continues from the seats already held: a growth gives the next seat to the largest weight / (2 * seats + 1), a
-shrink takes seats back in exactly the reverse order. For fixed floors and caps one copy more never takes one from
-anybody. Which clusters take part is decided before (`engine`, `choosing`); spread bounds are applied by `spread`.
+`divide` continues from the seats already held. Growing gives the next seat to the largest weight /
+(2 * seats + 1); shrinking takes seats back in exactly the reverse order, so with fixed floors and
+caps one more copy never takes a seat from a cluster. Which clusters take part is decided before
+(`engine`, `choosing`); `spread` applies spread bounds.
+
+    weights a 3, b 1; seats in order of quotient: a 3, b 1, a 1, a 3/5 -> of 4 copies a gets 3, b 1
+    with 3 copies the last seat goes back (a's, 3/5) -> a 2, b 1
 """
 
 import heapq
@@ -14,13 +19,13 @@ from federator.model.ask import Policy, Strategy
 from federator.model.fleet import ClusterView
 
 _SCALE: Final = 64
-"""Quotients are compared as (weight << 64) // divisor: exact, because two different fractions with divisors below 2^32
-differ by more than 2^-64."""
+"""Quotients are compared as (weight << 64) // divisor. That is exact: two different fractions with
+divisors below 2^32 differ by more than 2^-64."""
 
 
 @dataclass(slots=True)
 class Party:
-    """One cluster that takes part. `seats` begins with what it holds and ends with what it gets."""
+    """One cluster that takes part. `seats` starts as what it holds and ends as what it gets."""
 
     name: str
     weight: int
@@ -28,28 +33,29 @@ class Party:
     floor: int = 0
     seats: int = 0
     level: int = 0
-    """Ordered groups: a higher level is used only for what the lower ones cannot take."""
+    """Ordered groups: a higher level is used only for what lower levels cannot take."""
     order: int = 0
-    """The last tie-break; injected, so that no name is favoured."""
+    """The last tie-break; passed in, so that no cluster name is favoured."""
     domains: tuple[str, ...] = ()
     """Its domain under each spread rule."""
     counted: bool = True
     """Whether it makes a domain even without seats (`domains.counts`)."""
 
     def next_key(self) -> tuple[int, int, int, str]:
-        """Sorts by who gets the next seat first."""
+        """Sort key: the smallest gets the next seat."""
         return (-((self.weight << _SCALE) // (2 * self.seats + 1)), self.seats, self.order, self.name)
 
     def last_key(self) -> tuple[int, int, int, str]:
-        """The key under which its last seat was given."""
+        """The `next_key` under which its last seat was given."""
         return (-((self.weight << _SCALE) // (2 * self.seats - 1)), self.seats - 1, self.order, self.name)
 
 
 def divide(parties: Sequence[Party], total: int) -> int:
-    """Changes `seats` so that they sum up to `total`, as far as floors, caps and weights allow; returns the rest.
+    """Changes `seats` so that they add up to `total`, as far as floors, caps and weights allow.
+    Returns the copies left over.
 
-    Floors are filled first (the heaviest first when there is not enough for all). A party of weight 0 gets no more than
-    its floor, but keeps what it holds until seats must be taken from somebody.
+    Floors are filled first, the heaviest party first when there are too few. A party of weight 0
+    gets no more than its floor, but keeps what it holds until seats must be taken.
     """
     for party in parties:
         party.seats = min(party.seats, party.cap)
@@ -66,7 +72,7 @@ def divide(parties: Sequence[Party], total: int) -> int:
 
 
 def fill_floors(parties: Sequence[Party], missing: int) -> int:
-    """Raises everybody to the floor while seats last; returns the seats left."""
+    """Raises every party to its floor while seats last; returns the seats left."""
     for party in sorted(parties, key=lambda party: (party.level, -party.weight, party.order, party.name)):
         given = min(max(min(party.floor, party.cap) - party.seats, 0), missing)
         party.seats += given
@@ -75,7 +81,8 @@ def fill_floors(parties: Sequence[Party], missing: int) -> int:
 
 
 def grow(parties: Sequence[Party], missing: int) -> int:
-    """Gives up to `missing` more seats by highest averages; returns what nobody could take."""
+    """Gives up to `missing` more seats by highest averages; returns the seats that no party could
+    take."""
     able = [party for party in parties if party.weight > 0 and party.seats < party.cap]
     if missing > 4 * len(able):
         missing -= _leap(able, missing)
@@ -93,8 +100,13 @@ def grow(parties: Sequence[Party], missing: int) -> int:
 
 
 def _leap(able: Sequence[Party], missing: int) -> int:
-    """Gives most of many seats at once: all those whose quotient is at least 1 / (2 * p / q), for the largest p / q
-    that gives no more than `missing`. Those seats come before all others, so the rest can go on one by one."""
+    """Gives most of a large number of seats at once: all seats whose quotient is at least 1 / (2 *
+    p / q), for the largest p / q that gives at most `missing`. Webster gives these before all
+    others, so the remaining ones can follow one by one. Returns how many were given.
+
+    With q the sum of weights, p is near the total: weights 3 and 1 (q 4) and 100 seats give p =
+    100, a (2 * 3 * 100 + 4) // 8 = 75, b (2 * 1 * 100 + 4) // 8 = 25.
+    """
     if not able:
         return 0
     q = sum(party.weight for party in able)
@@ -124,8 +136,7 @@ def _given(able: Sequence[Party], p: int, q: int) -> int:
 
 
 def shrink(parties: Sequence[Party], surplus: int) -> None:
-    """Takes seats back in the reverse of the order in which they would have been given: higher levels first, floors
-    last."""
+    """Takes seats back in the reverse order of giving: higher levels first, floors last."""
     for floors_too in (False, True):
         for level in sorted({party.level for party in parties}, reverse=True):
             surplus = _take([party for party in parties if party.level == level], surplus, floors_too=floors_too)
@@ -134,7 +145,7 @@ def shrink(parties: Sequence[Party], surplus: int) -> None:
 
 
 def shrink_to_floors(parties: Sequence[Party], surplus: int) -> None:
-    """As `shrink`, but nobody falls below its floor."""
+    """As `shrink`, but no party falls below its floor."""
     for level in sorted({party.level for party in parties}, reverse=True):
         surplus = _take([party for party in parties if party.level == level], surplus, floors_too=False)
 
@@ -157,8 +168,9 @@ def _take(parties: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
 
 
 def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
-    """Takes most of many seats at once: all those whose quotient is below 1 / (2 * p / q), for the least p / q that
-    takes no more than `surplus`. They were given after all others, so the rest can be taken one by one."""
+    """Takes most of a large number of seats at once: all seats whose quotient is below 1 / (2 * p /
+    q), for the smallest p / q that takes at most `surplus`. These were given last, so the remaining
+    ones can be taken one by one. Returns how many were taken."""
     if not able:
         return 0
     q = sum(party.weight for party in able) or 1
@@ -187,7 +199,7 @@ def _leap_back(able: Sequence[Party], surplus: int, *, floors_too: bool) -> int:
 
 
 class Latest:
-    """Orders parties by whose last seat was given latest: that one goes first."""
+    """Orders parties so that the one whose last seat was given latest comes first."""
 
     __slots__ = ("key", "party")
 
@@ -200,7 +212,8 @@ class Latest:
 
 
 def consolidate(parties: Sequence[Party], total: int) -> None:
-    """Shrinks by emptying the smallest holders first, so that the fewest clusters remain (strategy Pack)."""
+    """Shrinks by emptying the smallest holders first, so that as few clusters as possible remain
+    (strategy Pack)."""
     surplus = sum(party.seats for party in parties) - total
     for party in sorted(parties, key=lambda party: (-party.level, party.seats, -party.order, party.name)):
         taken = min(max(surplus, 0), party.seats)
@@ -213,7 +226,7 @@ Weigh = Callable[[Policy, ClusterView, int, int], int]
 
 
 def by_room(policy: Policy, cluster: ClusterView, held: int, room: int) -> int:
-    """Free and held: what the cluster could have in all."""
+    """Weight: free plus held copies, all that the cluster could have."""
     return held + room
 
 
@@ -223,7 +236,8 @@ def equally(policy: Policy, cluster: ClusterView, held: int, room: int) -> int:
 
 
 def by_static_weight(policy: Policy, cluster: ClusterView, held: int, room: int) -> int:
-    """The largest weight that names or selects the cluster; 1 for all when the policy gives none."""
+    """Weight: the largest of the policy's weights that names or selects the cluster; 1 for all when
+    the policy has none."""
     if not policy.division.weights:
         return 1
     return max(
@@ -238,7 +252,8 @@ def by_static_weight(policy: Policy, cluster: ClusterView, held: int, room: int)
 
 @dataclass(frozen=True, slots=True)
 class Divider:
-    """One strategy: how clusters weigh, whether as few as possible are used, whether each gets everything."""
+    """One strategy: how clusters weigh, whether as few as possible are used, whether each gets the
+    whole count."""
 
     weigh: Weigh
     fewest: bool = False

@@ -1,8 +1,11 @@
-"""The domains of a spread rule: which clusters make one, and how many copies lie in each.
+"""Domains of a spread rule: which clusters make one, and how many copies each has.
 
-A domain is a value of the rule's label on a cluster where a copy lies, or may come to lie under the policy as it is
-written. Room is no part of that: a full cluster makes a domain, so that less room never gives more copies. The table of
-docs/reference/spread.md says the same for readers.
+A domain is a value of the rule's label on a cluster that has copies, or may get some under the
+policy as written. Free room does not matter: a full cluster still makes a domain, so that less room
+never leads to more copies. docs/reference/spread.md has the same table.
+
+    maxSkew 1, copies by zone a 3, b 1: least 1, excess 3 - 1 - 1 = 1
+    one more in a: breach 3 + 1 - 1 - 1 = 2; one more in b: breach 1 + 1 - 1 - 1 = 0
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -12,16 +15,18 @@ from federator.model.ask import SpreadRule
 from federator.placement.division.division import Party
 
 UNLABELLED: Final = ""
-"""The domain of clusters without the label: none under a hard rule, which gives them nothing new; one under a soft."""
+"""Domain of clusters without the label. Under a hard rule it is no domain and gets nothing new;
+under a soft rule it is an ordinary domain."""
 
 
 def counts(*, held: int, closed: bool, weight: int, most: int | None) -> bool:
     """Whether a cluster makes a domain.
 
-    With copies it does (what lies there, lies there). Without, it does not when closed (a filter refuses it: not
-    selected, tainted, cordoned, not ready and the like), weightless (strategy Weighted gives it no weight), or barred
-    (maxPerCluster 0). Full (no room), capped (its scheduler could not bind copies lately), left out (maxClusters,
-    minPerCluster, or not chosen) and not asked yet are no reasons: they make a domain, with 0 copies.
+    With copies it always does. Without, it does not when it is closed (a filter refuses it: not
+    selected, tainted, cordoned, not ready and the like), has weight 0 (strategy Weighted), or is
+    barred (maxPerCluster 0). A cluster that is full, capped by its scheduler, left out
+    (maxClusters, minPerCluster, or not chosen) or has not answered yet makes a domain with 0
+    copies.
     """
     return held > 0 or not (closed or weight <= 0 or (most is not None and most <= 0))
 
@@ -37,26 +42,26 @@ class Domains:
         """0: no bound."""
         self.wants = rule.min_domains
         self.few = len(totals) < rule.min_domains
-        """With fewer domains than minDomains the least counts as 0, as for pods."""
+        """With fewer domains than minDomains the least counts as 0, as in Kubernetes."""
         self.total = total
-        """All copies, those outside every domain (no label under a hard rule) included."""
+        """All copies, including those outside every domain (no label under a hard rule)."""
         counted = totals.values()
         self.least = 0 if self.few else min(counted, default=0)
         self.high = max(counted, default=0)
         self.used = sum(count > 0 for count in counted)
 
     def excess(self) -> int:
-        """Copies by which the fullest domain is further above the least than maxSkew allows."""
+        """Copies of the fullest domain above what maxSkew allows over the least."""
         return max(self.high - self.least - self.skew, 0) if self.skew else 0
 
     def lacking(self) -> int:
-        """Domains that are not used although minDomains wants them and there are copies enough."""
+        """How many more domains must be used for minDomains, as far as there are copies for them."""
         return max(min(self.wants, self.total) - self.used, 0)
 
     def breach(self, domain: str, block: int, unit: int = 1) -> int:
-        """How far the rule would be broken by `block` more copies in a domain: by copies beyond maxSkew, and by one
-        when they open none while fewer are used than minDomains. `unit` is the least that is given at a time: no skew
-        is bounded more tightly than that."""
+        """By how much `block` more copies in a domain break the rule: copies beyond maxSkew, plus
+        one when they open no new domain while fewer are used than minDomains. `unit` is the
+        smallest block; skew is never bounded more tightly than one block."""
         count = self.totals.get(domain)
         if count is None:
             return 0
@@ -73,8 +78,8 @@ class Domains:
         return breach
 
     def relief(self, domain: str, block: int) -> int:
-        """What is won for the rule when a domain gives up `block` copies: by how much it is above what the rule allows,
-        less what the rule would be broken more than now (below 0 when that is more)."""
+        """What the rule gains when a domain gives up `block` copies: the domain's excess above the
+        allowed skew, minus any new breach. Negative when the breach grows by more."""
         count = self.totals.get(domain)
         used = self.used if count is None else self.used - (count > 0 >= count - block)
         broken = max(min(self.wants, self.total - block) - used, 0) - self.lacking()
@@ -85,8 +90,8 @@ class Domains:
         return max(count - self.least - self.skew, 0) - broken
 
     def grow(self, domain: str, block: int) -> bool:
-        """Counts `block` copies more; whether other domains are judged differently for it. Those that broke nothing
-        still break nothing: the least only rises, and so does the number of used domains."""
+        """Adds `block` copies. Returns whether the breach of other domains may have changed; it can
+        only fall, because the least and the number of used domains only rise."""
         self.total += block
         count = self.totals.get(domain)
         if count is None:
@@ -101,7 +106,7 @@ class Domains:
         return opened or before != self.least
 
     def lower(self, domain: str, block: int) -> bool:
-        """Counts `block` copies less; whether any other domain is judged differently for it."""
+        """Removes `block` copies. Returns whether the breach of other domains may have changed."""
         self.total -= block
         few_left = self.total <= self.wants
         count = self.totals.get(domain)
@@ -118,7 +123,7 @@ class Domains:
 
 
 def of_rule(at: int, rule: SpreadRule, parties: Sequence[Party], idle: Collection[tuple[str, ...]] = ()) -> Domains:
-    """The domains of the rule at this place of the policy, over those that take part and the idle ones."""
+    """The domains of the rule at index `at` of the policy, over the parties and the idle clusters."""
     totals: dict[str, int] = {}
     total = 0
     for party in parties:
@@ -133,5 +138,5 @@ def of_rule(at: int, rule: SpreadRule, parties: Sequence[Party], idle: Collectio
 
 
 def of_idle(parties: Iterable[Party]) -> tuple[tuple[str, ...], ...]:
-    """The domains of clusters that were left out and yet count, each once."""
+    """The domains of clusters that are left out but count, each once."""
     return tuple(dict.fromkeys(party.domains for party in parties if party.counted))

@@ -1,8 +1,11 @@
-"""Giving and taking seats under spread rules: as if one by one, for large numbers in blocks.
+"""Gives and takes seats under spread rules, with the result of single seats but in blocks for large
+numbers.
 
-A block of seats goes where single seats would go, only more coarsely. So a large number is given in ever smaller
-blocks: after each size everybody gives back a block, so that nobody has more than single seats would give, and the
-last seats are given one by one. Work grows with the logarithm of the number.
+A block goes where single seats would go, only more coarsely. Blocks get smaller by half. After each
+size every cluster gives back one block, so that none has more than single seats would give it; the
+last seats are given one by one. The work grows with the logarithm of the number.
+
+    10,000 copies over 4 clusters: blocks of 512, 256, ... 2, then single seats
 """
 
 import heapq
@@ -15,18 +18,19 @@ from federator.placement.division.division import Party
 from federator.placement.division.domains import Domains
 
 _MARGIN: Final = 1
-"""Blocks for each cluster that are not given before the next smaller size, and that each gives back."""
+"""Blocks per cluster that are held back before the next smaller size, and that each cluster gives
+back."""
 ONE_BY_ONE: Final = 8
-"""Up to so many seats for each cluster are given one by one at once."""
+"""Up to this many seats per cluster are given one by one from the start."""
 _LAST: Final = ((1 << 62,),)
-"""Sorts behind every cluster that may take a seat, or has one."""
+"""Sort key of a cell whose clusters may not take or give a seat."""
 
 _Rules = Sequence[SpreadRule]
 _Idle = Collection[tuple[str, ...]]
 
 
 def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> int:
-    """Gives up to `missing` more seats; returns what nobody may take."""
+    """Gives up to `missing` more seats; returns the seats that no cluster may take."""
     before = [party.seats for party in parties]
     left = _fill(parties, missing, rules, idle, rounds=2)
     if overgrown(parties, before, rules, idle):
@@ -37,7 +41,8 @@ def fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle) -> 
 
 
 def _fill(parties: Sequence[Party], missing: int, rules: _Rules, idle: _Idle, *, rounds: int | None) -> int:
-    """`rounds`: how often a block too much is looked for after each size; None until there is none."""
+    """`rounds`: how often excess blocks are looked for after each size; None repeats until there
+    are none."""
     unit = _first_unit(parties, missing)
     while unit > 1:
         reserve = _MARGIN * unit * len(parties)
@@ -58,8 +63,8 @@ def _first_unit(parties: Sequence[Party], missing: int) -> int:
 
 
 def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, idle: _Idle) -> bool:
-    """Whether a domain has more than before and more than a hard rule allows, or fewer domains are used than a hard
-    rule wants for what is more."""
+    """Whether the seats given since `before` put a domain above what a hard rule allows, or use
+    fewer domains than a hard rule wants."""
     for at, rule in enumerate(rules):
         if not rule.hard:
             continue
@@ -84,7 +89,8 @@ def overgrown(parties: Sequence[Party], before: Sequence[int], rules: _Rules, id
 def _give_back(  # noqa: PLR0917 what a size of blocks has left
     parties: Sequence[Party], before: Sequence[int], rules: _Rules, idle: _Idle, unit: int, rounds: int | None
 ) -> None:
-    """Everybody gives back a block, and domains what lies beyond a hard skew; nobody what it had before."""
+    """Every cluster gives back one block, and domains what lies beyond a hard skew; none falls
+    below `before`."""
     least = dict(zip((party.name for party in parties), before, strict=True))
     for party in parties:
         party.seats = max(party.seats - _MARGIN * unit, least[party.name])
@@ -97,7 +103,8 @@ def _give_back(  # noqa: PLR0917 what a size of blocks has left
 
 
 def _level(parties: Sequence[Party], least: dict[str, int], at: int, rule: SpreadRule, idle: _Idle) -> int:
-    """Takes what lies beyond the rule's skew and was given now; returns how much that was."""
+    """Takes the seats that lie beyond the rule's skew and were given since `least`; returns how
+    many."""
     spread_domains, all_taken = domains.of_rule(at, rule, parties, idle), 0
     if not spread_domains.excess():
         return 0
@@ -115,24 +122,25 @@ def _level(parties: Sequence[Party], least: dict[str, int], at: int, rule: Sprea
 
 
 class _Cell:
-    """Clusters that lie in the same domain under every rule: they are judged together."""
+    """Clusters in the same domain under every rule: they are judged together."""
 
     __slots__ = ("beside", "block", "bound", "domains", "heap")
 
     def __init__(self, where: tuple[str, ...]) -> None:
         self.domains = where
         self.heap: list[tuple[tuple[int, ...], tuple[int, ...], str, Party]] = []
-        """(early key, late key, name, cluster): what comes before the breach of soft rules, and what after."""
+        """(early key, late key, name, cluster): the early key sorts before the breach of soft
+        rules, the late key after."""
         self.block = 0
         """Seats that its first cluster takes or gives at once."""
         self.bound = True
-        """Whether its rank may change through what happens in other domains."""
+        """Whether its rank may change through changes in other domains."""
         self.beside: list[int] = []
-        """Where the cells are that share a domain with it."""
+        """Indexes of the cells that share a domain with it."""
 
 
 class _Cells:
-    """Cells by who comes first. `ranks` is kept as seats change; a smaller one comes first."""
+    """Cells ordered by rank; the smallest rank is served next. `ranks` is updated as seats change."""
 
     def __init__(self, parties: Sequence[Party], rules: _Rules, idle: _Idle, unit: int) -> None:
         self.unit = unit
@@ -155,7 +163,7 @@ class _Cells:
                 if any(mine == theirs for mine, theirs in zip(cell.domains, other.domains, strict=True))
             ]
         self.largest = max([unit, *(party.floor for party in parties)])
-        """No block is larger."""
+        """Upper bound of a block."""
 
     def takes_part(self, party: Party) -> bool:
         raise NotImplementedError
@@ -167,11 +175,12 @@ class _Cells:
         raise NotImplementedError
 
     def move(self, cell: _Cell) -> bool:
-        """Moves the block of the cell's first cluster; whether cells elsewhere are judged differently for it."""
+        """Moves the block of the cell's first cluster. Returns whether ranks of other cells may
+        have changed."""
         raise NotImplementedError
 
     def run(self, left: int) -> int:
-        """Moves blocks until none is left or nobody may; returns what is left."""
+        """Moves blocks until none is left or no cluster may; returns what is left."""
         cells, rank = self.cells, self.rank
         floors = self.largest > self.unit  # given at once they may leave the least domain behind: the next one counts
         ranks = [rank(cell, left) for cell in cells]
@@ -195,7 +204,8 @@ class _Cells:
 
 
 class _Filling(_Cells):
-    """Gives seats in blocks of `unit` (less where a cap is nearer; the whole floor to a cluster below it)."""
+    """Gives seats in blocks of `unit`; less near a cap, and a whole floor to a cluster below its
+    floor."""
 
     def takes_part(self, party: Party) -> bool:
         below = party.seats < party.floor
@@ -251,9 +261,10 @@ class _Filling(_Cells):
 
 
 def shrink(parties: Sequence[Party], surplus: int, rules: _Rules, idle: _Idle) -> None:
-    """Takes seats back in the reverse of the order in which they would be given: from domains that are above what a
-    hard rule allows, then from higher levels, then from domains above what a soft rule allows, then by Webster's
-    method; floors late, and none where a rule would be broken more than now, as long as there are others."""
+    """Takes seats back in the reverse order of giving: first from domains above what a hard rule
+    allows, then from higher levels, then from domains above what a soft rule allows, then by
+    Webster's method. Floors come last, and no step that makes a breach worse is taken while another
+    is possible."""
     unit = _first_unit(parties, surplus)
     while unit > 1:
         reserve = _MARGIN * unit * len(parties)
@@ -268,7 +279,7 @@ def shrink(parties: Sequence[Party], surplus: int, rules: _Rules, idle: _Idle) -
 
 
 class _Taking(_Cells):
-    """Takes seats in blocks of `unit`, or less where a floor is nearer: the reverse of filling."""
+    """Takes seats in blocks of `unit`, or less near a floor: the reverse of filling."""
 
     def __init__(self, parties: Sequence[Party], rules: _Rules, idle: _Idle, unit: int) -> None:
         names = sorted((party.name for party in parties), reverse=True)

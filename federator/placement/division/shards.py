@@ -1,9 +1,11 @@
-"""Which shards run where: unfinished shards divided by slots, as few contiguous ranges, nothing moved without need.
+"""Assigns shard ranges: unfinished shards divided by slots, in few contiguous ranges, with as few
+moves as possible.
 
-A cluster keeps the ranges it has (finished indexes in them never move) while it has slots; what is unassigned goes by
-Webster's method, weighted by slots, to the clusters that have some: to those that are open to new work, and to others
-(a cordoned one that keeps its slots) only when none is open. Any slot at all means that every shard is assigned, but
-for slots where the workload is not allowed: there what it has is finished, and the rest waits.
+A cluster keeps its ranges (finished indexes in them never move) while it has slots. Unassigned
+shards are divided by Webster's method, weighted by slots: over clusters open to new work, and over
+closed ones (cordoned, but with slots) only when none is open. If any slot exists, every shard is
+assigned, except for slots in clusters where the workload is not allowed: those finish what they
+have, and the rest waits.
 """
 
 from collections.abc import Collection, Mapping
@@ -23,9 +25,12 @@ def assign(  # noqa: PLR0917 what a division of shards is about
     closed: Collection[str] = (),
     barred: Collection[str] = (),
 ) -> dict[str, Ranges]:
-    """The ranges of every cluster that has any. `held` are the ranges of the clusters that stay, `slots` what each may
-    run at once, `closed` those that take no new work, `barred` those of them in which it may not be; `order` breaks
-    ties."""
+    """cluster -> ranges, for every cluster that has any.
+
+    `held`: ranges of the clusters that stay. `slots`: how many shards each may run at once.
+    `closed`: clusters that take no new work. `barred`: those of them in which the workload is not
+    allowed. `order`: the last tie-break.
+    """
     every: Ranges = ((0, count - 1),) if count > 0 else ()
     unfinished = shards.minus(every, finished)
     kept: dict[str, Ranges] = {}
@@ -58,7 +63,8 @@ def _first(ranges: Ranges, name: str) -> tuple[int, str]:
 
 
 def _extend(mine: Ranges, loose: Ranges, count: int) -> tuple[Ranges, Ranges]:
-    """Takes `count` indexes: first those that continue a range it has, then from the start of what is loose."""
+    """Adds `count` indexes to `mine`: first those that continue a range it has, then from the start
+    of `loose`. Returns both."""
     ends = {high + 1 for _, high in mine}
     for low, high in loose:
         if count > 0 and low in ends:

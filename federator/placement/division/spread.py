@@ -1,10 +1,12 @@
 """Spread rules: bounds on how copies lie over the domains of cluster labels.
 
-Each further copy goes to the cluster that Webster's method would take among those that break no rule. A hard rule
-(DoNotSchedule) forbids; a soft one (ScheduleAnyway) is broken only when nothing else is left, by the least amount,
-earlier rules counting more, and the breach is reported. Rules over crossing labels need nothing more than rules over
-nested ones. What is held is never moved to mend a rule. Which clusters make a domain is defined in `domains`; what is
-given seat by seat is computed in blocks (`filling`).
+Each further copy goes to the cluster that Webster's method prefers among those that break no rule.
+A hard rule (DoNotSchedule) forbids. A soft rule (ScheduleAnyway) is broken only when nothing else
+is left, by the smallest amount, with earlier rules counting more, and the breach is reported. Held
+copies are never moved to satisfy a rule. `domains` defines which clusters make a domain; `filling`
+computes the seats in blocks.
+
+    weights a 3, b 1, one zone each, maxSkew 1 hard, 10 copies: a 5, b 5 (without the rule a 7, b 3)
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -18,8 +20,8 @@ from federator.placement.division.domains import Domains
 def divide(
     parties: Sequence[Party], total: int, rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]] = ()
 ) -> int:
-    """As `division.divide`, under the rules; returns what is missing. `idle` are the domains of clusters that take no
-    part and yet count (`domains.of_idle`)."""
+    """As `division.divide`, under the rules; returns the missing copies. `idle`: domains of
+    clusters that take no part but count (`domains.of_idle`)."""
     before = [party.seats for party in parties]
     missing = division.divide(parties, total)
     if not rules or not violations(parties, rules, idle):
@@ -37,8 +39,9 @@ def divide(
 def _with_floors(
     parties: Sequence[Party], missing: int, rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]]
 ) -> int:
-    """Floors are filled together, since one alone may break a hard rule that all of them keep. Where that keeps no hard
-    rule in the end, each is filled when its cluster comes next and the rules allow it."""
+    """Fills all floors together, since a single one may break a hard rule that all together keep.
+    If the result breaks a hard rule, each floor is filled instead when its cluster comes next and
+    the rules allow it."""
     before = [party.seats for party in parties]
     if sum(max(party.floor - party.seats, 0) for party in parties) <= missing:
         left = filling.fill(parties, division.fill_floors(parties, missing), rules, idle)
@@ -51,7 +54,7 @@ def _with_floors(
 def violations(
     parties: Sequence[Party], rules: Sequence[SpreadRule], idle: Collection[tuple[str, ...]] = ()
 ) -> tuple[str, ...]:
-    """A sentence for every rule that the seats break."""
+    """One sentence per rule that the seats break."""
     return tuple(sentence for _, sentence in _broken(parties, rules, idle))
 
 

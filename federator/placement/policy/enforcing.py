@@ -1,9 +1,10 @@
-"""Required policies: what operators demand of a workload, whatever its own policy says. Pure; in any order the same.
+"""Required policies: what operators demand of a workload, whatever its own policy says. Pure; the
+order does not matter.
 
-A workload's own policy is chosen as always (`policies`), and every Required policy that selects the workload is joined
-to it by AND: a cluster must be admitted by all of them, bounds are the strictest, spread rules are added, and of taints
-that people set only those are tolerated that every one of them tolerates too. The budget of a Required policy, not
-that of the workload's own, is the pace at which it moves what runs.
+A workload's own policy is chosen as always (`policies`). Every Required policy that selects the
+workload is joined to it by AND: a cluster must be admitted by all, bounds are the strictest, spread
+rules are added, and a taint set by people is tolerated only where every policy tolerates it. A
+Required policy moves running copies at its own budget, not that of the workload's policy.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -20,7 +21,7 @@ _BOUNDS: Final[Mapping[str, tuple[Callable[[Division], int | None], Callable[[De
     "maxPerCluster": (lambda own: own.max_per_cluster, lambda demand: demand.max_per_cluster),
     "maxClusters": (lambda own: own.max_clusters, lambda demand: demand.max_clusters),
 }
-"""Field of a division -> its value in the combination, and what a Required policy asks for."""
+"""Field of a division -> (its value in the combination, the value that a Required policy asks for)."""
 
 
 def combined(own: Policy, demands: Iterable[Demand]) -> Policy:
@@ -44,8 +45,8 @@ def _lower(own: int | None, others: Collection[int]) -> int | None:
 
 
 def _spread(own: tuple[SpreadRule, ...], required: Collection[Demand]) -> tuple[SpreadRule, ...]:
-    """The Required rules by label, then the workload's own. Rules over one label that bind alike become one, the
-    strictest: two would be met by the same copies, and be broken by the same."""
+    """The Required rules by label, then the workload's own. Rules over one label that are both hard
+    or both soft become one, the strictest: the same copies would satisfy or break both."""
     strictest: dict[tuple[str, bool], SpreadRule] = {}
     demanded = sorted(
         {rule for demand in required for rule in demand.spread}, key=lambda rule: (rule.topology_key, rule.hard)
@@ -60,12 +61,13 @@ def _spread(own: tuple[SpreadRule, ...], required: Collection[Demand]) -> tuple[
 
 
 def alone(ask: Ask, running: int) -> Ask:
-    """The ask under its Required policies only, for what runs and nothing more: when its own policy cannot be followed,
-    they still hold. A bound that contradicts another gives way to the lower one."""
+    """The ask under its Required policies only, for running copies and nothing more: they hold even
+    when the own policy cannot be followed. A bound that contradicts another gives way to the lower
+    one."""
     own = ask.policy
     everywhere = own.division.strategy is Strategy.DUPLICATE and ask.unit is Unit.REPLICAS
     plan = Division(Strategy.DUPLICATE if everywhere else Strategy.CAPACITY)
-    # Of a policy that cannot be read nobody knows what it tolerates: a taint takes nothing away that they let stay.
+    # An unreadable policy may tolerate any taint: it evicts nothing that the Required policies let stay.
     kept = (Toleration(operator="Exists", effect=Effect.NO_EXECUTE),) if own.problem else own.tolerations
     bare = replace(DEFAULT_POLICY, name=own.name, origin=own.origin, division=plan, tolerations=kept)
     bare = combined(bare, own.required)
@@ -79,14 +81,15 @@ def alone(ask: Ask, running: int) -> Ask:
 
 
 def tolerates(policy: Policy, taint: Taint) -> bool:
-    """Whether the policy does, and for a taint that people set every Required policy as well."""
+    """Whether the policy tolerates the taint; for a taint set by people, whether every Required
+    policy does too."""
     if not any(toleration.tolerates(taint) for toleration in policy.tolerations):
         return False
     return taint.by_federation or forbids(policy, taint) is None
 
 
 def forbids(policy: Policy, taint: Taint) -> Demand | None:
-    """The first Required policy that does not let this taint be tolerated."""
+    """The first Required policy that does not tolerate this taint; None when all do."""
     for demand in policy.required:
         if not any(toleration.tolerates(taint) for toleration in demand.tolerations):
             return demand
@@ -94,18 +97,18 @@ def forbids(policy: Policy, taint: Taint) -> Demand | None:
 
 
 def untolerated(policy: Policy, present: Iterable[Taint], effects: Collection[str] = taints.REFUSING) -> Taint | None:
-    """The first taint with one of these effects that is not tolerated."""
+    """The first taint with one of these effects that is not tolerated; None for none."""
     return next((taint for taint in present if taint.effect in effects and not tolerates(policy, taint)), None)
 
 
 def avoided(policy: Policy, cluster: ClusterView) -> int:
-    """How many of the cluster's taints ask to keep away if possible."""
+    """How many PreferNoSchedule taints of the cluster are not tolerated."""
     soft = [taint for taint in cluster.taints if taint.effect == Effect.PREFER_NO_SCHEDULE]
     return sum(not tolerates(policy, taint) for taint in soft)
 
 
 def excluding(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | None:
-    """The first Required policy that excludes the cluster by name, and the sentence."""
+    """The first Required policy that excludes the cluster by name, with the sentence."""
     for demand in policy.required:
         if cluster.name in demand.exclude:
             return demand, f"is excluded by {of('clusters.exclude', demand)}"
@@ -113,7 +116,7 @@ def excluding(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | None
 
 
 def not_admitting(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | None:
-    """The first Required policy that does not name or select the cluster, and the sentence."""
+    """The first Required policy that does not name or select the cluster, with the sentence."""
     for demand in policy.required:
         if demand.names and cluster.name not in demand.names:
             return demand, f"is not among the {len(demand.names)} clusters named by {of('clusters.names', demand)}"
@@ -124,19 +127,21 @@ def not_admitting(policy: Policy, cluster: ClusterView) -> tuple[Demand, str] | 
 
 
 def refuses(policy: Policy, cluster: ClusterView) -> bool:
-    """Whether some Required policy does not want the workload in this cluster."""
+    """Whether some Required policy refuses this cluster."""
     return excluding(policy, cluster) is not None or not_admitting(policy, cluster) is not None
 
 
 def bounding(policy: Policy, field: str) -> Demand | None:
-    """The Required policy that sets a bound of the division (minPerCluster, maxPerCluster, maxClusters)."""
+    """The Required policy that sets a bound of the division (minPerCluster, maxPerCluster,
+    maxClusters); None when the workload's own policy sets it."""
     combination, asked = _BOUNDS[field]
     value = combination(policy.division)
     return next((demand for demand in policy.required if value is not None and asked(demand) == value), None)
 
 
 def bound(policy: Policy, field: str) -> str:
-    """A bound of the division in words, with the Required policy that sets it: "maxPerCluster 3 of ..."."""
+    """A bound of the division in words, with the Required policy that sets it: "maxPerCluster 3 of
+    ..."."""
     demand = bounding(policy, field)
     text = f"{field} {_BOUNDS[field][0](policy.division)}"
     return f"{text} of {demand.title}" if demand is not None else text

@@ -1,4 +1,4 @@
-"""Names of clusters that a policy mentions and no cluster has: misspelt, or of a cluster that has left. Pure."""
+"""Names of clusters in a policy that no cluster has: misspelt, or of a cluster that has left. Pure."""
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
@@ -9,8 +9,8 @@ from federator.model.ask import Policy
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """`field` is its place below the policy's spec, such as `division.weights[1].names`; `alike` the name of a cluster
-    that was probably meant, "" for none."""
+    """`field`: path below the policy's spec, such as `division.weights[1].names`. `alike`: the
+    cluster that was probably meant, "" for none."""
 
     field: str
     name: str
@@ -22,7 +22,7 @@ class Unknown:
 
 
 def unknown(policy: Policy, clusters: Collection[str]) -> tuple[Unknown, ...]:
-    """In the order of the fields, then of the names there."""
+    """Unknown names, in the order of the fields, then of the names there."""
     existing = set(clusters)
     return tuple(
         Unknown(field, name, next(iter(difflib.get_close_matches(name, sorted(existing), n=1)), ""))
@@ -33,7 +33,7 @@ def unknown(policy: Policy, clusters: Collection[str]) -> tuple[Unknown, ...]:
 
 
 def mentioned(policy: Policy) -> Mapping[str, tuple[str, ...]]:
-    """Every field of a policy that names clusters, with the names."""
+    """Every field of a policy that names clusters, with its names."""
     return dict(_mentioned(policy))
 
 

@@ -1,8 +1,8 @@
-"""Whether a workload's pods may run at all, wherever it is: by the Pod Security level of its namespace, and by what
-the FederatedQuotas of its project list.
+"""Whether a workload's pods may run at all, on any cluster: by the Pod Security level of its
+namespace, and by the lists of its project's FederatedQuotas.
 
-Pure. Asked before any cluster is looked at, and again before anything is written in a member; a workload that is
-refused keeps what runs, as it is.
+Pure. Checked before clusters are filtered, and again before anything is written in a member. A
+refused workload keeps what runs, unchanged.
 """
 
 import re
@@ -28,7 +28,7 @@ class Refused:
 
 
 def refusal(ask: Ask, levels: Mapping[str, Level], quotas: Iterable[QuotaAccount]) -> Refused | None:
-    """None when nothing is against it. `levels` and `quotas` as in a FleetSnapshot."""
+    """Why the workload may not run; None when it may. `levels` and `quotas` as in a FleetSnapshot."""
     if names.is_system_namespace(ask.key.namespace):
         message = f"metadata.namespace: is {ask.key.namespace}, which is the cluster's own; use another one"
         return Refused(Reason.POD_SECURITY_VIOLATION, message)
@@ -51,8 +51,8 @@ def _by_level(ask: Ask, level: Level) -> Refused | None:
 
 
 def _by_lists(ask: Ask, quotas: Iterable[QuotaAccount]) -> Iterator[Refused]:
-    """Every account that speaks for the project has to list what is used. One without a list lists nothing; a project
-    that no account speaks for is not limited."""
+    """Every account that covers the project must list what is used. An account without a list lists
+    nothing; a project that no account covers is not limited."""
     wanted = ask.privileges
     if not (wanted.service_account or wanted.iam_role or wanted.priority_class):
         return
@@ -74,7 +74,7 @@ def _unlisted(path: str, value: str, field: str, listed: tuple[str, ...], accoun
 
 @lru_cache(maxsize=4096)
 def _matches(pattern: str, value: str) -> bool:
-    """`*` stands for any text, also none."""
+    """`*` stands for any text, including none."""
     head, *rest = pattern.split("*")
     if not rest:
         return pattern == value

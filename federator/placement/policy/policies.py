@@ -1,8 +1,9 @@
-"""Which placement policies speak for a workload: its own one, and the Required ones of operators.
+"""Which placement policies apply to a workload: its own one, and the Required ones of operators.
 
-Its own: the one it names; else the best match: namespaced before cluster-wide, then the higher priority, then the name;
-else the built-in default (all ready clusters, by capacity, in part). Policies are kept by what they select, so that a
-workload is compared with few of them, and of a namespace only so many are in force, the oldest.
+The own policy is the one the workload names; otherwise the best match (namespaced before
+cluster-wide, then higher priority, then name); otherwise the built-in default (all ready clusters,
+by capacity, in part). Policies are indexed by what they select, so that a workload is compared with
+few of them. Per namespace only the oldest ones are in force.
 """
 
 import bisect
@@ -16,7 +17,7 @@ from federator.model.fleet import QuotaAccount
 from federator.placement.quota import quota
 
 IN_FORCE_MAX: Final = 200
-"""PlacementPolicies of one namespace that are in force, unless a setting says otherwise."""
+"""PlacementPolicies in force per namespace, unless a setting changes it."""
 Id = tuple[str, str]
 """Namespace ("" for cluster-wide) and name."""
 _Bucket = tuple[str, ...]
@@ -25,8 +26,8 @@ NONE: Final[frozenset[str]] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What policies see of a workload. Labels and project are what its owner writes; `bound` are the projects that its
-    namespace is bound to, which only operators can change."""
+    """What policies read of a workload. Its owner writes labels and project; `bound` are the
+    projects to which operators bound the namespace."""
 
     kind: str
     namespace: str
@@ -37,7 +38,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A policy and the workloads it is meant for. Empty conditions match everything; all of them must match."""
+    """A policy with its selection of workloads. Empty conditions match everything; all must match."""
 
     policy: Policy
     cluster_wide: bool = False
@@ -48,7 +49,7 @@ class Rule:
     priority: int = 0
     created_s: float = 0.0
     demand: Demand | None = None
-    """What it asks of all that it selects, where it is Required."""
+    """What a Required policy demands; None when it is not Required."""
 
     @property
     def id(self) -> Id:
@@ -59,8 +60,8 @@ class Rule:
         return self._selects(subject, subject.project in self.projects)
 
     def binds(self, subject: Subject) -> bool:
-        """Whether it is Required of the workload: its projects hold for whoever claims one of them, and for every
-        workload of a namespace that is bound to one, whatever that workload claims."""
+        """Whether it is Required of the workload. Its projects cover every workload that claims one
+        of them, and every workload of a namespace bound to one, whatever that workload claims."""
         mine = subject.project in self.projects or not self.projects.isdisjoint(subject.bound)
         return self.demand is not None and self._selects(subject, mine)
 
@@ -74,12 +75,12 @@ class Rule:
         )
 
     def same_selection(self, other: "Rule") -> bool:
-        """Whether both are meant for the same workloads, in the same order of precedence."""
+        """Whether both select the same workloads with the same precedence."""
         return self == replace(other, policy=self.policy, demand=self.demand, created_s=self.created_s)
 
 
 class Policies:
-    """All policies, by what they select. `in_force_max`: of one namespace."""
+    """All policies, indexed by what they select. `in_force_max`: the limit per namespace."""
 
     def __init__(self, rules: Iterable[Rule] = (), *, in_force_max: int = IN_FORCE_MAX) -> None:
         self.in_force_max = in_force_max
@@ -94,15 +95,15 @@ class Policies:
             self.put(rule)
 
     def __iter__(self) -> Iterator[Rule]:
-        """Every policy, in force or not, in the order in which they were put."""
+        """Every policy, in force or not, in the order of `put`."""
         return iter(tuple(self._rules.values()))
 
     def __len__(self) -> int:
         return len(self._rules)
 
     def put(self, rule: Rule) -> list[Rule]:
-        """Takes a policy that is new, or is as it is now. Returns all policies, in their former and their present
-        state, that may choose otherwise for a workload now."""
+        """Adds or replaces a policy. Returns all policies, in their former and present state, that
+        may change the choice for a workload."""
         old = self._rules.get(rule.id)
         if old is None or _age(old) != _age(rule):
             return [*self.drop(rule.id), *self._added(rule)]
@@ -113,7 +114,8 @@ class Policies:
         return [old, rule]
 
     def drop(self, which: Id) -> list[Rule]:
-        """Forgets a policy. Returns what may choose otherwise: also one that comes into force for it."""
+        """Removes a policy. Returns the policies that may change a choice, including one that comes
+        into force instead."""
         rule = self._rules.pop(which, None)
         if rule is None:
             return []
@@ -156,7 +158,7 @@ class Policies:
         return self._rules.get((namespace, name))
 
     def in_force(self, which: Id) -> bool:
-        """Whether the policy is there, and among the oldest of its namespace."""
+        """Whether the policy exists and is among the oldest of its namespace."""
         rule = self._rules.get(which)
         if rule is None or rule.cluster_wide:
             return rule is not None
@@ -167,14 +169,15 @@ class Policies:
         return len(self._order.get(namespace, ()))
 
     def beyond(self, namespace: str) -> list[Id]:
-        """Those of the namespace that are not in force."""
+        """The policies of the namespace that are not in force."""
         return [(namespace, name) for _, _, name in self._order.get(namespace, ())[self.in_force_max :]]
 
     def choose(self, subject: Subject, policy_ref: str) -> Policy:
-        """The workload's own policy, its `origin` telling how it was found.
+        """The workload's own policy; its `origin` says how it was chosen.
 
-        A policy named by the workload is looked for in its namespace, then cluster-wide, whatever the policy's own
-        conditions. Raises FieldError at spec.placement.policyRef when none of that name is in force.
+        A policy named by the workload is looked up in its namespace, then cluster-wide, whatever
+        conditions the policy has. Raises FieldError at spec.placement.policyRef when no policy of
+        that name is in force.
         """
         if policy_ref:
             return replace(self._named(subject.namespace, policy_ref).policy, origin="policyRef")
@@ -193,7 +196,7 @@ class Policies:
         return DEFAULT_POLICY
 
     def demands(self, subject: Subject) -> tuple[Demand, ...]:
-        """What Required policies ask of the workload, by the name of the policy."""
+        """The demands of Required policies on the workload, by policy name."""
         selecting: dict[str, Demand] = {}
         for bucket in self._required.buckets(subject, cluster_wide=True):
             for _, rule in bucket:
@@ -230,13 +233,13 @@ class Policies:
 
 
 class _Index:
-    """Rules by one condition that a workload must meet, those of a bucket in order of precedence. The narrowest
-    condition that a rule has is taken: labels, then namespaces, projects and kinds."""
+    """Rules by one condition that a workload must meet; each bucket in order of precedence. A rule
+    is indexed by its narrowest condition: labels, then namespaces, projects and kinds."""
 
     def __init__(self) -> None:
         self._buckets: dict[_Bucket, list[tuple[tuple[int, str], Rule]]] = {}
         self._keys: dict[str, dict[str, int]] = {}
-        """Scope -> key of a label that some rule asks for -> how many do."""
+        """Scope -> label key -> number of rules that ask for it."""
 
     def add(self, rule: Rule) -> None:
         for name in _buckets_of(rule):
@@ -261,10 +264,10 @@ class _Index:
                     del self._keys[name[0]]
 
     def buckets(self, subject: Subject, cluster_wide: bool) -> Iterator[list[tuple[tuple[int, str], Rule]]]:
-        """Those in which a rule may lie that matches."""
+        """The buckets that may contain a matching rule."""
         scope = "" if cluster_wide else subject.namespace
         asked, labels = self._keys.get(scope, {}), subject.labels
-        # Whoever has fewer is looked through: an object may have ten thousand labels.
+        # Iterates over the smaller side: an object may have ten thousand labels.
         keys = [key for key in asked if key in labels] if len(asked) < len(labels) else labels.keys() & asked.keys()
         names: list[_Bucket] = [(scope, "label", key, labels[key]) for key in keys]
         names += [(scope, "namespace", subject.namespace), (scope, "kind", subject.kind), (scope, "all")]
@@ -293,7 +296,7 @@ def _age(rule: Rule) -> tuple[float, str, str]:
 
 
 class Bindings:
-    """Which projects a namespace may speak for, by the FederatedQuotas of operators."""
+    """Which projects a namespace may claim, by the FederatedQuotas of operators."""
 
     def __init__(self, accounts: Collection[QuotaAccount] = ()) -> None:
         self._bound: dict[str, frozenset[str]] = {}
@@ -310,10 +313,10 @@ class Bindings:
         return self._bound.get(namespace, NONE)
 
     def accounts(self, project: str) -> tuple[QuotaAccount, ...]:
-        """The accounts that speak for a project."""
+        """The accounts that cover a project."""
         return self._accounts.get(project, ())
 
     def speaks(self, namespace: str, project: str) -> bool:
-        """Whether a claim of the project counts: the namespace is bound to it, or it is nobody's and projects that are
-        nobody's are allowed."""
+        """Whether a claim of the project counts: the namespace is bound to it, or no account covers
+        it and such projects are allowed."""
         return project in self.of(namespace) or (self._unknown and project not in self._accounts)

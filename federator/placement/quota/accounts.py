@@ -1,6 +1,7 @@
-"""What is wrong with a FederatedQuota beside all others: told in its `Valid` condition, changed by nobody.
+"""Finds faults of a FederatedQuota beside all others; the hub reports them in its `Valid` condition
+and changes nothing.
 
-An account with a trouble limits all the same, by what of it can be understood. Pure; called by the hub's reporting.
+An account with faults still limits, by the fields that can be understood. Pure.
 """
 
 import difflib
@@ -13,7 +14,8 @@ from federator.model.fleet import QuotaAccount, TierQuota
 from federator.model.resources import Resources
 
 NATIVE: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
-"""Resources without a domain that pods ask for; those of a domain (nvidia.com/gpu) are what nodes report."""
+"""Resources without a domain that pods can request; those with a domain (nvidia.com/gpu) are what
+nodes report."""
 PAGES: Final = "hugepages-"
 UNKNOWN_RESOURCE: Final = "UnknownResource"
 UNKNOWN_PARENT: Final = "UnknownParent"
@@ -22,12 +24,12 @@ PROJECT_BOUND_TWICE: Final = "ProjectBoundTwice"
 GUARANTEED_ABOVE_MAX: Final = "GuaranteedAboveMax"
 NAMED_MOST: Final = 5
 ALIKE: Final = 0.75
-"""How alike a name must be to be suggested: gpu is not cpu."""
+"""Minimum similarity (difflib ratio) of a name that is suggested: gpu is not cpu."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trouble:
-    """One thing that is wrong: the reason in CamelCase, and a sentence that begins with the field."""
+    """One fault: its reason in CamelCase, and a sentence that begins with the field."""
 
     reason: str
     message: str
@@ -36,8 +38,8 @@ class Trouble:
 def troubles(
     account: QuotaAccount, accounts: Mapping[str, QuotaAccount], offered: Collection[str]
 ) -> tuple[Trouble, ...]:
-    """Everything that is wrong with an account, the gravest first. `accounts` are all, by name; `offered` what nodes of
-    the fleet have by their reports, empty while none is known."""
+    """All faults of an account, the most serious first. `accounts`: all accounts by name.
+    `offered`: the resources that nodes of the fleet report, empty while there is no report."""
     return (
         *_parents(account, accounts),
         *_projects(account, accounts),
@@ -65,7 +67,7 @@ def _parents(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Ite
 
 
 def _projects(account: QuotaAccount, accounts: Mapping[str, QuotaAccount]) -> Iterator[Trouble]:
-    """A project has one account. With more, each counts all its use and each limits it."""
+    """A project should have one account. With several, each counts all its use and each limits it."""
     for project in sorted(account.projects):
         others = sorted(name for name, other in accounts.items() if name != account.name and project in other.projects)
         if others:

@@ -1,10 +1,12 @@
-"""Flat quotas: how many copies of a workload its project's FederatedQuotas admit, and the sentence when not all.
+"""Flat quotas: how many copies of a workload the FederatedQuotas of its project admit, with the
+sentence when not all.
 
-Borrowing and trees come with the quota issue; here every account stands alone and guaranteed equals max. Pure functions
-of accounts and usage; the ledger supplies usage without the asking workload's own.
+Every account stands alone, and guaranteed equals max. Pure functions of accounts and usage; the
+ledger supplies usage without the asking workload's own.
 
-Sentences go to the owner of the workload, who shares accounts with others: they tell what was asked for, the limit and
-what is admitted, never what others hold. That is on the FederatedQuota's status, for operators.
+The sentences are read by the workload's owner, who shares accounts with others: they give the
+request, the limit and what is admitted, never what others hold. Operators see that in the
+FederatedQuota's status.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -23,24 +25,25 @@ Placed = Callable[[str], int]
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """`copies` is the most that quota allows this workload in all; UNLIMITED without a limit."""
+    """`copies`: the most that quota admits for this workload in all; UNLIMITED without a limit."""
 
     copies: int = UNLIMITED
     reason: Reason = Reason.CHOSEN
     message: str = ""
     unlimited: bool = True
-    """No account speaks for the project."""
+    """No account covers the project."""
     generations: Mapping[str, int] = field(default_factory=dict)
 
 
 UNBOUND: Final = Admission()
 ASSUMED: Final = Resources({"cpu": 100, "memory": 200 << 20})
-"""What a copy is charged where it asks for none: what the Kubernetes scheduler assumes of such a container."""
+"""What a copy without requests is charged: the kube-scheduler's default for such a container."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """An edit of a workload that runs: `kept` of its `running` copies go on as `ask`, instead of `before`."""
+    """An edit of a running workload: `kept` of its `running` copies continue as `ask` instead of
+    `before`."""
 
     ask: Ask
     before: Ask
@@ -49,15 +52,15 @@ class Edit:
 
 
 def accounts_of(project: str, accounts: Iterable[QuotaAccount]) -> tuple[QuotaAccount, ...]:
-    """Every account that speaks for a project, by name; each of them limits it."""
+    """Every account that covers a project, by name; each of them limits it."""
     return tuple(
         sorted((account for account in accounts if project in account.projects), key=lambda account: account.name)
     )
 
 
 def allows_unknown(accounts: Iterable[QuotaAccount]) -> bool:
-    """Whether a workload may name a project that no account has: always while there is no account; then only where an
-    account without a parent says so, and none says otherwise."""
+    """Whether a workload may name a project that no account covers: always while there is no
+    account, otherwise only where accounts without a parent say so and none says otherwise."""
     every = list(accounts)
     settings = {
         account.unknown_projects for account in every if not account.parent and account.unknown_projects is not None
@@ -66,8 +69,8 @@ def allows_unknown(accounts: Iterable[QuotaAccount]) -> bool:
 
 
 def charged(ask: Ask, accounts: Iterable[QuotaAccount]) -> Ask:
-    """The ask with what each copy is charged of resources that it does not ask for, where an account speaks for its
-    project: of several accounts the most. So in quota, and in room."""
+    """The ask with the defaults that accounts of its project charge for resources it does not
+    request; of several accounts the highest. Quota and room use the same amounts."""
     speaking = accounts_of(ask.project, accounts)
     if not speaking:
         return ask
@@ -76,8 +79,9 @@ def charged(ask: Ask, accounts: Iterable[QuotaAccount]) -> Ask:
 
 
 def with_defaults(requests: Resources, speaking: Iterable[QuotaAccount], own: Resources | None = None) -> Resources:
-    """Requests, and of what is not requested what these accounts charge for it. `own`: without what a profile's
-    containers ask for, which is charged besides: they are no request of the workload's."""
+    """The requests, plus these accounts' defaults for what is not requested. `own`: the requests
+    without those of a profile's containers, which are charged on top and are no request of the
+    workload's."""
     assumed = Resources()
     for account in speaking:
         assumed = assumed.upper(ASSUMED if account.defaults is None else account.defaults)
@@ -87,8 +91,8 @@ def with_defaults(requests: Resources, speaking: Iterable[QuotaAccount], own: Re
 
 
 def limits(tier: TierQuota) -> tuple[tuple[str, str, int], ...]:
-    """(resource, the field that limits it, limit). Flat: `max` where it names the resource, else `guaranteed`; what
-    neither names is not limited."""
+    """(resource, limiting field, limit). Flat: `max` where it names the resource, else
+    `guaranteed`; resources that neither names are not limited."""
     named = tier.maximum or Resources()
     return tuple(
         (name, "max", named[name])
@@ -101,10 +105,11 @@ def limits(tier: TierQuota) -> tuple[tuple[str, str, int], ...]:
 def admit(
     ask: Ask, wanted: int, held: int, accounts: tuple[QuotaAccount, ...], *, usage: Usage, placed: Placed
 ) -> Admission:
-    """How many of `wanted` copies are admitted, `held` of them being there already (they are never taken back).
+    """How many of `wanted` copies are admitted; the `held` ones run already and are never taken
+    back.
 
-    `usage` and `placed` leave the asking workload out. Whole workloads are admitted entirely, or not beyond what they
-    hold.
+    `usage` and `placed` exclude the asking workload. With RequireAll all are admitted, or none
+    beyond those held.
     """
     refused = refusal(ask, accounts)
     speaking = accounts_of(ask.project, accounts)
@@ -124,8 +129,9 @@ def admit(
 
 
 def refusal(ask: Ask, accounts: Collection[QuotaAccount]) -> str:
-    """Why the workload may not take anything for its project, as a sentence; "" when it may. A namespace that is bound
-    to some account may only use that account's projects, and the other way round. Says nothing of other namespaces."""
+    """Why the workload may take nothing for its project, as a sentence; "" when it may. A namespace
+    bound to an account may use only that account's projects, and a project of an account with
+    namespaces only those namespaces. Does not mention other namespaces."""
     namespace = ask.key.namespace
     owners = sorted(
         (account for account in accounts if namespace in account.namespaces), key=lambda account: account.name
@@ -194,7 +200,7 @@ def _by_resources(ask: Ask, account: QuotaAccount, wanted: int, held: int, usage
         never = need * wanted > limit
         allowed, each, needed = (quantity.render_amount(name, amount) for amount in (limit, need, need * wanted))
         left = "" if never else ", and too little of it is left"
-        # Of whole workloads the owner does not see how many would fit: that is a figure about others.
+        # With RequireAll the number that would fit is left out: it would only reveal the use of others.
         fits = "" if ask.whole else f", {fit} fit"
         tightest = Admission(
             fit,
@@ -209,9 +215,9 @@ def _by_resources(ask: Ask, account: QuotaAccount, wanted: int, held: int, usage
 
 
 def refuse_edit(edit: Edit, accounts: tuple[QuotaAccount, ...], *, usage: Usage, placed: Placed) -> Admission | None:
-    """Why an edit of what runs is not admitted, by the first account that refuses it; None when it is. `usage` and
-    `placed` leave the workload out. Only what asks for more of an account is judged: what is over a limit already may
-    be edited as long as it does not grow."""
+    """Why an edit of running copies is not admitted, by the first account that refuses it; None
+    when it is. `usage` and `placed` exclude the workload. Only growth is judged: a workload above a
+    limit may be edited as long as it does not grow."""
     ask, before = edit.ask, edit.before
     if ask.project != before.project and (refused := refusal(ask, accounts)):
         return Admission(0, Reason.NOT_ALLOWED, f"project {ask.project}, and {refused}")
@@ -229,7 +235,7 @@ def refuse_edit(edit: Edit, accounts: tuple[QuotaAccount, ...], *, usage: Usage,
 
 
 def _wish(edit: Edit) -> str:
-    """What of the edit an account charges or bounds, in a few words."""
+    """The changes of the edit that an account charges or bounds, in a few words."""
     ask, before = edit.ask, edit.before
     parts = [f"{edit.kept} running copies of {amounts(ask.shape.requests)}"]
     parts += [f"project {ask.project} instead of {before.project}"] if ask.project != before.project else []
@@ -239,7 +245,7 @@ def _wish(edit: Edit) -> str:
 
 
 def _over(edit: Edit, account: QuotaAccount, usage: Usage) -> str:
-    """The first limit of the account that the edit would go beyond, as a sentence."""
+    """The first limit of the account that the edit would exceed, as a sentence; "" for none."""
     ask, before = edit.ask, edit.before
     tier = account.tiers.get(ask.tier)
     if tier is None:
@@ -263,6 +269,6 @@ def _over(edit: Edit, account: QuotaAccount, usage: Usage) -> str:
 
 
 def amounts(requests: Resources) -> str:
-    """`cpu 2, memory 4Gi`; pods are not told."""
+    """`cpu 2, memory 4Gi`; without pods."""
     shown = {name: amount for name, amount in quantity.render(requests).items() if name != PODS}
     return ", ".join(f"{name} {amount}" for name, amount in shown.items()) or "nothing"

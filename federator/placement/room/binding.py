@@ -1,10 +1,11 @@
-"""Where a member's scheduler binds copies, so that what is charged or owed lies where the pods will: what is promised
-to the next ask would not be there otherwise.
+"""Models where a member's scheduler binds copies, so that charges lie on the nodes where the pods
+will be. Charges on other nodes would promise the next ask room that does not exist.
 
-Two of the plugins that kube-scheduler has on by default decide between nodes that admit a pod (1.36:
-`PodTopologySpread` with weight 2, `NodeResourcesFit` by `LeastAllocated` with weight 1): first those with fewest
-copies of the same workload, then those with the largest free part of cpu and memory. GPUs and sizes play no part: a
-small pod goes to an empty GPU node. Pure; read by the hub's ledger and by the member's report of room.
+Two default plugins of kube-scheduler decide between the nodes that admit a pod (1.36:
+`PodTopologySpread` with weight 2, `NodeResourcesFit` by `LeastAllocated` with weight 1): first
+nodes with the fewest copies of the same workload, then those with the largest free part of cpu and
+memory. GPUs and pod sizes do not matter: a small pod goes to an empty GPU node. Pure; used by the
+hub's ledger and by the member's report of room.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,37 +19,45 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 SCORED: Final = ("cpu", "memory")
-"""What `LeastAllocated` looks at."""
+"""The resources that `LeastAllocated` scores."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Which nodes get how many copies."""
+    """How many copies each node gets."""
 
     each: Ints
     """Copies on every node of each row of equal nodes ..."""
     parts: tuple[tuple[int, int, int], ...] = ()
-    """... apart from these: (row, nodes of it, copies on each of these)."""
+    """... except for these: (row, number of its nodes, copies on each of them)."""
 
 
 def inverse(allocatable: Sequence[Sequence[int]]) -> Floats:
-    """1 / allocatable, and 0 where there is none: it counts for nothing then, as in the scheduler."""
+    """1 / allocatable, and 0 where there is none: as in the scheduler, that resource then scores
+    nothing."""
     sizes = np.array(allocatable, dtype=np.float64)
     return np.divide(1.0, sizes, out=np.zeros_like(sizes), where=sizes > 0)
 
 
 def openness(free: Ints, one_by: Floats, needs: Ints, copies: int) -> Floats:
-    """What `LeastAllocated` gives each row of nodes when that many copies are on each: the free part of each amount,
-    added up. `free` and 1 / allocatable are [amount, row], what a copy needs is [amount, 1]."""
+    """The `LeastAllocated` score of each row with `copies` on each node: the sum of the free
+    fractions.
+
+    `free` and `one_by` (1 / allocatable) have the shape [resource, row]; `needs`, the request of
+    one copy, has [resource, 1].
+    """
     total: Floats = ((free - needs * copies) * one_by).sum(axis=0)
     return total
 
 
 def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floats]) -> Bound:
-    """Binds copies to rows of `counts` equal nodes, of which each admits `heights`; what fits nowhere is left out.
+    """Binds copies to rows of `counts` equal nodes, each of which admits `heights` copies; copies
+    that fit nowhere are left out.
 
-    All nodes get equally many, as far as they can; those that score best with one more get one more (`score(n)` tells
-    how good each row is with n copies).
+    All nodes get equally many as far as they can; the nodes with the best score for one more copy
+    get the remainder (`score(n)`: the score of every row with n copies).
+
+        rows of 3 and 2 nodes, heights 2 and 5, 9 copies: level 1 uses 5, the other 4 go to the rows that score best
     """
     level = _level(counts, heights, copies)
     each = np.minimum(heights, level)
@@ -72,7 +81,8 @@ def spread(counts: Ints, heights: Ints, copies: int, score: Callable[[int], Floa
 
 
 def packed(counts: Ints, heights: Ints, copies: int) -> Bound:
-    """The same by a scheduler that fills nodes: those first on which fewest copies fit, one after the other."""
+    """As `spread`, for a scheduler that fills nodes: the nodes on which fewest copies fit come
+    first, one after the other."""
     each = np.zeros_like(heights)
     parts: list[tuple[int, int, int]] = []
     for row in sorted(np.flatnonzero(heights > 0).tolist(), key=lambda row: (int(heights[row]), row)):
@@ -88,7 +98,7 @@ def packed(counts: Ints, heights: Ints, copies: int) -> Bound:
 
 
 def _level(counts: Ints, heights: Ints, copies: int) -> int:
-    """The most copies that every node can be given, as far as it admits them."""
+    """The largest number of copies that every node can get, as far as it admits them."""
     if copies < int(counts.dot(heights > 0)):
         return 0
     low, high = 0, int(heights.max(initial=0))

@@ -1,8 +1,8 @@
-"""How many copies of a pod shape fit: exact counts over groups of equal nodes, and what is left after placing some.
+"""How many copies of a pod shape fit: exact counts over groups of equal nodes.
 
-`summarise` builds the histogram that a member publishes; `copies` counts on it (`nodes.Nodes` is the form in which the
-ledger keeps it while a batch gives room away). A pod must fit one node; sums over nodes are never compared with a
-request.
+`summarise` builds the histogram that a member publishes, `copies` counts on it (`nodes.Nodes` is
+the form that the ledger keeps while a batch gives room away). A pod must fit one node, so a request
+is never compared with the sum over nodes.
 """
 
 from collections.abc import Iterable
@@ -16,22 +16,24 @@ from federator.model.resources import ZERO, Resources
 from federator.placement.room.nodes import Nodes, leading, row_key
 
 MAX_ROWS: Final = 256
-"""Rows of a published histogram; beyond it amounts are rounded down (`summarise`)."""
+"""Rows of a published histogram; beyond this, amounts are rounded down (`summarise`)."""
 
 
 def copies(rows: Iterable[NodeRow], shape: PodShape) -> int:
-    """How many copies of `shape` these nodes take. The shape's node selector is not judged here: a member passes only
-    the nodes that match it, the hub asks only for plain shapes."""
+    """How many copies of `shape` fit on these nodes. The node selector of the shape is not judged
+    here: a member passes only matching nodes, and the hub asks only for plain shapes."""
     return Nodes.of(rows).copies(shape)
 
 
 def summarise(nodes: Iterable[NodeRow], limit: int = MAX_ROWS) -> tuple[NodeRow, ...]:
     """Groups equal nodes into at most `limit` rows, in a stable order.
 
-    Exact while they fit. Otherwise allocatable and free amounts keep only their highest binary digits, first eight,
-    then ever fewer, so that each amount is understated by less than 2^(1-digits) of itself; if even one digit leaves
-    too many rows (many different taints or models), the rows with the fewest nodes are left out. `lost` states the
-    error.
+    Exact while they fit. Otherwise allocatable and free amounts keep only their highest binary
+    digits, eight at first, then fewer, so that each amount is understated by less than 2^(1-digits)
+    of itself. If one digit still leaves too many rows (many different taints or models), the rows
+    with the fewest nodes are dropped. `lost` states the error.
+
+        13 GiB with 3 digits (binary 1101) becomes 12 GiB: 8% less
     """
     every = list(nodes)
     exact = rows = _group(every)
@@ -49,7 +51,7 @@ def _largest(rows: Iterable[NodeRow], limit: int) -> list[NodeRow]:
 
 
 def lost(nodes: Iterable[NodeRow], rows: Iterable[NodeRow]) -> Resources:
-    """What `rows` understate of the free room of `nodes`; nothing when the summary is exact."""
+    """The free room of `nodes` that `rows` understate; nothing when the summary is exact."""
     total = ZERO
     for row in nodes:
         total = total + row.free * row.count

@@ -1,12 +1,13 @@
-"""The commitments: what every workload holds by its last decision.
+"""Commitments: what every workload holds by its last decision.
 
-The hub keeps one `Commitments` for its whole life and fills it from PlacementDecisions at start. What it has decided it
-assumes, before that is written; what is not written after all is recorded as it was. Usage of quota is the sum over all
-of them; charges of capacity are those that a member's summary does not include yet. Until a slice is confirmed in its
-member it is in flight, and once it is confirmed gone it is released.
+The hub has one `Commitments` for its whole life and fills it from PlacementDecisions at start. A
+new decision is assumed before it is written; if the write fails, the former state is recorded
+again. Quota use is the sum over all commitments. Room is charged for the copies that a member's
+last summary does not include yet: a slice is in flight until it is confirmed in its member, and
+released when it is confirmed gone.
 
-Each cycle opens a `Ledger` above the commitments as they are then. A ledger never changes them, and is of no use once
-they have changed.
+Each cycle opens a `Ledger` above the commitments. A ledger never changes them, and becomes invalid
+when they change.
 """
 
 import bisect
@@ -29,23 +30,23 @@ _LAST = "\U0010ffff"
 
 
 class Commitments:
-    """All commitments, indexed for the questions a batch asks."""
+    """All commitments, indexed for what a batch reads."""
 
     def __init__(self) -> None:
         self._commitments: dict[str, Commitment] = {}
         self._done: dict[str, Ranges] = {}
-        """By uid: shards that are recorded as done, whether a commitment is known yet or not."""
+        """uid -> shards recorded as done, whether or not the workload has a commitment."""
         self._usage: dict[tuple[str, Tier], Resources] = {}
         self._placed: dict[str, int] = {}
         self._trails: dict[str, dict[str, _Trail]] = {}
         self._recent: dict[str, list[_Place]] = {}
         self._unsorted: set[str] = set()
-        """Clusters whose `_recent` is to be put in order before it is read."""
+        """Clusters whose `_recent` must be sorted before it is read."""
         self._leaving: dict[str, set[str]] = {}
         self._sent: dict[str, dict[str, int]] = {}
-        """Cluster -> uid -> seq of slices that are known not to have arrived there yet."""
+        """cluster -> uid -> seq of slices in flight: not confirmed in the cluster yet."""
         self._missed: dict[str, dict[str, int]] = {}
-        """The same as of the last summary: what it cannot include, however high its seq is."""
+        """The same as of the last summary: what that summary cannot include, whatever its seq."""
         self._bases: dict[str, Base] = {}
         self.version = 0
         """Rises with every change."""
@@ -60,8 +61,8 @@ class Commitments:
         return self._commitments.get(uid)
 
     def record(self, commitment: Commitment) -> None:
-        """Replaces what was known of this workload; of its shards only those count that are not recorded as done.
-        Recording the same thing again changes nothing."""
+        """Replaces the commitment of this workload; shards recorded as done do not count. Recording
+        an equal commitment changes nothing."""
         commitment = self.counted(commitment)
         before = self._commitments.get(commitment.uid)
         if before == commitment:
@@ -88,8 +89,8 @@ class Commitments:
                     self._heard_of(holding.cluster, commitment.uid)  # a decision that was not taken after all
 
     def progressed(self, uid: str, done: Ranges) -> bool:
-        """All shards of a workload that are recorded as done, however that was heard of; () also for one that is gone.
-        Tells whether it holds less than before."""
+        """Records all shards of a workload that are done; () also for a workload that is gone.
+        Returns whether it holds less than before."""
         if done == self._done.get(uid, ()):
             return False
         if done:
@@ -103,7 +104,8 @@ class Commitments:
         return self._commitments[uid].copies < before.copies
 
     def assume(self, commitment: Commitment) -> Commitment:
-        """Records what has just been decided: nothing that is new in it has set out yet. Returns it as it counts."""
+        """Records a decision that was just made, with its changed shares in flight. Returns the
+        commitment as counted."""
         before = self._commitments.get(commitment.uid)
         seq_before = {holding.cluster: holding.seq for holding in before.holdings} if before is not None else {}
         self.record(commitment)
@@ -113,11 +115,11 @@ class Commitments:
         return self._commitments[commitment.uid]
 
     def counted(self, commitment: Commitment) -> Commitment:
-        """The commitment as it would count: shards that are recorded as done hold nothing."""
+        """The commitment without the shards recorded as done: they hold nothing."""
         return commitment.without(self._done.get(commitment.uid, ()))
 
     def forget(self, uid: str) -> None:
-        """The workload is gone from every member. Unknown uids are fine: a release counts once."""
+        """The workload is gone from every member. Unknown uids are allowed: a release counts once."""
         commitment = self._commitments.pop(uid, None)
         if commitment is not None:
             self._account(commitment, -1)
@@ -126,7 +128,8 @@ class Commitments:
             self.release(cluster, uid)
 
     def release(self, cluster: str, uid: str) -> None:
-        """The workload's slice is confirmed gone from this cluster: nothing of it is charged there any more."""
+        """The workload's slice is confirmed gone from this cluster: nothing is charged for it there
+        any more."""
         self.version += 1
         self._release(cluster, uid)
 
@@ -138,7 +141,7 @@ class Commitments:
             self._unlist(cluster, uid, trail)
 
     def in_flight(self, cluster: str, uid: str, seq: int) -> None:
-        """The workload's slice of this decision is not in the cluster yet: no summary so far includes it."""
+        """The slice of this decision is not in the cluster yet: no summary so far includes it."""
         trail = self._trails.get(cluster, {}).get(uid)
         if trail and trail[-1][0] == seq:
             self.version += 1
@@ -146,14 +149,15 @@ class Commitments:
             self._missed.setdefault(cluster, {})[uid] = seq
 
     def confirm(self, cluster: str, uid: str, seq: int) -> None:
-        """The workload's slice has been seen in this cluster with this seq: summaries made from now on include it."""
+        """The slice was seen in this cluster with this seq: later summaries include it."""
         if self._sent.get(cluster, {}).get(uid, seq + 1) <= seq:
             del self._sent[cluster][uid]
             self.version += 1
 
     def reported(self, cluster: str, includes_seq: int) -> None:
-        """A summary was heard. Slices are written side by side, and some overtake others: it does not include those
-        that have not arrived, however high the seq of one that has. They stay charged until the next summary."""
+        """Applies a new summary that includes decisions up to `includes_seq`. Slices are written
+        concurrently and may overtake each other, so a summary does not include slices in flight,
+        even when their seq is lower; they stay charged until the next summary."""
         self.version += 1
         self._missed[cluster] = {uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq}
 
@@ -162,7 +166,7 @@ class Commitments:
         return self._usage.get((project, tier), ZERO)
 
     def usage_by_project(self) -> dict[str, Resources]:
-        """Over all tiers: the input of fair order."""
+        """Use by project over all tiers: the input of fair ordering."""
         totals: dict[str, Resources] = {}
         for (project, _), usage in sorted(self._usage.items()):
             totals[project] = totals.get(project, ZERO) + usage
@@ -173,7 +177,7 @@ class Commitments:
         return self._placed.get(project, 0)
 
     def open(self, snapshot: FleetSnapshot) -> Ledger:
-        """A ledger for one cycle: above the commitments as they are now."""
+        """A ledger for one cycle, above the commitments as they are now."""
         return Ledger(self, snapshot)
 
     def base(self, cluster: str, capacity: Capacity) -> Base:
@@ -186,11 +190,13 @@ class Commitments:
         return cached
 
     def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]:
-        """Copies by shape that a summary up to `includes_seq` does not include, in the order of their decisions: about
-        the one in which they are bound.
+        """(shape, copies) that a summary up to `includes_seq` does not include, in decision order,
+        which is about the order of binding.
 
-        Per workload: the most it had since then, beyond what the summary saw of it; so a growth charges its difference
-        and a shrink is credited only by a summary.
+        Per workload: the most it had since then, minus what the summary saw of it. Growth charges
+        the difference; a shrink is credited only by a summary.
+
+            decided 4 (seq 5), 10 (seq 7), 2 (seq 9): a summary up to 5 leaves 10 - 4 = 6 charged, one up to 7 leaves 0
         """
         self._tidy(cluster, includes_seq)
         recent = self._recent_of(cluster)
@@ -203,9 +209,9 @@ class Commitments:
         return list(charges.items())
 
     def as_now(self, uid: str, counted: Mapping[str, int]) -> "Commitments":
-        """A copy for whoever asks what would be decided about this workload, in another thread perhaps: what it holds,
-        what projects hold in all, and of each cluster what a summary up to this seq (`counted`) does not include. What
-        is decided from now on is not in it."""
+        """A copy for deciding about this one workload elsewhere, even in another thread: what it
+        holds, the use of all projects, and what the summaries up to the given seq (`counted`, by
+        cluster) do not include. Later changes are not in it."""
         made = Commitments()
         made._commitments = {uid: own} if (own := self._commitments.get(uid)) is not None else {}
         made._done = {uid: done} if (done := self._done.get(uid)) else {}
@@ -222,7 +228,7 @@ class Commitments:
         return made
 
     def audit(self) -> Mapping[tuple[str, Tier], Resources]:
-        """Usage summed afresh from all commitments: must equal `usage` at any time."""
+        """Usage summed afresh from all commitments; must equal `usage` at any time."""
         totals: dict[tuple[str, Tier], Resources] = {}
         for commitment in self._commitments.values():
             key = (commitment.project, commitment.tier)
@@ -238,7 +244,7 @@ class Commitments:
             self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
 
     def _heard_of(self, cluster: str, uid: str) -> None:
-        """Nothing of the workload is on its way there."""
+        """Nothing of the workload is in flight to this cluster any more."""
         for book in (self._sent, self._missed):
             book.get(cluster, {}).pop(uid, None)
 
@@ -265,8 +271,8 @@ class Commitments:
         return recent
 
     def _tidy(self, cluster: str, includes_seq: int) -> None:
-        """Drops the steps that no later summary will be compared with: those before the last included one, and all of a
-        workload that has left. Until then what left stays charged: its pods may still run."""
+        """Drops steps that no later summary needs: those before the last included one, and all of a
+        workload that has left. Until then what left stays charged, because its pods may still run."""
         trails = self._trails.get(cluster, {})
         for uid in sorted(self._leaving.get(cluster, ())):
             if trails[uid][-1][0] <= includes_seq:

@@ -1,8 +1,8 @@
-"""The ledger of one cycle: room and quota as they stand after what this cycle has already given away.
+"""The ledger of one cycle: room and quota after what this cycle has already given.
 
-Opened above the commitments and one snapshot; `decide` reads room and quota here and charges both in one step.
-Everything it gives away can be taken back (`mark`, `rollback`), which is how trials and all-or-nothing placements
-work. It never changes the commitments.
+It is opened above the commitments and one snapshot. `decide` reads room and quota here and charges
+both in one step. Charges can be taken back (`mark`, `rollback`), which trials and all-or-nothing
+placements use. The ledger never changes the commitments.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,12 +17,12 @@ from federator.placement.room import nodes
 from federator.placement.room.nodes import Nodes
 
 PENDING: Final = -1
-"""`room` of a shape that only the member can answer, and has not yet."""
+"""`room` of a shape that only the member can count and has not reported yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Base:
-    """A cluster's room as its last summary told it."""
+    """A cluster's room by its last summary."""
 
     capacity: Capacity
     nodes: Nodes
@@ -43,7 +43,7 @@ class Committed(Protocol):
 
 
 class _Cluster:
-    """Room of one cluster while the batch runs."""
+    """Room of one cluster during the batch."""
 
     __slots__ = ("base", "charged", "headroom", "nodes", "rooms", "view")
 
@@ -89,7 +89,7 @@ class _Cluster:
     def nodes_with_room(self, shape: PodShape) -> int:
         fit = self.nodes.with_room(shape)
         if self.headroom is None and nodes.shape_id(shape) not in self.base.capacity.copies:
-            return fit  # nothing else limits it: its room is no smaller, or nobody knows it
+            return fit  # nothing else limits it: its room is not smaller, or unknown
         room = self.room(shape)
         return fit if room == PENDING else min(fit, room)
 
@@ -101,7 +101,11 @@ class _Cluster:
 
 
 def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
-    """The most copies of `shape` for which `copies` of `other` can have taken the place, wherever they went."""
+    """The most copies of `shape` whose place `copies` of `other` can have taken, wherever they were
+    bound.
+
+        shape cpu 2, other cpu 3: one copy of other can destroy up to ceil(3 / 2) = 2 places, 4 copies 8
+    """
     if other == shape:
         return copies
     worst = 0
@@ -112,14 +116,15 @@ def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
 
 
 class Ledger:
-    """Mutable; one batch, one thread."""
+    """Mutable; for one batch in one thread."""
 
     def __init__(self, commitments: Committed, snapshot: FleetSnapshot) -> None:
         self._below = commitments
         self._version = commitments.version
         self.snapshot = snapshot
         self.memo: dict[Any, Any] = {}
-        """What depends on the snapshot alone and is asked for again and again (who is eligible under a policy)."""
+        """Cache of what depends on the snapshot alone and is read again and again (eligibility
+        under a policy)."""
         self._clusters: dict[str, _Cluster | None] = {}
         self._commitments: dict[str, Commitment | None] = {}
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
@@ -129,32 +134,32 @@ class Ledger:
 
     @property
     def below(self) -> Committed:
-        """The commitments, as they were when the ledger was opened. Raises RuntimeError once they have changed: what is
-        charged here would count twice, or not at all."""
+        """The commitments, as they were when the ledger was opened. Raises RuntimeError once they
+        have changed: a charge made here would count twice or not at all."""
         if self._below.version != self._version:
             raise RuntimeError("the commitments have changed since this ledger was opened")
         return self._below
 
     def room(self, cluster: str, shape: PodShape) -> int:
-        """How many more copies the cluster takes: nothing when it never reported or its report is too old, PENDING when
-        only the member can tell and has not."""
+        """How many more copies fit in the cluster: 0 when it never reported or its report is stale,
+        PENDING when only the member can count the shape and has not reported it."""
         opened = self._cluster(cluster)
         return 0 if opened is None else opened.room(shape)
 
     def nodes_with_room(self, cluster: str, shape: PodShape) -> int:
-        """On how many nodes of the cluster one copy fits, as far as the nodes' free amounts tell; at most `room`, where
-        that is known."""
+        """On how many nodes of the cluster one copy fits, by their free amounts; at most `room`
+        where that is known."""
         opened = self._cluster(cluster)
         return 0 if opened is None else opened.nodes_with_room(shape)
 
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
-        """(nodes with what is free on them, what spec.usable leaves in all; None where it leaves everything). For
-        advice; decisions ask for `room`."""
+        """(nodes with their free amounts, headroom under spec.usable; None where that leaves
+        everything). For advice; decisions use `room`."""
         opened = self._cluster(cluster)
         return (None, None) if opened is None else (opened.nodes, opened.headroom)
 
     def charge(self, cluster: str, shape: PodShape, copies: int) -> None:
-        """Takes room for copies that the cluster's last summary does not know of."""
+        """Charges room for copies that the cluster's last summary does not include."""
         opened = self._cluster(cluster)
         if opened is None or copies <= 0:
             return
@@ -163,22 +168,22 @@ class Ledger:
         opened.charge(shape, copies)
 
     def hold(self, commitment: Commitment) -> None:
-        """What the workload holds is this, whatever was charged for it before; of room nothing changes."""
+        """Sets what the workload holds, replacing what was charged before; room does not change."""
         self._hold(commitment.uid, commitment)
 
     def commit(self, commitment: Commitment, grown: Mapping[str, int]) -> None:
-        """One workload's new holdings: quota is held for them instead of the former ones, and room is charged for the
-        copies that each cluster gains."""
+        """New holdings of one workload: quota is held for them instead of the former ones, and room
+        is charged for the copies that each cluster gains."""
         self._hold(commitment.uid, commitment)
         for cluster in sorted(grown):
             self.charge(cluster, commitment.shape, grown[cluster])
 
     def release(self, uid: str) -> None:
-        """The workload's quota returns; its room returns only with a summary."""
+        """Returns the workload's quota; its room returns only with a summary."""
         self._hold(uid, None)
 
     def commitment(self, uid: str) -> Commitment | None:
-        """What the workload holds, as far as this batch knows."""
+        """What the workload holds, as far as this batch has decided."""
         return self._commitments[uid] if uid in self._commitments else self.below.commitment(uid)
 
     def usage(self, project: str, tier: Tier) -> Resources:
@@ -189,19 +194,19 @@ class Ledger:
         return self.below.placed(project) + self._placed.get(project, 0)
 
     def admission(self, ask: Ask, wanted: int, held: int) -> quota.Admission:
-        """How many copies quota allows this workload, its own present ones not counting as use."""
+        """How many copies quota admits; the workload's own present copies do not count as use."""
         if not self.snapshot.quotas:
             return quota.UNBOUND
         usage, placed = self._of_others(ask.uid)
         return quota.admit(ask, wanted, held, self.snapshot.quotas, usage=usage, placed=placed)
 
     def edit(self, edit: quota.Edit) -> quota.Admission | None:
-        """Why quota does not admit an edit of what runs; None when it does."""
+        """Why quota does not admit an edit of running copies; None when it does."""
         usage, placed = self._of_others(edit.ask.uid)
         return quota.refuse_edit(edit, self.snapshot.quotas, usage=usage, placed=placed)
 
     def _of_others(self, uid: str) -> tuple[quota.Usage, quota.Placed]:
-        """What projects hold without this workload."""
+        """Usage and placed workloads without this workload."""
         own = self.commitment(uid)
 
         def usage(project: str, tier: Tier) -> Resources:
@@ -216,8 +221,8 @@ class Ledger:
     def quota_room(
         self, project: str, namespace: str, tier: Tier, requests: Resources
     ) -> tuple[int | None, tuple[QuotaAccount, ...]]:
-        """Copies of `requests` that the project may still add in this tier (None: no limit), and the accounts that
-        limit it. For advice; decisions use `admission`."""
+        """Copies of `requests` that the project may add in this tier (None: no limit), and the
+        accounts that limit it. For advice; decisions use `admission`."""
         speaking = quota.accounts_of(project, self.snapshot.quotas)
         room: int | None = None
         for account in speaking:
@@ -237,7 +242,7 @@ class Ledger:
         return len(self._undo)
 
     def rollback(self, mark: int) -> None:
-        """Takes back everything given away since `mark`."""
+        """Takes back everything given since `mark`."""
         while len(self._undo) > mark:
             self._undo.pop()()
 
@@ -256,7 +261,7 @@ class Ledger:
         self._undo.append(undo)
 
     def _recount(self, uid: str) -> None:
-        """Brings the difference from the commitments, as far as this workload makes one, up to date."""
+        """Updates the difference between this workload's holdings here and in the commitments."""
         for commitment, sign in self._deltas.pop(uid, ()):
             self._count(commitment, -sign)
         if uid not in self._commitments:

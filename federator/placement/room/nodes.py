@@ -1,7 +1,8 @@
 """Groups of equal nodes in columns: how many copies fit, and what is left after some are placed.
 
-The ledger keeps one `Nodes` per cluster. It is a value: charging gives another one. All numbers are exact integers
-below 2^62; only beyond MAX_ROWS_KEPT are amounts rounded down, so that a long batch does not slow down.
+The ledger has one `Nodes` per cluster. It is a value: charging returns a new one. All numbers are
+exact integers below 2^62. Only beyond MAX_ROWS_KEPT are amounts rounded down, to keep a long batch
+fast.
 """
 
 from collections.abc import Iterable
@@ -19,13 +20,14 @@ from federator.model.resources import PODS, UNLIMITED
 from federator.placement.room import binding
 
 MAX_ROWS_KEPT: Final = 64
-"""Rows that charging may add to those of the summary before rows are merged, and rounded down if that is not enough."""
+"""Rows that charging may add to those of the summary before rows are merged, and rounded down when
+merging is not enough."""
 MOST_PER_NODE: Final = 1 << 31
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Make:
-    """What equal nodes keep when copies are bound to them."""
+    """The properties of equal nodes that do not change when copies are bound to them."""
 
     taints: tuple[Taint, ...]
     allocatable: tuple[int, ...]
@@ -33,7 +35,7 @@ class Make:
 
 
 class Makes:
-    """All makes of a cluster, in columns where sums are made with them."""
+    """All makes of a cluster, as columns for arithmetic."""
 
     __slots__ = ("every", "inverse", "tainted")
 
@@ -46,12 +48,12 @@ class Makes:
 
 @lru_cache(maxsize=8192)
 def shape_id(shape: PodShape) -> str:
-    """`shape.id`, remembered: it is asked for at every decision."""
+    """`shape.id`, cached: every decision reads it."""
     return shape.id
 
 
 def row_key(row: NodeRow) -> tuple[object, ...]:
-    """A total order over rows, so that nothing depends on how a member listed them."""
+    """A total order over rows, independent of the order in which a member lists them."""
     return (
         tuple(row.allocatable.items()),
         tuple(row.free.items()),
@@ -64,16 +66,17 @@ def row_key(row: NodeRow) -> tuple[object, ...]:
 
 
 def leading(amount: int, digits: int) -> int:
-    """The amount with all but its highest binary digits dropped."""
+    """The amount with only its highest `digits` binary digits kept."""
     drop = max(amount.bit_length() - digits, 0)
     return amount >> drop << drop
 
 
 class Nodes:
-    """`free[i, r]` is the free amount of resource `names[i]` on each of the `counts[r]` nodes of row r.
+    """`free[i, r]` is the free amount of resource `names[i]` on each of the `counts[r]` nodes of
+    row r.
 
-    A row whose allocatable does not name `pods` is not limited in them (a hand-written fleet); every real node is, and
-    one that is stated to take 0 takes none.
+    A row whose allocatable does not name `pods` has no limit on pods (a hand-written fleet). Real
+    nodes always have one, and a node with 0 takes no pod.
     """
 
     __slots__ = ("_heights", "_with_room", "counts", "free", "kinds", "makes", "most_rows", "names")
@@ -90,7 +93,7 @@ class Nodes:
     ) -> None:
         self.names, self.counts, self.free, self.kinds = names, counts, free, kinds
         self.makes = makes
-        """`kinds[r]` is the index of row r's."""
+        """`kinds[r]` is the index of row r's make."""
         self.most_rows = most_rows
         self._heights: dict[str, binding.Ints] = {}
         self._with_room: dict[str, int] = {}
@@ -135,7 +138,7 @@ class Nodes:
         return cached
 
     def heights(self, shape: PodShape) -> binding.Ints:
-        """Copies per node, row by row."""
+        """Copies that fit per node, by row."""
         key = shape_id(shape)
         cached = self._heights.get(key)
         if cached is None:
@@ -157,8 +160,9 @@ class Nodes:
         return heights
 
     def charge(self, shape: PodShape, count: int, *, packs: bool = False) -> "Nodes":
-        """What is left after `count` more copies: taken where a scheduler with default settings binds them, or when the
-        member packs, where fewest still fit. Copies beyond what fits are ignored."""
+        """What is left after `count` more copies. They are bound where a scheduler with default
+        settings binds them, or with `packs` where fewest still fit. Copies that do not fit are
+        ignored."""
         heights = self.heights(shape)
         needs = _needs(self.names, shape)
         if count <= 0 or not needs or not heights.any():
@@ -204,7 +208,8 @@ class Nodes:
 
 @lru_cache(maxsize=1 << 16)
 def _needs(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ...] | None:
-    """(index of a resource, amount that a copy takes); None when it asks for something that no node has."""
+    """(index of a resource, amount per copy); None when the shape requests something that no node
+    has."""
     if any(need > 0 and name != PODS and name not in names for name, need in shape.requests.items()):
         return None
     wanted = [(index, shape.requests[name], name) for index, name in enumerate(names)]
@@ -215,8 +220,8 @@ def _needs(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ..
 
 @lru_cache(maxsize=1 << 16)
 def _scored(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], binding.Ints]:
-    """Where the amounts of `binding.SCORED` are, and what a copy takes of each. One that no node names counts for
-    nothing, so that it may be looked for anywhere."""
+    """Indexes of the resources of `binding.SCORED`, and what a copy takes of each. A resource that
+    no node names has allocatable 0 and scores nothing, so its index does not matter."""
     places = [names.index(name) if name in names else 0 for name in binding.SCORED]
     return places, np.array([[shape.requests[name]] for name in binding.SCORED], dtype=np.int64)
 
@@ -234,7 +239,8 @@ def _amount(row: NodeRow, name: str) -> int:
 def _merged(
     counts: binding.Ints, free: binding.Ints, kinds: binding.Ints, most_rows: int
 ) -> tuple[binding.Ints, binding.Ints, binding.Ints]:
-    """Joins equal rows; while that leaves more than three quarters of the limit, rounds free amounts down further."""
+    """Joins equal rows. While that leaves more than three quarters of the limit, rounds free
+    amounts down further."""
     floor = np.maximum(free, 0)
     columns = np.vstack([floor, kinds])
     for digits in (62, 8, 7, 6, 5, 4, 3, 2, 1):
@@ -248,7 +254,8 @@ def _merged(
 
 
 def _leading(amounts: binding.Ints, digits: int) -> binding.Ints:
-    """`leading` of every amount (an exponent may come out one too high for huge ones, which only rounds further)."""
+    """`leading` of every amount. For huge amounts the exponent may be one too high, which only
+    rounds down further."""
     drop = np.maximum(np.frexp(amounts.astype(np.float64))[1].astype(np.int64) - digits, 0)
     rounded: binding.Ints = amounts >> drop << drop
     return rounded

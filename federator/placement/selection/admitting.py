@@ -1,5 +1,5 @@
-"""Which field of a policy admits no cluster, what it asks for, and what the clusters do have: one sentence for a person
-who mistyped a label. Only words, and only for policies that admit nobody."""
+"""Explains why a policy admits no cluster: which field, what it asks for, and what the clusters
+have instead. Helps with a mistyped label. Wording only."""
 
 import difflib
 import functools
@@ -14,14 +14,14 @@ from federator.placement.policy import enforcing
 from federator.placement.selection import filters
 
 LISTED: Final = 8
-"""So many of the names or values that exist are told, the rest is counted."""
+"""At most this many existing names or values are listed; the rest is counted."""
 ALIKE: Final = 0.6
-"""How similar a name must be to be suggested (difflib's ratio)."""
+"""Minimum similarity (difflib ratio) of a name that is suggested."""
 _WANTS: Final = (Operator.IN, Operator.EQUALS, Operator.DOUBLE_EQUALS)
 
 
 def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
-    """Which field admits none of the clusters, or "" when no single field does."""
+    """Which field admits none of the clusters, as a sentence; "" when no single field does."""
     if not clusters:
         return "the fleet has no clusters"
     own = functools.partial(filters.field_of, policy)
@@ -50,7 +50,8 @@ def nobody_admitted(policy: Policy, clusters: Sequence[ClusterView]) -> str:
 
 
 def _unmatched(selector: LabelSelector, clusters: Sequence[ClusterView]) -> str:
-    """The first condition that no cluster meets; the whole selector when each is met by some."""
+    """The first condition that no cluster meets; the whole selector when each condition is met by
+    some cluster."""
     if selector == selectors.NOTHING:
         return "labels in a way that cannot be read (no label has such a key or value, or In and NotIn without values)"
     for key, value in selector.match_labels:
@@ -72,7 +73,7 @@ def _label(key: str, wanted: Iterable[str], clusters: Sequence[ClusterView]) -> 
 
 
 def _instead(what: str, wanted: Iterable[str], there: Iterable[str]) -> str:
-    """What the clusters have instead, and which of it may have been meant."""
+    """What the clusters have instead, and which of it was probably meant."""
     values = sorted(set(there))
     meant = [match for name in wanted for match in difflib.get_close_matches(name, values, n=1, cutoff=ALIKE)]
     hint = f" (did you mean {meant[0]}?)" if meant else ""

@@ -1,7 +1,7 @@
 """The clusters that may take part in one decision, with everything that bounds what each may get.
 
-Eligibility depends on the snapshot alone and is remembered in the ledger, so equal asks share it; room and holdings are
-read for each ask.
+Eligibility depends on the snapshot alone and is cached in the ledger for equal asks; room and
+holdings are read for each ask.
 """
 
 from collections.abc import Mapping
@@ -22,14 +22,14 @@ from federator.placement.selection import filters, scorers
 from federator.placement.selection.filters import Refusal
 
 NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
-"""Every scheduler could bind what it was given: no cluster is capped."""
+"""No cluster is capped by its scheduler."""
 _MIX: Final = 0x9E3779B97F4A7C15
 _MASK: Final = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One cluster under one policy: all that does not depend on room or on who asks how much."""
+    """One cluster under one policy: everything independent of room and of the count."""
 
     view: ClusterView
     refusal: Refusal | None
@@ -37,36 +37,37 @@ class Place:
     domains: tuple[str, ...]
     avoided: int
     mark: int
-    """A stable number of the cluster's name, mixed with the workload's to break ties."""
+    """A stable hash of the cluster's name; mixed with the workload's to break ties."""
 
 
 @dataclass(slots=True)
 class Candidate:
-    """A cluster that takes part: open to new copies, or keeping what it holds (then `place.refusal` says why)."""
+    """A cluster that takes part: open to new copies, or keeping what it holds (then `place.refusal`
+    says why)."""
 
     place: Place
     held: int
     room: int
-    """Further copies that fit; 0 when closed or not known."""
+    """Further copies that fit; 0 when closed or unknown."""
     cap: int
-    """The most copies that it may end up with."""
+    """The most copies it may end up with."""
     limit: Reason
     """What sets the cap."""
     weight: int
     order: int
     pending: bool = False
     stays: int = 0
-    """Copies that may stay although its scheduler could not bind them all, when nobody else can take them; 0 where it
-    is not capped for that."""
+    """Copies that may stay although its scheduler could not bind them all, if no other cluster
+    takes them; 0 when the scheduler does not cap it."""
     terms: tuple[tuple[str, int], ...] = ()
     waits: str = "have no other place yet"
-    """Why what it keeps against its policy stays there."""
+    """Why copies stay there against the policy, as a part of a sentence."""
     counted: bool = True
-    """Whether it makes a domain of spread rules even when it gets nothing (`domains.counts`)."""
+    """Whether it makes a domain of spread rules even without copies (`domains.counts`)."""
     enforced: str = ""
-    """The Required policy that sets maxPerCluster, if one does."""
+    """The Required policy that sets maxPerCluster; "" for none."""
     name: str = field(init=False)
-    """The cluster's, which is asked for at every turn."""
+    """The cluster's name, copied here because it is read often."""
 
     def __post_init__(self) -> None:
         self.name = self.place.view.name
@@ -76,8 +77,8 @@ class Candidate:
         return sum(points for _, points in self.terms)
 
     def party(self, floor: int, *, fresh: bool, holders_first: bool) -> Party:
-        """As the division sees it. Avoided taints count like a later group, and so does, when holders come first,
-        holding nothing."""
+        """The candidate as a party of the division. Avoided taints count like a later group; with
+        `holders_first`, so does holding nothing."""
         seats = 0 if fresh else min(self.held, self.cap)
         return Party(
             self.name,
@@ -93,8 +94,9 @@ class Candidate:
 
 
 def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
-    """Every cluster judged by the filters, by name; the same for all asks of one policy, project, tier and kind. Who
-    claims a project without being bound to it is told of his namespace."""
+    """Every cluster judged by the filters, by name; the same for all asks of one policy, project,
+    tier and kind. For a project claim without a binding the refusal names the namespace, so it is
+    part of the key."""
     unbound = "" if ask.project_bound else ask.key.namespace
     key = ("places", ask.policy, ask.project, ask.tier, ask.key.kind, unbound)
     by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
@@ -105,13 +107,14 @@ def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Pl
 
 
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:
-    """On how many nodes, of the clusters that take new copies, one copy fits now."""
+    """On how many nodes of the open clusters one copy fits now."""
     eligible = places(ask, ledger.snapshot, ledger)
     return sum(ledger.nodes_with_room(name, ask.shape) for name, place in eligible.items() if place.refusal is None)
 
 
 def for_holders(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]) -> Mapping[str, Place]:
-    """The clusters as they are judged for this workload, which may have stayed in some of them with their taints."""
+    """The clusters as judged for this workload: it may already tolerate taints of clusters that it
+    stayed on."""
     judged = {
         name: filters.of_holder(ask, place.view, place.refusal, holding.tolerated)
         for name, holding in held.items()
@@ -133,7 +136,7 @@ def _place(ask: Ask, view: ClusterView) -> Place:
 
 
 def domains_of(policy: Policy, view: ClusterView) -> tuple[str, ...]:
-    """The cluster's value under the label of each spread rule."""
+    """The cluster's value for the label of each spread rule."""
     return tuple(view.labels.get(rule.topology_key, UNLABELLED) for rule in policy.spread)
 
 
@@ -146,8 +149,8 @@ def candidates(
     capped: Mapping[str, int] = NOBODY,
     by_name: bool,
 ) -> list[Candidate]:
-    """All clusters that may keep or take copies, by name. `capped` says how many copies the schedulers of some could
-    bind lately; `by_name` breaks ties by name instead of by a stable hash."""
+    """All clusters that may keep or take copies, by name. `capped`: copies that the schedulers of
+    some could bind lately. `by_name` breaks ties by name instead of by a stable hash."""
     pool: list[Candidate] = []
     mine = names.stable_order(ask.uid)
     weigh = DIVIDERS[ask.policy.division.strategy].weigh
@@ -176,17 +179,19 @@ def candidates(
 
 
 def tie_break(place: Place, workload: int, *, by_name: bool) -> int:
-    """The last tie-break between clusters for one workload (its stable number), that favours no cluster's name."""
+    """The last tie-break between clusters for one workload (given its stable hash); favours no
+    cluster name."""
     return 0 if by_name else (place.mark ^ workload) * _MIX & _MASK
 
 
 def _keeps(refusal: Refusal) -> bool:
-    """Whether a cluster that takes nothing new still keeps what it holds."""
+    """Whether a cluster that takes nothing new keeps what it holds."""
     return not (refusal.evicts or refusal.moves)
 
 
 def _counted(policy: Policy, place: Place, copies: int, weight: int) -> bool:
-    """A weight that stands for room says nothing of what may come to lie there: full clusters count."""
+    """Whether the cluster makes a domain. Only a Weighted weight can rule that out: the others
+    stand for room, and a full cluster counts."""
     division = policy.division
     weight = weight if division.strategy is Strategy.WEIGHTED else 1
     return domains.counts(held=copies, closed=place.refusal is not None, weight=weight, most=division.max_per_cluster)

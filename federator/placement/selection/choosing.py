@@ -1,9 +1,10 @@
-"""Which clusters take part when not all can or need to: a step of its own before dividing, and a sticky one.
+"""Chooses the clusters that take part when not all can or need to: a step before dividing, and a
+sticky one.
 
-The order of objectives is that of the whole engine: first as many copies as can be placed, then earlier groups, then
-clusters without avoided taints, then different domains, then who holds copies, then the score. Clusters that hold
-copies stay (the largest holders when the policy allows fewer than hold), unless without one of them more copies could
-be placed; new ones join as far as minPerCluster, maxClusters and the strategy let them.
+The objectives, in the order of the whole engine: as many copies as possible, earlier groups,
+clusters without avoided taints, different domains, clusters that hold copies, the score. Holders
+stay (the largest when the policy allows fewer clusters than hold copies), unless more copies can be
+placed without one. New clusters join as far as minPerCluster, maxClusters and the strategy allow.
 """
 
 import itertools
@@ -28,9 +29,9 @@ def choose(
 ) -> dict[str, Reason]:
     """The clusters that are left out, with the reason; all others take part.
 
-    `strict`: hard spread rules may keep room from being used, so that later groups are needed although earlier ones
-    have room. `beyond`: so many more than the fewest that have room, where a strategy wants few. `sticky`: who holds
-    copies stays even where more could be placed without it.
+    `strict`: hard spread rules may make room unusable, so later groups may be needed although
+    earlier ones have room. `beyond`: clusters to take beyond the fewest with enough room, where a
+    strategy wants few. `sticky`: holders stay even where more copies could be placed without one.
     """
     limits = Limits(total, max(division.min_per_cluster, 0), division.max_clusters)
     fewest = DIVIDERS[division.strategy].fewest
@@ -66,7 +67,7 @@ def choose(
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What bounds a choice: copies to place, the least that each cluster must get, the most clusters."""
+    """Bounds of a choice: copies to place, minimum per cluster, most clusters."""
 
     total: int
     floor: int
@@ -74,11 +75,14 @@ class Limits:
 
     @property
     def reason(self) -> Reason:
-        """Why a cluster is out when a limit leaves it out."""
+        """Why a limit leaves a cluster out."""
         return Reason.BELOW_MINIMUM if self.most is None else Reason.AT_MAXIMUM
 
     def slots(self, chosen: Sequence[Candidate], others: int) -> int:
-        """How many of `others` clusters may join those chosen."""
+        """How many of `others` clusters may join those chosen.
+
+        total 10, floor 3, one chosen with cap 9: (10 - 3) // 3 = 2 more can get their minimum
+        """
         slots = others if self.most is None else min(self.most - len(chosen), others)
         if self.floor > 0:
             spare = self.total - sum(min(self.floor, candidate.cap) for candidate in chosen)
@@ -86,7 +90,7 @@ class Limits:
         return max(slots, 0)
 
     def reach(self, chosen: Sequence[Candidate], others: Iterable[Candidate]) -> int:
-        """The most copies that can be placed by those chosen and the best of the others."""
+        """The most copies that the chosen clusters and the best of the others can hold."""
         caps = sorted((other.cap for other in others), reverse=True)
         best = sum(candidate.cap for candidate in chosen) + sum(caps[: self.slots(chosen, len(caps))])
         return min(best, self.total)
@@ -95,7 +99,7 @@ class Limits:
 def _staying(
     holders: Sequence[Candidate], joining: Sequence[Candidate], limits: Limits, *, sticky: bool
 ) -> list[Candidate]:
-    """The holders that stay: as many as may, without placing fewer copies for it."""
+    """The holders that stay: as many as possible without placing fewer copies."""
     stay = list(holders if limits.most is None else holders[: max(limits.most, 0)])
     everybody = [*holders, *joining]
     goal = limits.reach((), everybody)
@@ -118,8 +122,8 @@ def _reach_with(chosen: Sequence[Candidate], everybody: Sequence[Candidate], lim
 def _needed(
     joining: Sequence[Candidate], stay: Sequence[Candidate], limits: Limits, out: dict[str, Reason]
 ) -> list[Candidate]:
-    """Those of later groups, and with avoided taints, take part only as far as the others cannot hold everything: the
-    floor of everybody who takes part is filled. The rest goes into `out`."""
+    """Takes later groups, and clusters with avoided taints, only as far as the others cannot hold
+    everything: the floor of each cluster that takes part is filled. The rest goes into `out`."""
     needed: list[Candidate] = []
     for _, group in itertools.groupby(sorted(joining, key=_place), key=_place):
         if limits.reach(stay, needed) >= limits.total:
@@ -132,7 +136,8 @@ def _needed(
 def _joined(
     picker: "_Picker", stay: Sequence[Candidate], limits: Limits, *, sticky: bool
 ) -> tuple[list[Candidate], Reason]:
-    """As many as may join beside what is held, and unless `sticky` as many more as are needed to place everything."""
+    """The clusters that join beside the holders: as many as may, and unless `sticky` as many more
+    as are needed to place everything."""
     floor, count = limits.floor, len(picker)
     most = limits.slots(stay, count)
     beside, why = count, Reason.AT_MAXIMUM
@@ -153,7 +158,8 @@ def _joined(
 def _packed(
     picker: "_Picker", stay: Sequence[Candidate], limits: Limits, beyond: int
 ) -> tuple[list[Candidate], Reason]:
-    """Group after group, as many as are needed to hold what the group's holders have no room for, and `beyond` more."""
+    """Per group, as many clusters as are needed for what the group's holders have no room for, and
+    `beyond` more."""
     most = limits.slots(stay, len(picker))
     growth = limits.total - sum(min(candidate.held, candidate.cap) for candidate in stay)
     joined: list[Candidate] = []
@@ -175,8 +181,8 @@ def _packed(
 
 
 class _Picker:
-    """Gives the best cluster to join next, from the domains least used so far (earlier rules count more), but none with
-    which fewer copies could be placed in the end."""
+    """Picks the best cluster to join next, from the least used domains (earlier rules count more),
+    but none that would lower the number of copies placed in the end."""
 
     def __init__(self, joining: Sequence[Candidate], stay: Sequence[Candidate], limits: Limits) -> None:
         self.limits = limits
@@ -199,7 +205,7 @@ class _Picker:
         return {place for place, _ in self.queues}
 
     def next(self) -> Candidate:
-        """The next one; there must be one left."""
+        """The next cluster; at least one must be left."""
         able = self._able()
         best: tuple[tuple[object, ...], Candidate] | None = None
         for (place, domains), queue in self.queues.items():
@@ -219,7 +225,8 @@ class _Picker:
         return picked
 
     def _able(self) -> Callable[[Candidate], bool]:
-        """Judges whether with this one everything that can be placed still can be."""
+        """Returns a test: whether everything that can be placed still can be after picking this
+        cluster."""
         slots = self.limits.slots(self.chosen, len(self.rest))
         if slots >= len(self.rest):
             return lambda candidate: True

@@ -1,8 +1,9 @@
-"""Which clusters may take a workload: one function and one row per rule.
+"""Which clusters may take a workload: one function and one table row per rule.
 
-A filter refuses with a reason and a sentence, or says nothing. Most only keep new copies away. What a person said of
-that very cluster (`evicts`) takes away what the workload holds there at once; what a policy no longer admits (`moves`)
-leaves when it has somewhere to be. Free room and quota are not judged here.
+A filter refuses with a reason and a sentence, or returns None. Most filters only keep new copies
+away. A rule that a person set for that very cluster (`evicts`) removes held copies at once; a
+cluster that the policy no longer admits (`moves`) loses them when they have another place. Free
+room and quota are not judged here.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -29,20 +30,20 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a cluster takes no new copies; with `evicts` it keeps none either, with `moves` only those that have nowhere
-    else to be."""
+    """Why a cluster takes no new copies. With `evicts` it keeps none either, with `moves` only
+    those without another place."""
 
     reason: Reason
     message: str
     evicts: bool = False
     moves: bool = False
     enforced: str = ""
-    """Name of the Required policy whose word it is; "" where it is not one's."""
+    """Name of the Required policy that refuses; "" for none."""
 
 
 def bars(refusal: Refusal) -> bool:
-    """Whether the workload may not be there at all, whatever it has there still: by a Required policy, or because the
-    cluster is not for its project or tier."""
+    """Whether the workload may not be there at all, even with what it holds: by a Required policy,
+    or because the cluster is not for its project or tier."""
     return bool(refusal.enforced) or refusal.reason is Reason.NOT_ALLOWED
 
 
@@ -198,7 +199,7 @@ move, Required policies before the workload's own: a Lazy one holds nothing back
 
 
 def refusal(ask: Ask, cluster: ClusterView) -> Refusal | None:
-    """The first rule that refuses this cluster, or None."""
+    """The first rule that refuses this cluster; None when it is open."""
     for name, rule in FILTERS.items():
         message = rule.judge(ask, cluster)
         if message is not None:
@@ -214,8 +215,9 @@ def _enforced(name: str, policy: Policy, cluster: ClusterView) -> str:
 
 
 def of_holder(ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated: Collection[str]) -> Refusal | None:
-    """The refusal of a cluster that holds copies which stayed with its `tolerated` taints when last decided: if no
-    other taint evicts them, it is the policy that has changed, not a person's word about the cluster."""
+    """The refusal for a cluster that holds copies which stayed under its `tolerated` taints at the
+    last decision. If no other taint evicts them, the policy has changed, not the cluster: the
+    copies move instead."""
     if refused is None or not refused.evicts or refused.reason is not Reason.TAINTED:
         return refused
     news = [taint for taint in taints.evicting(cluster.taints) if str(taint) not in tolerated]
@@ -225,12 +227,13 @@ def of_holder(ask: Ask, cluster: ClusterView, refused: Refusal | None, tolerated
 
 
 def admitted(ask: Ask, cluster: ClusterView) -> bool:
-    """Whether what the workload holds there may stay for good."""
+    """Whether copies held there may stay permanently."""
     return not any(rule.judge(ask, cluster) is not None for rule in FILTERS.values() if rule.evicts or rule.moves)
 
 
 def group_of(policy: Policy, cluster: ClusterView) -> int | None:
-    """The index of the first ordered group that names or selects this cluster; 0 without groups."""
+    """The index of the first ordered group that names or selects this cluster; 0 without groups,
+    None when none does."""
     if not policy.division.groups:
         return 0
     for index, group in enumerate(policy.division.groups):
@@ -240,7 +243,7 @@ def group_of(policy: Policy, cluster: ClusterView) -> int | None:
 
 
 def field_of(policy: Policy, field: str) -> str:
-    """Where a rule stands, as the user wrote it."""
+    """Where the field is, in the user's terms."""
     if policy.origin == "inline":
         return f"spec.placement.{field}"
     if (policy.origin, policy.name) == ("default", "default"):

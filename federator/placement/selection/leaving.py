@@ -1,9 +1,11 @@
-"""Who leaves: a copy that runs leaves a cluster only when it has somewhere to be in the same decision.
+"""Which copies leave: a running copy leaves a cluster only when the same decision gives it another
+place.
 
-A person may take copies away in the field that says so: the count itself, `exclude`, a NoExecute taint. No other edit
-(of a policy, of labels, of a quota) takes a running copy to nowhere. After the division, what lost its place without
-getting another one is given back to the cluster where it runs. Replicas leave one by one. A job set leaves a cluster
-that its policy does not admit as a whole, because a shard that moves starts again.
+People remove copies through the fields for that: the count, `exclude`, a NoExecute taint. No other
+edit (of a policy, of labels, of a quota) takes a running copy away without a new place. After the
+division, copies that lost their place without getting another one are given back to the cluster
+where they run. Replicas move one by one. A job set leaves a cluster that its policy does not admit
+as a whole, because a moved shard starts again.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -25,20 +27,21 @@ AS_DUPLICATED: Final = "stay as strategy Duplicate placed them"
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """How many running copies an edit may move now, and when the others may follow, as the end of a sentence."""
+    """How many running copies an edit may move now, and when the others may follow, as the end of a
+    sentence."""
 
     copies: int
     then: str = ""
 
 
 Leave = Callable[[int, Mapping[str, int]], Allowance]
-"""So many copies are to move because of an edit, and so many of them by the word of each Required policy -> how many of
-them may, now. Asked at most once in a decision."""
+"""(copies to move because of an edit, how many of them each Required policy moves) -> how many may
+move now. Called at most once per decision."""
 
 
 def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place], *, by_name: bool) -> list[Candidate]:
-    """Clusters that run copies of the workload and are not admitted any more, by name. They take part only as far as
-    what they run has no other place."""
+    """Clusters that run copies of the workload but no longer admit it, by name. They take part only
+    as far as their copies have no other place."""
     leaving = [
         (place, copies)
         for name in sorted(held)
@@ -65,10 +68,12 @@ def leavers(ask: Ask, held: Mapping[str, Holding], eligible: Mapping[str, Place]
 
 
 def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int, most: int) -> dict[str, int]:
-    """cluster -> copies that stay there beyond what the division gave it (`got`), `lacking` at most in all.
+    """cluster -> copies that stay there on top of `got`, the division's result; at most `lacking`
+    in all.
 
-    `most` bounds what one cluster may hold: all copies, or for a workload that is everywhere its whole count. Where a
-    Required policy does not admit them they stay last; clusters of earlier groups keep theirs first.
+    `most` bounds what one cluster may hold: all copies, or the whole count for a workload that is
+    everywhere. Clusters of earlier groups keep theirs first, clusters that a Required policy
+    refuses last.
     """
     kept: dict[str, int] = {}
     if lacking <= 0:
@@ -83,7 +88,8 @@ def give_back(losers: Sequence[Candidate], got: Mapping[str, int], lacking: int,
 
 
 def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
-    """As few of the clusters as hold `lacking` copies: the largest first, so that few stay where they may not."""
+    """As few clusters as hold `lacking` copies, the largest first, so that few stay where they may
+    not."""
     taken: list[Candidate] = []
     for candidate in sorted(
         waiting, key=lambda candidate: (bool(by_force(candidate)), -candidate.held, candidate.order, candidate.name)
@@ -96,9 +102,9 @@ def enough(waiting: Sequence[Candidate], lacking: int) -> list[Candidate]:
 
 
 def moving(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int]) -> int:
-    """Copies that a division (`got`) takes from where they run because of an edit of the policy or of labels. What
-    leaves because fewer are wanted, because a scheduler could not bind it, or because its cluster is being removed, is
-    not counted."""
+    """Copies that a division (`got`) moves because of an edit of the policy or of labels. Copies
+    that leave because the count shrank, a scheduler could not bind them, or the cluster is being
+    removed do not count."""
     losses = sum(
         max(min(candidate.held, ask.count) - got.get(candidate.name, 0), 0) for candidate in taking if edited(candidate)
     )
@@ -109,8 +115,9 @@ def moving(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int]) -> int
 
 
 def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
-    """The clusters that must wait with their shards, when `allowed` slots may move now: those that a Required policy
-    does not admit go first, then the smallest, and the first one goes whole whenever any may."""
+    """The clusters that must wait with their shards when `allowed` slots may move now. Clusters
+    that a Required policy refuses go first, then the smallest; the first goes whole whenever any
+    may."""
     stay: list[Candidate] = []
     for candidate in sorted(
         going, key=lambda candidate: (not by_force(candidate), candidate.held, candidate.order, candidate.name)
@@ -123,7 +130,7 @@ def waiting(going: Sequence[Candidate], allowed: int) -> list[Candidate]:
 
 
 def back_to_runners(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], surplus: int) -> dict[str, int]:
-    """The division with `surplus` copies left where they run, instead of where they would have gone."""
+    """The division with `surplus` copies left where they run instead of moved."""
     stay = give_back([candidate for candidate in taking if edited(candidate)], got, surplus, ask.count)
     for candidate in taking:
         candidate.waits = TURN if candidate.name in stay else candidate.waits
@@ -133,7 +140,7 @@ def back_to_runners(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int
 
 
 def without_growth(taking: Sequence[Candidate], got: Mapping[str, int], surplus: int) -> dict[str, int]:
-    """The division with `surplus` copies less: where it grows as far as that goes, then where it holds."""
+    """The division with `surplus` fewer copies: taken from growth first, then from held copies."""
     parties = [
         replace(candidate.party(0, fresh=True, holders_first=False), seats=got.get(candidate.name, 0))
         for candidate in taking
@@ -145,14 +152,14 @@ def without_growth(taking: Sequence[Candidate], got: Mapping[str, int], surplus:
 
 
 def by_force(candidate: Candidate) -> str:
-    """The Required policy by whose word copies leave the cluster; "" where that is not so."""
+    """The Required policy that makes copies leave the cluster; "" for none."""
     if candidate.place.refusal is not None:
         return candidate.place.refusal.enforced
     return candidate.enforced if candidate.limit is Reason.AT_MAXIMUM else ""
 
 
 def forced(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], moving: int) -> dict[str, int]:
-    """Of `moving` copies, how many move by the word of each Required policy, by its name."""
+    """How many of `moving` copies each Required policy moves, by its name."""
     by_policy: dict[str, int] = {}
     for candidate in taking:
         if edited(candidate) and (name := by_force(candidate)):
@@ -163,19 +170,19 @@ def forced(ask: Ask, taking: Sequence[Candidate], got: Mapping[str, int], moving
 
 
 def edited(candidate: Candidate) -> bool:
-    """Whether what leaves the cluster does so for an edit of a policy or of labels: not because it is being removed,
-    has a taint, or could not schedule it."""
+    """Whether copies leave the cluster because of an edit of a policy or of labels, and not because
+    it is being removed, has a taint, or could not schedule them."""
     refusal = candidate.place.refusal
     tainted = refusal is not None and refusal.reason is Reason.TAINTED
     return not (candidate.place.view.removing or tainted or candidate.limit is Reason.UNSCHEDULABLE)
 
 
 def as_duplicated(ask: Ask, taking: Sequence[Candidate], per_cluster: int) -> dict[str, int]:
-    """cluster -> copies that stay because strategy Duplicate placed them, which is no longer in force: the policy was
-    edited, or is gone, and with it what the count means, but nobody changed the count (`per_cluster` then).
+    """cluster -> copies that stay because strategy Duplicate placed them, although the policy no
+    longer says so. The count then means something else, but was not changed itself (`per_cluster`).
 
-    {} when no more copies than the count would stay: then they are divided like any others. A cluster that is being
-    removed keeps none for this.
+    {} when no more copies than the count would stay: then they are divided as usual. A cluster that
+    is being removed keeps none for this reason.
     """
     if everywhere(ask) or ask.unit is not Unit.REPLICAS or per_cluster != ask.count:
         return {}
@@ -188,5 +195,6 @@ def as_duplicated(ask: Ask, taking: Sequence[Candidate], per_cluster: int) -> di
 
 
 def everywhere(ask: Ask) -> bool:
-    """Whether each cluster is to have all copies, so that one cluster's copies are no place for another's."""
+    """Whether each cluster is to have the whole count, so that one cluster's copies cannot move to
+    another."""
     return ask.unit is Unit.REPLICAS and DIVIDERS[ask.policy.division.strategy].everywhere

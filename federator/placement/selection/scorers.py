@@ -1,7 +1,8 @@
-"""What makes one cluster better than another when not all are needed: named terms, whose sum is the score.
+"""What makes one cluster better than another when not all are needed: named terms, whose sum is the
+score.
 
-One function and one row per term. Scores choose the set of clusters (fewest, at most so many, at least so many copies
-each); they never change how copies are divided inside the set.
+One function and one table row per term. Scores choose the set of clusters (fewest, at most so many,
+at least so many copies each); they do not change how copies are divided inside the set.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,12 +16,12 @@ from federator.placement.policy import enforcing
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a term may look at."""
+    """What a term may read."""
 
     held: int
     room: int
     avoided: int
-    """Taints that ask to keep away if possible (`avoided`)."""
+    """Number of PreferNoSchedule taints that are not tolerated."""
 
 
 Scorer = Callable[[Ask, Sequence[Facts]], list[int]]
@@ -57,6 +58,6 @@ SCORERS: Final[Mapping[str, Scorer]] = {"home": home, "preference": preference, 
 
 
 def score(ask: Ask, clusters: Sequence[Facts]) -> list[tuple[tuple[str, int], ...]]:
-    """The terms of every cluster, in the order given."""
+    """The terms of every cluster, in the given order."""
     columns = [[(name, points) for points in scorer(ask, clusters)] for name, scorer in SCORERS.items()]
     return list(zip(*columns, strict=True))

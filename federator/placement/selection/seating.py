@@ -1,9 +1,8 @@
-"""Who takes part in a decision, and how many copies each gets: choosing and dividing, tried together where one depends
-on the other.
+"""Chooses clusters and divides copies together, where one depends on the other.
 
-Hard spread rules may make the clusters that were chosen first too few, or the wrong ones: more are taken, or others,
-as long as that places more copies. What is held counts for nothing there (unplaced copies come before moves), except
-with `sticky`.
+Hard spread rules may make the clusters chosen first too few, or the wrong ones. Then more clusters
+are taken, or others, as long as that places more copies. Held copies get no preference here
+(placing copies comes before avoiding moves), except with `sticky`.
 """
 
 import itertools
@@ -20,24 +19,26 @@ from federator.placement.selection import choosing
 from federator.placement.selection.candidates import Candidate
 
 _MOST_SETS: Final = 64
-"""So many sets of clusters are all tried; of more only the likely ones."""
+"""Up to this number, all sets of clusters are tried; of more, only the likely ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seating:
-    """The clusters that take part with their seats, `before` in the same order, and what is missing."""
+    """The clusters that take part with their seats, their seats `before` in the same order, and the
+    missing copies."""
 
     parties: list[Party]
     before: list[int]
     missing: int
     left_out: dict[str, Reason]
     idle: tuple[tuple[str, ...], ...] = ()
-    """Domains of clusters that are left out and yet count."""
+    """Domains of clusters that are left out but count."""
 
 
 def seat(ask: Ask, candidates: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool = False) -> Seating:
-    """Divides `total` copies over the clusters that are best taken. `sticky`: no holder is left, and gives nothing up,
-    to place more. Nor does any when copies are missing in the end: what leaves must have somewhere to be."""
+    """Divides `total` copies over the best clusters. With `sticky`, no holder is dropped or gives
+    seats up to place more. If copies are missing in the end, no holder does either: copies that
+    leave need another place."""
     seated = _seat(ask, candidates, total, fresh=fresh, sticky=sticky)
     if sticky or seated.missing <= 0 or not _moved(candidates, seated):
         return seated
@@ -99,8 +100,8 @@ def _divided(
 
 
 def _make_way(parties: Sequence[Party], total: int) -> None:
-    """Where what is held and the floors of those that join are more than everything, holders give up what is above
-    their floor."""
+    """When held copies plus the floors of joining clusters exceed the total, holders give up what
+    is above their floor."""
     held = sum(party.seats for party in parties)
     surplus = sum(max(party.seats, min(party.floor, party.cap)) for party in parties) - total
     if surplus > 0 and held <= total:
@@ -108,7 +109,8 @@ def _make_way(parties: Sequence[Party], total: int) -> None:
 
 
 def _best_set(ask: Ask, candidates: Sequence[Candidate], total: int, first: Seating, *, fresh: bool) -> Seating:
-    """The set of clusters that places most; of those the one that moves fewest copies, then the earliest tried."""
+    """The set of clusters that places most; among equals the one that moves fewest copies, then the
+    one tried first."""
     best, best_key = first, _key(ask, candidates, first)
     for chosen in _sets(ask, candidates, total):
         names = {candidate.name for candidate in chosen}
@@ -156,7 +158,7 @@ def _sets(ask: Ask, candidates: Sequence[Candidate], total: int) -> Iterator[Seq
 
 
 def _in_turn(largest: Sequence[Candidate], at: int) -> list[Candidate]:
-    """The largest of every domain first, then the second of each."""
+    """The largest cluster of every domain first, then the second of each."""
     turns: dict[str, int] = {}
     ranked: list[tuple[int, int]] = []
     for position, candidate in enumerate(largest):
