@@ -1,1 +1,2 @@
-"""Floor 0: frozen values everybody speaks in. Nothing here waits, logs, reads a clock or knows an API server."""
+"""Floor 0: frozen values used everywhere. Nothing here awaits, logs, reads a clock or talks to an
+API server."""

@@ -1,7 +1,7 @@
-"""The Ask: what a workload wants, free of its kind; and the policy it is placed under.
+"""The Ask: what a workload wants, independent of its kind, and the policy it is placed under.
 
-Built by `expand.asks` from an object, a policy and a runtime profile; read by placement, the ledger, explain and the
-simulator.
+`expand.asks` builds it from an object, a policy and a runtime profile; placement, the ledger and
+explain read it.
 """
 
 from collections.abc import Mapping
@@ -40,10 +40,11 @@ class Strategy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """One copy, as the scheduler in the member will see it: the effective request after runtime injection.
+    """One copy as the member's scheduler will see it: the effective request after runtime
+    injection.
 
-    `node_selector` holds the canonical JSON of nodeSelector and required node affinity ("" when there is none): the hub
-    cannot judge it, only the member answers it, by `id`.
+    `node_selector` is the canonical JSON of nodeSelector and required node affinity, "" for none.
+    The hub cannot evaluate it; the member reports the copies that fit, by `id`.
     """
 
     requests: Resources
@@ -60,25 +61,26 @@ class PodShape:
 
     @property
     def plain(self) -> bool:
-        """Whether the published histogram of free nodes can answer it without asking the member."""
+        """Whether the published histogram of free nodes is enough to count it."""
         return not self.node_selector
 
 
 @dataclass(frozen=True, slots=True)
 class Privileges:
-    """What of a workload's pods somebody has to allow. The first three are sentences that begin with the path of a
-    field, "" where nothing is in the way; the others are names, "" for what needs no leave."""
+    """What a workload's pods need permission for. The first three are sentences that begin with a
+    field's path, "" when there is nothing to object; the others are names, "" when no permission is
+    needed."""
 
     baseline: str = ""
     """What the Pod Security level `baseline` forbids."""
     restricted: str = ""
     """What `restricted` forbids, all of `baseline` included."""
     nodes: str = ""
-    """What only a namespace with the level `privileged` may do: choose its node, or go before the nodes' own pods."""
+    """What only a `privileged` namespace may do: choose the node, or precede the nodes' own pods."""
     service_account: str = ""
     iam_role: str = ""
     priority_class: str = ""
-    """One that is not that of the workload's tier."""
+    """A priority class other than that of the workload's tier."""
 
 
 NO_PRIVILEGES = Privileges()
@@ -107,7 +109,8 @@ class Weight:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One of several ordered groups of clusters: the next is used only for what the earlier ones cannot take."""
+    """One of several ordered groups of clusters: each is used only for what the earlier ones cannot
+    take."""
 
     name: str
     names: tuple[str, ...] = ()
@@ -122,7 +125,7 @@ class Division:
     min_per_cluster: int = 0
     max_per_cluster: int | None = None
     fresh: bool = False
-    """True forgets what is held (mode Fresh); False moves as little as possible (mode Steady)."""
+    """True ignores what is held (mode Fresh); False moves as little as possible (mode Steady)."""
     weights: tuple[Weight, ...] = ()
     groups: tuple[Group, ...] = ()
     max_clusters: int | None = None
@@ -130,15 +133,18 @@ class Division:
 
 @dataclass(frozen=True, slots=True)
 class MoveBudget:
-    """How many running copies edits may move in a minute, over all workloads of a policy. `percent` is of the copies
-    that run under the policy; `floor` copies a minute are allowed whatever that comes to."""
+    """How many running copies edits may move per minute, over all workloads of a policy. `percent`
+    is of the copies that run under the policy; `floor` is the minimum per minute."""
 
     copies: int | None = None
     percent: int = 10
     floor: int = 100
 
     def a_minute(self, running: int) -> int:
-        """Copies a minute while so many run under the policy; at least one."""
+        """Copies per minute while `running` run under the policy; at least one.
+
+        percent 10, floor 100: 5,000 running copies allow 500 a minute, 300 allow 100
+        """
         if self.copies is not None:
             return max(self.copies, 1)
         return max(running * self.percent // 100, self.floor, 1)
@@ -146,9 +152,11 @@ class MoveBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demand:
-    """What a Required ClusterPlacementPolicy asks of every workload that it selects, whatever policy that workload has.
+    """What a Required ClusterPlacementPolicy demands of every workload that it selects, whatever
+    policy that workload has.
 
-    `tolerations` are an upper bound: of taints that people set, only those that it tolerates too are tolerated.
+    `tolerations` are an upper bound: a taint set by people is tolerated only if this policy
+    tolerates it too.
     """
 
     name: str
@@ -167,14 +175,15 @@ class Demand:
 
     @property
     def title(self) -> str:
-        """As refusals name it: the rule and its owner."""
+        """The policy and its owner, as refusals name it."""
         owner = f", owner {self.owner}" if self.owner else ""
         return f"ClusterPlacementPolicy {self.name} (Required{owner})"
 
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """A placement policy as the core reads it. `origin` tells how it was found: policyRef, inline, match or default."""
+    """A placement policy as the core reads it. `origin` is how it was chosen: policyRef, inline,
+    match or default."""
 
     name: str = "default"
     namespace: str = ""
@@ -190,12 +199,13 @@ class Policy:
     require_all: bool = False
     max_clusters_at_once: int | None = None
     lazy: bool = False
-    """True (onPolicyChange: Lazy): running copies stay where they are until somebody asks for a rebalance."""
+    """True (onPolicyChange: Lazy): running copies stay until a rebalance is asked for."""
     moves: MoveBudget = MoveBudget()
     problem: str = ""
-    """Why the policy that the workload asks for cannot be used, as a sentence: it then places nothing new."""
+    """Why the requested policy cannot be used, as a sentence: nothing new is placed then."""
     required: tuple[Demand, ...] = ()
-    """The Required policies in force, by name. `division` and `spread` have their bounds in them already."""
+    """The Required policies in force, by name. Their bounds are already part of `division` and
+    `spread`."""
 
 
 DEFAULT_POLICY = Policy()
@@ -203,7 +213,7 @@ DEFAULT_POLICY = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """Pods of a workload that are alike: `count` of them are wanted at once, and fewer than `min` are of no use."""
+    """Equal pods of a workload: `count` are wanted at once, fewer than `min` are useless."""
 
     name: str
     shape: PodShape
@@ -213,8 +223,8 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """What one workload wants. `count` copies or shards; `slots` is how many may run at once (equal to count for
-    replicas)."""
+    """What one workload wants: `count` copies or shards, of which `slots` may run at once (equal to
+    count for replicas)."""
 
     key: WorkloadKey
     uid: str
@@ -227,22 +237,23 @@ class Ask:
     tier: Tier = Tier.ON_DEMAND
     priority: int = 0
     created_s: float = 0.0
-    """Creation time in epoch seconds: age in the queue order."""
+    """Creation time in epoch seconds; gives the age for the queue order."""
     policy: Policy = DEFAULT_POLICY
     labels: Mapping[str, str] = field(default_factory=dict)
     whole: bool = False
-    """Quota admits it entirely or not at all (jobs); services are admitted in part."""
+    """Quota admits all of it or nothing (jobs); services are admitted in part."""
     suspended: bool = False
     privileges: Privileges = NO_PRIVILEGES
     project_bound: bool = True
-    """Whether its namespace may speak for its project: what is open to some projects only is not opened by a claim."""
+    """Whether its namespace may claim its project: a cluster open to some projects is not opened by
+    a mere claim."""
     own: Resources | None = None
-    """What the containers of its template ask for, where what a profile puts beside them asks for more; None: as the
-    shape says."""
+    """What the template's containers request, where a profile's additions raise the shape above it;
+    None: same as the shape."""
 
     @property
     def components(self) -> tuple[Component, ...]:
-        """The pods that it is made of: of all kinds there are today, one component."""
+        """The pods it consists of; one component for every present kind."""
         count = max(min(self.slots, self.count) if self.unit is Unit.SHARDS else self.count, 0)
         return (Component(str(self.unit), self.shape, count, count if self.policy.require_all else 0),)
 
@@ -252,13 +263,13 @@ class Admitted:
     """What of a workload was admitted last, as its decision in force charges it."""
 
     generation: int
-    """Of the workload; 0 where the decision does not say."""
+    """Of the workload; 0 when the decision does not say."""
     shape: PodShape
     project: str
     tier: Tier
     priority: int | None = None
-    """None where the decision does not say: whatever it is, it was admitted."""
+    """None when the decision does not say: any priority counts as admitted."""
     count: int | None = None
-    """Copies, for shards slots, that were asked for; None where the decision does not say."""
+    """Requested copies, or slots for shards; None when the decision does not say."""
     content: bytes = b""
-    """Digest of what that generation makes of slices; empty where the decision does not say."""
+    """Digest of the slice content of that generation; empty when the decision does not say."""

@@ -1,6 +1,7 @@
 """The recorded decision: where a workload goes, why, and what is missing.
 
-It is a value: written to the host before any member hears of it, compared with what members hold, shown to people.
+It is written to the host before any member is written, compared with what members hold, and shown
+to people.
 """
 
 from collections.abc import Mapping
@@ -45,12 +46,14 @@ class Reason(StrEnum):
 
 
 REFUSALS = frozenset({Reason.POD_SECURITY_VIOLATION, Reason.IDENTITY_NOT_ALLOWED})
-"""The workload may not run as it is written: what runs of it stays as it is, and nothing new reaches a member."""
+"""The workload may not run as written: running copies stay unchanged, and nothing new is written in
+members."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one cluster is given. `count` replicas, or the shards in `ranges` with `slots` of them at once.
+    """What one cluster gets: `count` replicas, or the shards in `ranges` with `slots` of them at
+    once.
 
     `seq` is that of the decision which last changed this share; an unchanged share keeps its seq.
     """
@@ -70,11 +73,11 @@ class Verdict:
     reason: Reason
     message: str
     fit: int = 0
-    """Copies that it could take (beyond nothing; what is held counts as room)."""
+    """Copies that it could hold in all; held copies count as room."""
     got: int = 0
     score: int = 0
     terms: tuple[tuple[str, int], ...] = ()
-    """Named score terms, in thousandths; their sum is `score`."""
+    """Named score terms, in thousandths; `score` is their sum."""
 
     @property
     def chosen(self) -> bool:
@@ -83,8 +86,8 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """Where one workload goes. Always: sum of counts + `shortfall` == `wanted` (times the clusters for
-    Duplicate)."""
+    """Where one workload goes. Always: sum of counts + `shortfall` == `wanted` (once per cluster
+    for Duplicate)."""
 
     key: WorkloadKey
     uid: str
@@ -104,34 +107,38 @@ class Decision:
     policy_generation: int = 0
     policy_origin: str = "default"
     required: tuple[tuple[str, int], ...] = ()
-    """(name, generation) of the Required policies in force beside it."""
+    """(name, generation) of the Required policies in force."""
     quota_generations: Mapping[str, int] = field(default_factory=dict)
     unlimited_quota: bool = False
-    """No FederatedQuota speaks for the project: nothing limits it, and a condition says so."""
+    """No FederatedQuota covers the project: nothing limits it, and a condition says so."""
     violations: tuple[str, ...] = ()
     """Soft spread rules that could not be kept, each as a sentence."""
     held: int = 0
-    """Copies (for shards, slots) among the shares that stay where they run although the policy gives them no place
-    there: they have none elsewhere, and nothing that runs is taken to nowhere. `reason` says why."""
+    """Copies (slots for shards) among the shares that stay where they run although the policy gives
+    them no place there, because they have none elsewhere. `reason` says why."""
 
     to_move: int = 0
-    """Copies (slots) that have a place elsewhere under the policy, and wait for its move budget or for a rebalance."""
+    """Copies (slots) that have a place elsewhere under the policy and wait for its move budget or
+    for a rebalance."""
     tolerated: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """Clusters with a share and with NoExecute taints of people, as text: an edit of tolerations is no new taint."""
+    """Clusters with a share -> NoExecute taints of people there, as text: after an edit of
+    tolerations these are not new taints."""
     marks: Mapping[str, int] = field(default_factory=dict)
-    """Clusters in which slices of it bear, or bore, a seq above its own, and that seq."""
+    """Clusters in which slices of it have or had a seq above its own -> that seq."""
     moved: int = 0
-    """Copies (slots) that this decision moves because of an edit, counted by the move budget."""
+    """Copies (slots) that this decision moves because of an edit; charged to the move budget."""
     per_cluster: int = 0
-    """The count that meant copies in each cluster (strategy Duplicate) when the shares were given; 0 where it never
-    did. Kept when that strategy is no longer in force, for as long as copies stay because of it."""
+    """The count per cluster that strategy Duplicate meant when the shares were given; 0 if it never
+    did. Kept after the strategy changed, as long as copies stay because of it."""
     surplus: int = 0
-    """Copies beyond the count that stay where Duplicate placed them, until a person changes the count or asks for a
-    rebalance: the edit that changed what the count means takes none of them down."""
+    """Copies beyond the count that stay where Duplicate placed them, until a person changes the
+    count or asks for a rebalance; the edit that changed the meaning of the count removes none."""
     under: Ask | None = None
-    """What is charged, where that is not what the workload asks for now: what was admitted before stays in force."""
+    """The ask that is charged, when it differs from the present one: what was admitted before stays
+    in force."""
     held_back: int = 0
-    """Generation of the workload that is not in force, because it asks for more than there is; 0 for none."""
+    """Generation of the workload that is not in force because it asks for more than allowed; 0 for
+    none."""
 
     def share_of(self, cluster: str) -> Share | None:
         return next((share for share in self.shares if share.cluster == cluster), None)

@@ -1,12 +1,13 @@
-"""The one error that reading input raises on floors 0 and 1: which field, and what is wrong with it.
+"""The error for invalid input: which field, and what is wrong with it.
 
-Border code (api, settings, command line) turns it into a Kubernetes Status cause or a line for a person.
+Border code (api, settings, command line) turns it into a Kubernetes Status cause or a line for a
+person.
 """
 
 
 class FieldError(ValueError):
-    """`path` names the field as a user would (`spec.template.spec.containers[0].name`, "" for the whole value);
-    `message` is a sentence without the path."""
+    """`path` names the field in the user's terms (`spec.template.spec.containers[0].name`, "" for
+    the whole value); `message` is a sentence without the path."""
 
     def __init__(self, path: str, message: str) -> None:
         super().__init__(f"{path}: {message}" if path else message)

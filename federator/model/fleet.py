@@ -1,7 +1,7 @@
-"""The fleet as one decision sees it: frozen, complete, stamped with the time it was read.
+"""The fleet as one decision reads it: frozen, complete, with the time of reading.
 
-A `FleetSnapshot` holds everything placement may read. What a batch gives away while it runs lies in the Ledger above
-it.
+A `FleetSnapshot` has everything that placement may read. What a batch gives while it runs is in the
+Ledger above it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ _Given = TypeVar("_Given", bound="Holding | Share")
 
 @dataclass(frozen=True, slots=True)
 class NodeRow:
-    """`count` nodes that look alike: the same allocatable, the same free room, the same taints."""
+    """`count` equal nodes: same allocatable, same free amounts, same taints."""
 
     count: int
     allocatable: Resources
@@ -32,9 +32,9 @@ class NodeRow:
     family: str = ""
     taints: tuple[Taint, ...] = ()
     podless: bool = False
-    """It is stated to take 0 pods. A row whose allocatable does not name pods at all is not limited in them (a
-    hand-written fleet): vectors keep no zeros, so the difference is kept here. Any other resource that a row does not
-    name it does not have."""
+    """It reports 0 allocatable pods. Vectors keep no zeros, and a row whose allocatable does not
+    name pods has no limit on pods (a hand-written fleet), so the difference is kept here. Any other
+    resource that a row does not name it does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,14 @@ class Capacity:
 
     rows: tuple[NodeRow, ...] = ()
     copies: Mapping[str, int] = field(default_factory=dict)
-    """Exact answers: shape id -> copies that fit, as of `includes_seq`."""
+    """Exact counts: shape id -> copies that fit, as of `includes_seq`."""
     includes_seq: int = 0
     """Slices up to this seq are already subtracted; the ledger charges exactly those above it."""
     exact: bool = True
-    """False when the rows were rounded down to fit; `error` then bounds what is lost."""
+    """False when the rows were rounded down."""
     packs: bool = False
-    """The member's scheduler packs nodes; else charges lie where one with default settings binds."""
+    """The member's scheduler packs nodes; otherwise charges lie where a scheduler with default
+    settings binds."""
 
     @property
     def allocatable(self) -> Resources:
@@ -67,14 +68,14 @@ class Capacity:
 
 
 def serves(apis: frozenset[str], kind: str) -> bool:
-    """Whether a kind is among those that discovery told of (`Kind.group`). A discovery that told of nothing at all is
-    none: then it is not known, and nothing is held against the cluster."""
+    """Whether discovery lists the kind (`Kind.group`). An empty list means that discovery has not
+    been read: then every kind counts as served."""
     return not apis or any(api.partition(".")[0] == kind for api in apis)
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """One member, as placement sees it."""
+    """One member, as placement reads it."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -85,19 +86,19 @@ class ClusterView:
     """A sentence for the verdict when not ready."""
     removing: bool = False
     untrustworthy: str = ""
-    """Why it is not trusted, in a word without evidence, and so takes nothing new; "" while it is trusted."""
+    """Why it is not trusted and takes nothing new, in a word; "" while it is trusted."""
     apis: frozenset[str] = frozenset()
     """Kinds it serves in a compatible schema, as `Kind.group` (`Deployment.apps`)."""
     tiers: frozenset[Tier] = frozenset(Tier)
     projects: frozenset[str] | None = None
-    """None: every project is welcome."""
+    """None: open to every project."""
     usable_permille: int = 1000
-    """How much of its allocatable we may fill."""
+    """The part of its allocatable that the federation may fill, in thousandths."""
     capacity: Capacity | None = None
-    """None: it never reported; it then takes nothing."""
+    """None: it never reported, and takes nothing."""
     capacity_age_s: float = 0.0
     stale: bool = False
-    """The report is older than the hub trusts: holds what it has, takes nothing new."""
+    """The report is too old to rely on: the cluster keeps what it has and takes nothing new."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,17 +107,18 @@ class Holding:
 
     cluster: str
     count: int
-    """Replicas, or shards not yet finished."""
+    """Replicas, or unfinished shards."""
     slots: int
     seq: int
     ranges: tuple[tuple[int, int], ...] = ()
     tolerated: tuple[str, ...] = ()
-    """NoExecute taints that the cluster had, and that its share stayed with, when it was last decided."""
+    """NoExecute taints that the cluster had at the last decision, and with which its share stayed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """What one workload holds. `uid` is its identity: a re-created workload of the same name is another one."""
+    """What one workload holds. `uid` is its identity: a workload created again under the same name
+    is another one."""
 
     uid: str
     key: WorkloadKey
@@ -125,11 +127,11 @@ class Commitment:
     tier: Tier
     shape: PodShape
     holdings: tuple[Share | Holding, ...]
-    """What a decision gives, cluster by cluster."""
+    """What the decision gives, by cluster."""
 
     @classmethod
     def of(cls, ask: Ask, shares: Sequence[Share], done: Ranges = ()) -> "Commitment":
-        """What the workload holds by these shares: shards that are done hold neither room nor quota."""
+        """What the workload holds by these shares; finished shards hold neither room nor quota."""
         made = cls(ask.uid, ask.key, ask.project, ask.key.namespace, ask.tier, ask.shape, tuple(shares))
         return made.without(done)
 
@@ -143,14 +145,14 @@ class Commitment:
         return self.shape.requests * self.copies
 
     def without(self, done: Ranges) -> "Commitment":
-        """The same where these shards are done, and no others: they take neither room nor quota."""
+        """The commitment when exactly these shards are done: they hold neither room nor quota."""
         if not any(holding.ranges for holding in self.holdings):
             return self
         return replace(self, holdings=tuple(remaining(holding, done) for holding in self.holdings))
 
 
 def remaining(given: _Given, done: Ranges) -> _Given:
-    """The share or holding with all its ranges, counting only the shards that are not done."""
+    """The share or holding with all its ranges, counting only unfinished shards."""
     if not given.ranges:
         return given
     ranges = shards.normal(given.ranges)
@@ -158,26 +160,27 @@ def remaining(given: _Given, done: Ranges) -> _Given:
 
 
 def copies_of(holding: Holding | Share) -> int:
-    """Pods that a holding may run at once: its replicas, or its slots while there are shards left for them."""
+    """Pods that may run at once: replicas, or slots as far as shards are left for them."""
     return min(holding.slots, holding.count) if holding.ranges else holding.count
 
 
 @dataclass(frozen=True, slots=True)
 class TierQuota:
-    """Limits of one account in one tier. Without trees a resource is limited by `maximum` where that names it, else by
-    `guaranteed`; what neither names is not limited."""
+    """Limits of one account in one tier. Without trees a resource is limited by `maximum` where
+    that names it, else by `guaranteed`; otherwise not at all."""
 
     guaranteed: Resources = ZERO
     maximum: Resources | None = None
     barred: frozenset[str] = frozenset()
-    """Resources whose maximum is zero: a vector cannot hold a zero, and absence means no limit."""
+    """Resources whose maximum is zero: a vector keeps no zeros, and absence means no limit."""
     withheld: frozenset[str] = frozenset()
-    """Resources of which expressly nothing is guaranteed: the limit where `maximum` does not name them."""
+    """Resources whose guaranteed amount is zero: that is the limit where `maximum` does not name
+    them."""
 
 
 @dataclass(frozen=True, slots=True)
 class QuotaAccount:
-    """One FederatedQuota: the projects it speaks for, the namespaces bound to them, its limits."""
+    """One FederatedQuota: the projects it covers, the namespaces bound to them, its limits."""
 
     name: str
     uid: str = ""
@@ -189,11 +192,12 @@ class QuotaAccount:
     max_concurrent: int | None = None
     parent: str = ""
     unknown_projects: bool | None = None
-    """Whether a root account admits projects that no account names; None where it does not say."""
+    """Whether a root account admits projects that no account names; None when it does not say."""
     defaults: Resources | None = None
-    """What a copy that asks for none of a resource is charged; None for `quota.ASSUMED`."""
+    """What a copy is charged for a resource it does not request; None for `quota.ASSUMED`."""
     service_accounts: tuple[str, ...] = ()
-    """What its projects' pods may name, by name or pattern (`*` stands for any text); so the next two."""
+    """Names or patterns (`*` is any text) that its projects' pods may use; the same for the next
+    two."""
     iam_roles: tuple[str, ...] = ()
     priority_classes: tuple[str, ...] = ()
 
@@ -206,7 +210,7 @@ class FleetSnapshot:
     clusters: Mapping[str, ClusterView]
     quotas: tuple[QuotaAccount, ...] = ()
     levels: Mapping[str, Level] = field(default_factory=dict)
-    """Pod Security levels of the host's namespaces; `podsecurity.DEFAULT` for one that is not named."""
+    """Pod Security levels of the host's namespaces; `pod_security.DEFAULT` for those not listed."""
 
     def __post_init__(self) -> None:
         for name, view in self.clusters.items():

@@ -1,7 +1,8 @@
-"""One copy of what many rows say alike: texts, and frozen values that can be hashed.
+"""Interning: one copy of texts and hashable frozen values that many rows have in common.
 
-A hub keeps some rows per workload and there are a hundred thousand workloads; the same names, uids, shapes and figures
-stand in most of them. Everything here is bounded or lives only as long as it is used, whatever a server sends.
+A hub keeps several rows for each of a hundred thousand workloads, and most contain the same names,
+uids, shapes and figures. Every table here is bounded or lives only as long as it is used, whatever
+a server sends.
 """
 
 import sys
@@ -19,31 +20,32 @@ NOTHING: Mapping[str, int] = MappingProxyType({})
 
 
 def text(value: str) -> str:
-    """The one copy of this text; it lives as long as anybody holds it."""
+    """The interned copy of this text; it lives as long as it is referenced."""
     return sys.intern(value)
 
 
 def texts(values: Iterable[str]) -> tuple[str, ...]:
-    """The one copy of this row of texts, each of them shared too."""
+    """The interned copy of this tuple of texts."""
     interned = tuple(map(sys.intern, values))
     return value(interned) if interned else ()
 
 
 def value(interned: T) -> T:
-    """A value equal to this one, the same for all who ask while it is among the last few thousand asked for."""
+    """An interned equal value, shared by all callers while it is among the last few thousand
+    requested."""
     kept: T = _remembered(interned)
     return kept
 
 
 def listed(interned: T) -> T:
-    """The same for what several lists of the same objects have in common, one by one: they are read side by side, and
-    each object comes in all of them within a few thousand others."""
+    """The same for values that several lists of the same objects have in common. Such lists are
+    read side by side, so each object appears in all of them within a few thousand others."""
     kept: T = _listed(interned)
     return kept
 
 
 def counters(interned: Mapping[str, int]) -> Mapping[str, int]:
-    """The one read-only copy of a table of figures."""
+    """The interned read-only copy of a table of counts."""
     return _counters(tuple(interned.items())) if interned else NOTHING
 
 

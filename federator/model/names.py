@@ -1,7 +1,7 @@
-"""Names and keys: who is meant, without carrying the object.
+"""Names and keys of objects.
 
-A `WorkloadKey` is what queues, stores and ledgers are keyed by. Names derived from it are deterministic, injective
-and valid for Kubernetes; nothing here draws randomness.
+A `WorkloadKey` is the key of queues, stores and ledgers. Names derived from it are deterministic,
+injective and valid for Kubernetes.
 """
 
 import hashlib
@@ -15,25 +15,29 @@ Generation = NewType("Generation", int)
 
 FEDERATION = "federation.pinterest.com"
 FLEET_LABEL = f"{FEDERATION}/fleet"
-"""Marks every object that a hub of this fleet wrote in a member; its value is the fleet's id."""
+"""On every object that a hub of this federation wrote in a member; its value is the owner id."""
 WORKLOAD_UID_LABEL = f"{FEDERATION}/workload-uid"
 SLICE_ANNOTATION = f"{FEDERATION}/slice"
-"""Carries the slice block of kinds that have no `spec.slice` (plain Deployments), as JSON."""
+"""The slice block of kinds without `spec.slice` (plain Deployments), as JSON."""
 FORCE_FORGET_ANNOTATION = f"{FEDERATION}/force-forget"
-"""On a PlacementDecision that is being deleted: clusters, by name and comma, that it shall not wait for."""
+"""On a PlacementDecision that is being deleted: clusters, separated by commas, that it shall not
+wait for."""
 REBALANCE_ANNOTATION = f"{FEDERATION}/rebalance"
-"""On a PlacementDecision: when, and by whom, it was asked that running copies go where their policy wants them now."""
+"""On a PlacementDecision: when and by whom a rebalance was asked for."""
 SHORTAGE_ANNOTATION = f"{FEDERATION}/own-shortage"
-"""On the Lease of hubs: what the one that leads lacks of its own, as JSON (`holder`, `since`, `why`), or nothing."""
+"""On the hubs' Lease: what the leading hub is short of, as JSON (`holder`, `since`, `why`), or
+nothing."""
 DECISION_FINALIZER = f"{FEDERATION}/members-emptied"
 CLUSTER_FINALIZER = f"{FEDERATION}/cluster-emptied"
-"""On every MemberCluster: it goes when the cluster was emptied of what this federation made there, or was let go."""
+"""On every MemberCluster: removed when the cluster was emptied of this federation's objects, or
+released."""
 REMOVAL_ANNOTATION = f"{FEDERATION}/removal"
-"""On a MemberCluster that is being deleted: `Orphan` or `Lost` where it is not to be emptied first."""
+"""On a MemberCluster that is being deleted: `Orphan` or `Lost` when it is not to be emptied first."""
 TRUST_ANNOTATION = f"{FEDERATION}/trust-again"
-"""On a MemberCluster: the lastTransitionTime of the condition Untrustworthy that an operator ends with it."""
+"""On a MemberCluster: the lastTransitionTime of the condition Untrustworthy that an operator ends
+with it."""
 CATCHING_UP = f"{FEDERATION}/catching-up"
-"""Annotation of a member process's lease while it has not looked at everything yet since it started."""
+"""Annotation of a member process's lease until it has read everything once since it started."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -49,18 +53,18 @@ class WorkloadKey:
 
 
 def namespace_of(key: WorkloadKey) -> str:
-    """By what the work of one user is told from that of others."""
+    """Fairness group of a key: its namespace."""
     return key.namespace
 
 
 def key(kind: str, namespace: str, name: str) -> WorkloadKey:
-    """A key for rows that are kept: one for all rows of the same object that are read at about the same time; else it
-    has its texts in common with the others."""
+    """An interned key for rows that are kept: rows of one object that are read at about the same
+    time share it; others share its texts."""
     return interning.listed(WorkloadKey(interning.text(kind), interning.text(namespace), interning.text(name)))
 
 
 def is_system_namespace(namespace: str) -> bool:
-    """Whether a namespace is a cluster's own, or the federation's: no workload is carried there."""
+    """Whether a namespace belongs to the cluster or to the federation: no workload is placed there."""
     return namespace.startswith("kube-") or namespace in ("federator-system", "federator-clusters")
 
 
@@ -74,11 +78,11 @@ def short_hash(*parts: str, length: int = 8) -> str:
 
 
 def stable_order(*parts: str) -> int:
-    """A stable 64-bit number for breaking ties without favouring the alphabet."""
+    """A stable 64-bit number that breaks ties without favouring the alphabet."""
     return int(short_hash(*parts, length=16), 16)
 
 
 def decision_name(short_kind: str, name: str, uid: str) -> str:
-    """The name of a workload's PlacementDecision: short kind, name and a hash of its uid, so a re-creation gets its
-    own."""
+    """Name of a workload's PlacementDecision: short kind, name and a hash of its uid, so that a
+    workload created again gets a new one."""
     return f"{short_kind}-{name}-{short_hash(uid)}"

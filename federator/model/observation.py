@@ -1,4 +1,4 @@
-"""What was last seen of one slice in one member: the input of every status fold."""
+"""What was last observed of one slice in one member: the input of every status fold."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -6,17 +6,17 @@ from typing import Final
 from federator.model.shards import Ranges
 
 MISSING: Final = "MissingDependency"
-"""The reason of a slice that names what is not in its cluster."""
+"""Reason of a slice that references an object which its cluster does not have."""
 RESTORED: Final = "DriftRestored"
-"""The condition of a slice of which something was put back, and the reason of the Event that tells it."""
+"""Condition of a slice of which something was restored, and reason of the Event about it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SliceObservation:
-    """One cluster's part of a workload, as last heard.
+    """One cluster's part of a workload, as last observed.
 
-    `known` False means the cluster has not been heard of lately: all figures are then the last ones seen and count as
-    unknown, neither ready nor gone.
+    `known` False: the cluster has been silent lately. All figures are then the last ones and count
+    as unknown, neither ready nor gone.
     """
 
     cluster: str
@@ -31,7 +31,7 @@ class SliceObservation:
     desired: int = 0
     ready: int = 0
     updated: int = 0
-    """Replicas of the template that the slice has now, by a report that is about that one; else 0."""
+    """Replicas of the slice's present template, if the report is about that template; else 0."""
     actual: int = 0
     """Copies that exist, ready or not."""
     active: int = 0
@@ -39,15 +39,15 @@ class SliceObservation:
     completed: Ranges = ()
     failed: Ranges = ()
     healthy: bool | None = None
-    """The member's own word on its natives (load balancer, ...); None when it gave none."""
+    """The member's report about the slice's natives (load balancer, ...); None without one."""
     finished: bool = False
     template: str = ""
-    """Digest of what the pods are made from that `updated` counts (`api.podparts`); "" where nobody says."""
+    """Digest of the pod template that `updated` counts (`api.podparts`); "" when unknown."""
     outdated: bool = False
-    """What it says is not what the present generation says, or it pins another version of its RuntimeProfile: set by
-    the hub, which knows both."""
+    """Its content is not that of the present generation, or it pins another version of its
+    RuntimeProfile. Set by the hub, which has both."""
     stalled: bool = False
-    """Its roll-out has made no progress for the time that its deadline gives."""
+    """Its rollout has made no progress within its deadline."""
     reason: str = ""
     """The first useful reason why something is not ready (CamelCase), with `message` as a sentence."""
     message: str = ""
@@ -55,14 +55,20 @@ class SliceObservation:
     unschedulable_since_s: float = 0.0
     deleting: bool = False
     drift: str = ""
-    """Which of its native objects was last put back after somebody changed or deleted it, and when; "" for none."""
+    """Which native object was last restored after a change or deletion by another client, and when;
+    "" for none."""
     unheard: str = ""
-    """Why `known` is False although the cluster answers, as a sentence; "" when the cluster itself is not heard."""
+    """Why `known` is False although the cluster answers, as a sentence; "" when the cluster itself
+    is silent."""
 
     unreadable: str = ""
-    """The field of its status that is not what its schema allows; what it says counts for nothing."""
+    """The field of its status that violates the schema; the whole report then counts for nothing."""
 
     @property
     def updated_ready(self) -> int:
-        """Copies of the present template that are certainly ready: those that are ready less those that may be old."""
+        """Copies of the present template that are certainly ready: the ready ones minus those that
+        may be old.
+
+            ready 5, updated 3, actual 6: 3 may be old -> 5 + 3 - 6 = 2 are certainly updated and ready
+        """
         return max(0, min(self.ready, self.updated, self.ready + self.updated - self.actual))

@@ -1,8 +1,9 @@
-"""Text that is safe to show: no character of it moves a cursor, sends an escape sequence or reverses reading order.
+"""Text that is safe to show: no character moves a cursor, starts an escape sequence or reverses
+reading order.
 
-Names, messages and annotations come from tenants and from members, and are read by operators at terminals. This is the
-only sanitiser: tables and lines of the command line, Events, conditions, decisions and logs pass through it at the
-place where they leave the process. What is data for a program (`-o json`, `-o yaml`) keeps its value, written with the
+Names, messages and annotations come from tenants and members, and operators read them at terminals.
+This is the only sanitiser: command line output, Events, conditions, decisions and logs pass through
+it when they leave the process. Data for programs (`-o json`, `-o yaml`) keeps its value, with the
 escapes of its own syntax.
 """
 
@@ -11,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 UNSAFE: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
-"""Unicode categories that are never shown as they are: control characters (escape sequences begin with one), formats
-(bidirectional marks, invisible characters), lone surrogates, line and paragraph separators."""
+"""Unicode categories that are always escaped: control characters (escape sequences begin with one),
+formats (bidirectional marks, invisible characters), lone surrogates, line and paragraph separators."""
 
 SENTENCE_MAX: Final = 1024
-"""Characters of one message in a status, a decision or an Event. The API allows 32768; a status for hundreds of
-clusters must stay small."""
+"""Most characters of one message in a status, decision or Event. The API allows 32768; a status for
+hundreds of clusters must stay small."""
 
 
 def visible(text: str, *, keep: str = "") -> str:
@@ -30,7 +31,7 @@ def visible(text: str, *, keep: str = "") -> str:
 
 
 def clipped(text: str, limit: int = SENTENCE_MAX) -> str:
-    """The text made visible, cut with three points where it is longer than `limit` characters."""
+    """The text made visible, cut with three points when longer than `limit` characters."""
     if len(text) <= limit and text.isascii() and text.isprintable():
         return text
     shown = visible(text[: limit + 1])
@@ -48,7 +49,7 @@ def escaped(char: str) -> str:
 
 
 def every(value: Any) -> Any:
-    """A plain object (mappings, lists, scalars) with all of its texts visible, keys included."""
+    """A plain object (mappings, lists, scalars) with all its texts made visible, including keys."""
     if isinstance(value, str):
         return visible(value)
     if isinstance(value, Mapping):

@@ -1,8 +1,8 @@
 """Resource vectors in exact integers.
 
-Units go by name: `cpu` in milli-cores, everything else in its base unit (memory and ephemeral-storage in bytes, pods
-and extended resources such as nvidia.com/gpu in counts). A name that is absent is zero. All arithmetic of capacity
-and quota passes through here.
+`cpu` is in milli-cores, everything else in its base unit (memory and ephemeral-storage in bytes,
+pods and extended resources such as nvidia.com/gpu in counts). An absent name is zero. All
+arithmetic of capacity and quota uses this class.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,11 +14,12 @@ PODS: Final = "pods"
 GPU: Final = "nvidia.com/gpu"
 
 UNLIMITED: Final = 1 << 62
-"""What `fits` answers when the ask needs nothing: more copies than anything can hold."""
+"""Result of `fits` for an ask that needs nothing: more copies than anything can hold."""
 
 
 class Resources(Mapping[str, int]):
-    """An immutable vector name -> amount; zeros are not kept, so equal vectors compare and hash equal."""
+    """An immutable vector name -> amount. Zeros are dropped, so equal vectors compare and hash
+    equal."""
 
     __slots__ = ("_amounts", "_hash")
 
@@ -62,7 +63,7 @@ class Resources(Mapping[str, int]):
         return Resources(total)
 
     def __sub__(self, other: "Resources") -> "Resources":
-        """May go negative: whoever needs a floor says so with `at_least_zero`."""
+        """May be negative; use `at_least_zero` for a floor."""
         total = dict(self._amounts)
         for name, amount in other._amounts.items():
             total[name] = total.get(name, 0) - amount
@@ -75,7 +76,7 @@ class Resources(Mapping[str, int]):
         return Resources({name: max(amount, 0) for name, amount in self._amounts.items()})
 
     def upper(self, other: "Resources") -> "Resources":
-        """The larger of both, name by name (how init containers combine with the others)."""
+        """The larger amount of both, by name (how init containers combine with the others)."""
         names = self._amounts.keys() | other._amounts.keys()
         return Resources({name: max(self[name], other[name]) for name in names})
 
@@ -84,7 +85,7 @@ class Resources(Mapping[str, int]):
         return Resources({name: amount * permille // 1000 for name, amount in self._amounts.items()})
 
     def within(self, limit: "Resources") -> bool:
-        """Whether no amount exceeds the limit's; a name absent from the limit counts as zero there."""
+        """Whether no amount exceeds the limit's; a name absent from the limit is zero there."""
         return all(amount <= limit[name] for name, amount in self._amounts.items())
 
     def fits(self, ask: "Resources") -> int:

@@ -1,20 +1,21 @@
-"""`seq`, the fencing token: one number that rises with every decision, whoever leads.
+"""`seq`, the fencing token: a number that rises with every decision, whichever hub leads.
 
-The leader's term sits above the counter, so a leader of the past can never produce a higher one. API servers refuse a
-slice whose seq falls (a CEL transition rule), which is the fence that needs no clock.
+The leader's term is above the counter, so a former leader cannot produce a higher number. API
+servers refuse a slice whose seq falls (a CEL transition rule), which fences without a clock.
 
-Only elections and this host's own decisions move terms and counters. What a member holds moves at most the seq of the
-shares in that member (`above`): whoever writes high numbers there uses up its own, and nobody else's.
+Only elections and this host's own decisions raise terms and counters. Numbers in a member raise
+only the seq of shares in that member (`above`): high numbers written there use up that member's
+range and no other.
 """
 
 COUNTER_BITS = 32
 COUNTER_MAX = (1 << COUNTER_BITS) - 1
 MAX = 4_611_000_000_000_000_000
-"""No seq is higher: a little less than 2^62, with few digits, because API servers keep a schema's `maximum` as a
-double and would give another number back."""
+"""The highest seq: slightly less than 2^62 and with few digits, because API servers keep a schema's
+`maximum` as a double and would return another number."""
 TERM_MAX = (MAX >> COUNTER_BITS) - 1
 SPARE = 1 << 20
-"""A member whose numbers end so close to `MAX` can be given hardly any more."""
+"""A member whose numbers come this close to `MAX` can be given hardly any more."""
 
 
 def make(term: int, counter: int) -> int:
@@ -35,17 +36,17 @@ def counter(seq: int) -> int:
 
 
 def clamped(seq: int) -> int:
-    """A number that somebody else wrote, within the bounds of a seq."""
+    """A number written by another client, forced into the bounds of a seq."""
     return min(max(seq, 0), MAX)
 
 
 def above(mark: int, issued: int) -> int:
-    """The seq of a share that a decision with seq `issued` changes, in a cluster whose numbers have come to `mark`:
-    the decision's own unless the cluster's are higher. At the end of its numbers a cluster stays there: it goes on
-    being served, without the fence."""
+    """The seq of a share changed by a decision with seq `issued`, in a cluster whose highest number
+    is `mark`: the decision's own, unless the cluster's are higher. At `MAX` it stays there: the
+    cluster is still served, but without the fence."""
     return issued if mark < issued else min(mark + 1, MAX)
 
 
 def used_up(mark: int) -> bool:
-    """Whether a cluster whose numbers have come to `mark` can hardly be given any more."""
+    """Whether a cluster whose highest number is `mark` can hardly be given any more."""
     return mark > MAX - SPARE

@@ -1,5 +1,5 @@
-"""Sets of shard indexes as sorted, disjoint, inclusive ranges, in the spelling of a Job's `completedIndexes`
-(`0-3,7`)."""
+"""Sets of shard indexes as sorted, disjoint, inclusive ranges, in the format of a Job's
+`completedIndexes` (`0-3,7`)."""
 
 from collections.abc import Iterable, Sequence
 
@@ -22,7 +22,7 @@ def parse(text: str) -> Ranges:
 
 
 def _is_index(part: str) -> bool:
-    """ASCII digits alone: int() would take blanks, underscores and other scripts."""
+    """ASCII digits only: int() would accept blanks, underscores and other scripts."""
     return part.isascii() and part.isdigit()
 
 
@@ -31,7 +31,7 @@ def text(ranges: Iterable[Range]) -> str:
 
 
 def normal(ranges: Iterable[Range]) -> Ranges:
-    """Sorted, disjoint, adjacent ones joined."""
+    """Sorted and disjoint, with adjacent ranges joined."""
     out: list[Range] = []
     for low, high in sorted(ranges):
         if out and low <= out[-1][1] + 1:
@@ -50,8 +50,8 @@ def union(left: Iterable[Range], right: Iterable[Range]) -> Ranges:
 
 
 def minus(left: Sequence[Range], right: Sequence[Range]) -> Ranges:
-    """What is in `left` and not in `right`; both sorted and disjoint. Takes as long as they are together: a member may
-    tell of ten thousand pieces."""
+    """What is in `left` and not in `right`; both sorted and disjoint. Linear time: a member may
+    report ten thousand pieces."""
     out: list[Range] = []
     first = 0
     for low, high in left:
@@ -70,7 +70,7 @@ def minus(left: Sequence[Range], right: Sequence[Range]) -> Ranges:
 
 
 def intersect(left: Sequence[Range], right: Sequence[Range]) -> Ranges:
-    """What is in both, which are sorted and disjoint; as quick as `minus`."""
+    """What is in both; both sorted and disjoint. Linear time."""
     out: list[Range] = []
     here = there = 0
     while here < len(left) and there < len(right):
@@ -107,10 +107,13 @@ def take(ranges: Sequence[Range], count: int) -> tuple[Ranges, Ranges]:
 
 
 def in_pieces(previous: Ranges, wanted: Ranges) -> Ranges:
-    """The indexes of `wanted` in pieces, one Job each: a piece that lies within `wanted` stays exactly as it is.
+    """The indexes of `wanted` in pieces, one Job each. A piece within `wanted` stays exactly as it
+    is.
 
-    What is new becomes pieces of its own, never joined to a neighbour, since joining would restart the neighbour's Job.
-    A piece that lost indexes is cut to what is left of it.
+    New indexes become pieces of their own and are never joined to a neighbour, because joining
+    would restart its Job. A piece that lost indexes is cut to what is left.
+
+        previous 0-4, 5-9; wanted 0-11: pieces 0-4, 5-9, 10-11
     """
     goal = normal(wanted)
     pieces: list[Range] = []

@@ -1,4 +1,5 @@
-"""Effects as data: what a controller wants done, carried out by the one applier in a cluster's lane."""
+"""Effects as data: what a controller wants done; one applier per cluster carries them out in the
+cluster's lane."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ class ObjectRef:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """POST; AlreadyExists is the caller's to judge, never an adoption."""
+    """POST. AlreadyExists is returned to the caller; an existing object is never adopted."""
 
     ref: ObjectRef
     body: Mapping[str, Any]
@@ -26,7 +27,8 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """A merge patch of just the difference. `uid` and `resource_version` go along as preconditions when given."""
+    """A merge patch with only the difference. `uid` and `resource_version` are sent as
+    preconditions when set."""
 
     ref: ObjectRef
     body: Mapping[str, Any]

@@ -115,7 +115,9 @@ def decide(
         outcome, pool = _placed(job, pool, leavers, lambda grown: _cap_by_shards(ask, grown, mine, unfinished))
     shares = _shares(ask, outcome.got, mine, pool, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
     _charge(ask, shares, pool, finished, ledger)
-    sentences = verdicts.verdicts(ask, eligible, pool, outcome.got, outcome.left_out, outcome=_told(ask, outcome))
+    sentences = verdicts.verdicts(
+        ask, eligible, pool, outcome.got, outcome.left_out, outcome=_for_verdicts(ask, outcome)
+    )
     last = max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
     per_cluster = _per_cluster(ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended))
     record = _Record(shares, sentences, hashed, last, _tolerated(shares, snapshot), per_cluster)
@@ -181,7 +183,7 @@ def _tolerated(shares: Sequence[Share], snapshot: FleetSnapshot) -> dict[str, tu
     }
 
 
-def _told(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
+def _for_verdicts(ask: Ask, outcome: _Outcome) -> verdicts.Outcome:
     missing = outcome.wanted - sum(outcome.got.values())
     why = outcome.why or outcome.message
     return verdicts.Outcome(outcome.wanted, missing, outcome.reason, why, ask.policy.require_all and missing > 0)

@@ -1,1 +1,2 @@
-"""One scheduling cycle: who of those that are due gets what, in which order that is written, and who waits for what."""
+"""The scheduling cycle: what each due workload gets, the write order, and what inadmissible
+workloads wait for."""

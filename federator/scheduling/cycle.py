@@ -1,9 +1,10 @@
-"""One scheduling cycle: of those that are due, who gets what, what each then waits for, and in which order it is
-written.
+"""One scheduling cycle: what each due workload gets, what it waits for, and in which order the
+decisions are written.
 
-Everything of placing that waits for nobody. The hub runs a cycle for every batch, `place` one for all workloads of its
-files, `explain` one for each trial: the same entries get the same decisions. Nothing that is charged here outlives the
-cycle: who wants its decisions to count assumes what they hold (`Decided.after`) in the commitments.
+Everything of placing that needs no await. The hub runs a cycle for every batch, `place` one for all
+workloads of its files, `explain` one for each trial; the same entries get the same decisions.
+Charges made here end with the cycle: a caller that wants its decisions to count assumes what they
+hold (`Decided.after`) in the commitments.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,16 +29,17 @@ from federator.scheduling.write_order import Decided, Effect
 
 @dataclass(frozen=True, slots=True)
 class Cycle:
-    """What one cycle came to."""
+    """Result of one cycle."""
 
     decided: tuple[Decided, ...]
-    """In the order in which they were decided: each counts on those before it."""
+    """In decision order; each builds on those before it."""
     inadmissible: Mapping[WorkloadKey, Waiting]
-    """Those decided on that lack something, and which hints could help them."""
+    """Decided workloads that lack something -> which hints may help."""
     requeues: Mapping[WorkloadKey, float]
-    """In how many seconds each of them is tried again without any."""
+    """Inadmissible workloads -> seconds until they are retried without a hint."""
     failed: Mapping[WorkloadKey, Exception]
-    """Entries on which nothing was decided because of a bug: theirs alone, the others count on nothing of it."""
+    """Entries without a decision because of a bug. Each failure is rolled back and affects no other
+    entry."""
 
     @property
     def write_order(self) -> Sequence[tuple[Effect, Sequence[Decided]]]:
@@ -47,7 +49,7 @@ class Cycle:
 
     @property
     def hints(self) -> tuple[Hint, ...]:
-        """HintKind for others once the decisions have been written."""
+        """Hints for other workloads once the decisions have been written."""
         return (Hint(HintKind.QUOTA),) if any(map(write_order.gives_up, self.decided)) else ()
 
 
@@ -59,9 +61,9 @@ def run(
     *,
     seq: Callable[[], int],
 ) -> Cycle:
-    """Decides on the heads of the queue, in order, above what all hold already.
+    """Decides on the heads of the queue, in order, above what all workloads hold already.
 
-    `seq` gives the number of the next decision. The queue and the commitments are only read.
+    `seq` returns the number of the next decision. The queue and the commitments are only read.
     """
     ledger = commitments.open(snapshot)
     entries = {entry.key: entry for entry in heads}
@@ -92,7 +94,7 @@ def _lacking(decided: Decided) -> Waiting | None:
 
 
 def _decide(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict[str, int], seq: int) -> Decision:
-    """`numbers`: how far the numbers of clusters go by the decisions of this cycle; raised by what is given."""
+    """`numbers`: cluster -> highest seq given in this cycle; updated here."""
     standing = entry.standing
 
     def mark(cluster: str) -> int:
@@ -136,18 +138,18 @@ def _divided(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callab
 
 
 def _previous(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger) -> str:
-    """For which inputs what is held was divided; "" where a division anew is not done with."""
+    """The inputs hash for which held copies were divided; "" when the division must be repeated."""
     recorded, policy = entry.standing.recorded, entry.ask.policy
     if recorded is not None and recorded.to_move > 0 and not (policy.lazy and not recorded.rebalance):
-        return ""  # what an edit began to move goes on moving
-    if entry.standing.overtaken:  # what the lost decisions were made for is not known: what they led to stays
+        return ""  # an unfinished move continues
+    if entry.standing.overtaken:  # the inputs of the lost decisions are unknown: their result stays
         return inputs.inputs_hash(entry.ask, snapshot, ledger.memo)
     return recorded.inputs_hash if recorded is not None else ""
 
 
 def _per_cluster(entry: Entry) -> int:
-    """What strategy Duplicate gave each cluster, as the engine is told it: 0 also when somebody has asked that
-    everything go where its policy wants it now, and the policy can be followed."""
+    """What strategy Duplicate gave each cluster, for the engine. 0 also when a rebalance was asked
+    for and the policy can be followed."""
     recorded = entry.standing.recorded
     if recorded is None or (recorded.rebalance and not engine.contradiction(entry.ask)):
         return 0
@@ -155,7 +157,7 @@ def _per_cluster(entry: Entry) -> int:
 
 
 def _numbered(decision: Decision, refusing: frozenset[str], mark: Callable[[str], int], seq: int) -> Decision:
-    """The decision with its own seq, which is new, and so the shares of clusters that refuse theirs."""
+    """The decision with its own new seq, and new seqs for shares of clusters that refuse theirs."""
     return replace(
         decision,
         seq=seq,
@@ -167,8 +169,8 @@ def _numbered(decision: Decision, refusing: frozenset[str], mark: Callable[[str]
 
 
 def _issued(decision: Decision, entry: Entry, seq: int) -> Decision:
-    """The decision with a seq that this host has issued: its own, or that of the recorded one where it changes no
-    share. Its shares may bear higher ones, in members whose numbers go further."""
+    """The decision with a seq issued by this host: its own, or the recorded one when no share
+    changes. Shares may have higher seqs in members whose numbers are higher."""
     if decision.seq == seq:
         return decision
     recorded = entry.standing.recorded
@@ -176,15 +178,16 @@ def _issued(decision: Decision, entry: Entry, seq: int) -> Decision:
 
 
 def _marked(decision: Decision, highest: Mapping[str, int]) -> Decision:
-    """The decision with the marks of clusters in which it has no share, and a slice of it has, or had, a higher seq:
-    what is removed there is not to be taken for the slice of a later decision."""
+    """The decision with the marks of clusters without a share where a slice has or had a higher
+    seq: a removal there must not be mistaken for the slice of a later decision."""
     given = {share.cluster for share in decision.shares}
     marks = {name: number for name, number in highest.items() if number > decision.seq and name not in given}
     return replace(decision, marks=marks) if marks else decision
 
 
 def _in_pieces(decision: Decision, held: Mapping[str, Ranges]) -> Decision:
-    """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined while they run."""
+    """The decision with every range in the pieces that have Jobs: adjacent pieces are never joined
+    while they run."""
 
     def pieces(share: Share) -> Share:
         if not share.ranges or share.cluster not in held:

@@ -1,7 +1,9 @@
-"""Edits of workloads that run: one that asks for more than quota or room have leaves what was admitted before in force.
+"""Edits of running workloads: an edit that asks for more than quota or room allow leaves what was
+admitted before in force.
 
-More is what a decision charges: requests, project, tier, and a priority above the account's bound. A greater count is
-no such edit: it gets what fits. `decide` is the engine's, with that judgement before it. Pure.
+More means what a decision charges: requests, project, tier, and a priority above the account's
+bound. A greater count is no such edit: it gets what fits. `decide` is the engine's with this check
+before it. Pure.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +26,7 @@ FORMER: Final = "what was admitted before"
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """`under` is the ask that the decision is to be made under; with `why`, that of what was admitted before."""
+    """`under`: the ask to decide under; when `why` is set, it is the ask that was admitted before."""
 
     under: Ask
     reason: Reason = Reason.CHOSEN
@@ -46,13 +48,17 @@ def decide(
     leave: leaving.Leave | None = None,
     per_cluster: int = 0,
 ) -> Decision:
-    """`engine.decide`, under what was admitted last where the workload has been edited to ask for more than it may
-    have. `admitted` is what the decision in force charges; None without one. Of the generation that was admitted
-    everything is: what is new in it is an operator's (a RuntimeProfile, a default of a quota)."""
+    """`engine.decide`, but under the ask that was admitted last when the edit asks for more than
+    allowed.
+
+    `admitted`: what the decision in force charges; None without one. The admitted generation itself
+    is never refused: what is new in it comes from an operator (a RuntimeProfile, a default of a
+    quota).
+    """
     judged = judge(ask, admitted, held, ledger, finished=finished, per_cluster=per_cluster)
     hashed = inputs.inputs_hash(ask, snapshot, ledger.memo)
     if judged.why:
-        # Nothing moves for the sake of an edit that is not admitted.
+        # An edit that is not admitted moves nothing.
         previous_hash = inputs.inputs_hash(judged.under, snapshot, ledger.memo)
     decision = engine.decide(
         judged.under,
@@ -70,7 +76,7 @@ def decide(
     if judged.under is ask:
         return decision
     decision = replace(decision, inputs_hash=hashed, under=judged.under)
-    return _told(ask, admitted, judged, decision) if judged.why and admitted is not None else decision
+    return _held_back(ask, admitted, judged, decision) if judged.why and admitted is not None else decision
 
 
 def judge(
@@ -82,7 +88,7 @@ def judge(
     finished: Ranges = (),
     per_cluster: int = 0,
 ) -> Judged:
-    """Whether an edit of what runs is admitted. `per_cluster` as in `engine.decide`."""
+    """Whether an edit of running copies is admitted. `per_cluster` as in `engine.decide`."""
     mine = {holding.cluster: copies_of(remaining(holding, finished)) for holding in held}
     mine = {cluster: copies for cluster, copies in mine.items() if copies > 0}
     if admitted is None or not mine or ask.suspended:
@@ -103,7 +109,8 @@ def judge(
 
 
 def _with_begun(ask: Ask, before: Ask) -> Ask:
-    """Shards that have begun keep the template that they began with: while any run, the larger of both is charged."""
+    """Shards that have begun keep their template: while any run, the larger request of both is
+    charged."""
     requests = ask.shape.requests.upper(before.shape.requests)
     if ask.unit is not Unit.SHARDS or requests == ask.shape.requests:
         return ask
@@ -111,7 +118,7 @@ def _with_begun(ask: Ask, before: Ask) -> Ask:
 
 
 def _before(ask: Ask, admitted: Admitted, snapshot: FleetSnapshot) -> Ask:
-    """What stays in force while the edit is not admitted: of the count whatever is less."""
+    """The ask that stays in force while the edit is not admitted; of both counts the smaller."""
     speaking = quota.accounts_of(admitted.project, snapshot.quotas)
     requests = quota.with_defaults(admitted.shape.requests, speaking)
     most = ask.slots if admitted.count is None else admitted.count
@@ -129,15 +136,17 @@ def _before(ask: Ask, admitted: Admitted, snapshot: FleetSnapshot) -> Ask:
 
 
 def _kept(ask: Ask, mine: Mapping[str, int], per_cluster: int) -> int:
-    """Copies that run and would go on running after the edit, those that Duplicate placed once among them."""
+    """Running copies that would continue after the edit, including those that Duplicate placed
+    once."""
     if leaving.everywhere(ask):
         return sum(min(copies, ask.count) for copies in mine.values())
     return sum(mine.values()) if per_cluster and ask.count else min(sum(mine.values()), ask.slots)
 
 
 def _shortage(edit: Edit, mine: Mapping[str, int], ledger: Ledger) -> str:
-    """Why what runs can find no room with its new requests, as a sentence; "" when it may. Its present copies make
-    room for it; how those lie on nodes only schedulers know, so this refuses what cannot be, not what may fail."""
+    """Why running copies have no room with their new requests, as a sentence; "" when they may.
+    Their present copies free their room. How copies lie on nodes is known only to schedulers, so
+    only the impossible is refused, not what might fail."""
     ask, before = edit.ask, edit.before
     if ask.shape.requests.within(before.shape.requests):
         return ""
@@ -162,8 +171,8 @@ def _shortage(edit: Edit, mine: Mapping[str, int], ledger: Ledger) -> str:
 
 
 def _in_place(cluster: str, copies: int, new: Resources, freed: Resources, ledger: Ledger) -> int | None:
-    """The most copies of the new requests that can be there when `freed` is given back; None for a cluster that is not
-    heard, or reports nothing."""
+    """The most copies with the new requests that fit when `freed` is given back; None for a cluster
+    without a report."""
     nodes, headroom = ledger.left(cluster)
     view = ledger.snapshot.clusters.get(cluster)
     if nodes is None or view is None or view.capacity is None:
@@ -183,8 +192,9 @@ def _in_place(cluster: str, copies: int, new: Resources, freed: Resources, ledge
     return most
 
 
-def _told(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision) -> Decision:
-    """The decision under what stays in force, saying what the edit asks for and why it does not get it."""
+def _held_back(ask: Ask, admitted: Admitted, judged: Judged, decision: Decision) -> Decision:
+    """The decision under what stays in force, with a message about what the edit asks for and why
+    it is refused."""
     stays = f"generation {admitted.generation}" if admitted.generation else FORMER
     message = f"the edit of generation {ask.generation} asks for {judged.why}; {stays} stays in force"
     if decision.reason is not Reason.CHOSEN and decision.message:

@@ -1,9 +1,10 @@
-"""In which order a batch of asks is decided: tier, priority, fewest places, fair share of the projects, age, key.
+"""Decision order of a batch of asks: tier, priority, fewest nodes that fit, fair share of the
+projects, age, key.
 
-Inside one tier and priority the asks that fit on the fewest nodes come first, since the others have more places to go
-to (docs/decisions/0001-batch-order.md). Of those with equally many the project with the smallest dominant share comes
-next, counting what this batch has already lined up for it, so that a project with a thousand asks does not go before
-one with ten.
+Within one tier and priority the asks that fit on the fewest nodes come first, because the others
+have more choice (docs/decisions/0001-batch-order.md). Among equals the project with the smallest
+dominant share comes next, counting what this batch has already queued for it: a project with a
+thousand asks does not go before one with ten.
 """
 
 import heapq
@@ -23,8 +24,11 @@ _RANK: Final = {tier: rank for rank, tier in enumerate(Tier)}
 
 
 def order(asks: Iterable[Ask], commitments: Commitments | None = None, ledger: Ledger | None = None) -> list[Ask]:
-    """The asks, first to be decided first; the same for any order of the input. `commitments` tells what projects hold,
-    `ledger` (as it is before the first of them) where there is room; without it all have equally many places."""
+    """The asks in decision order, independent of the input order.
+
+    `commitments` has what projects hold. `ledger`, as it is before the first ask, has the room;
+    without it all asks count as fitting equally.
+    """
     aged = sorted(asks, key=_age)
     places = _places(aged, ledger) if ledger is not None else {}
     bands: dict[tuple[int, int, int], dict[str, list[Ask]]] = {}
@@ -54,14 +58,18 @@ def demand(ask: Ask) -> Resources:
 
 
 def dominant_share(usage: Resources, total: Resources) -> Fraction:
-    """The largest part that the usage has of any resource of the total."""
+    """The largest fraction that the usage has of any resource of the total.
+
+    usage cpu 10, memory 4 of total cpu 100, memory 10: max(0.1, 0.4) = 0.4
+    """
     return max(
         (Fraction(amount, total[name]) for name, amount in usage.items() if total[name] > 0), default=Fraction(0)
     )
 
 
 def _places(asks: Iterable[Ask], ledger: Ledger) -> dict[str, int]:
-    """By uid, on how many nodes one copy fits; only for asks that are not alone with their tier and priority."""
+    """uid -> number of nodes on which one copy fits; only for asks that share tier and priority
+    with another."""
     alike = Counter(map(_standing, asks))
     counted: dict[object, int] = {}
     places: dict[str, int] = {}

@@ -1,6 +1,5 @@
-"""Who waits for what: workloads that a cycle could not give everything, which hints requeue them, and when each is
-tried again without one. No task and no clock: whoever runs cycles keeps the time.
-"""
+"""The inadmissible workloads of a queue: which hints requeue them, and when each is retried without
+one. It has no task and no clock; the caller keeps the time."""
 
 from collections.abc import Iterable, Mapping
 
@@ -10,12 +9,13 @@ from federator.scheduling.queueing_hints import Hint, Waiting
 
 
 class Queue:
-    """The inadmissible workloads. Who is due, and in which order namespaces get their turns, is the work queue's."""
+    """The inadmissible workloads. The work queue decides which keys are due, and in which order
+    namespaces take turns."""
 
     def __init__(self) -> None:
         self._inadmissible: dict[WorkloadKey, Waiting] = {}
         self._attempts: dict[WorkloadKey, int] = {}
-        """How often it was decided since it began to wait."""
+        """How often each was decided since it began to wait."""
 
     def __contains__(self, key: WorkloadKey) -> bool:
         return key in self._inadmissible
@@ -24,15 +24,15 @@ class Queue:
         return len(self._inadmissible)
 
     def requeued_by(self, *hints: Hint) -> list[WorkloadKey]:
-        """Those whom one of these hints may help, in order."""
+        """The workloads that one of these hints may help, in order."""
         return queueing_hints.requeued(hints, self._inadmissible.values())
 
     def retry_after_s(self, key: WorkloadKey) -> float:
-        """In how many seconds a workload that lacks something now is tried again: hints may be missed."""
+        """Seconds until an inadmissible workload is retried: hints may be missed."""
         return queueing_hints.retry_after_s(self._attempts.get(key, 0))
 
     def settle(self, decided: Iterable[WorkloadKey], inadmissible: Mapping[WorkloadKey, Waiting]) -> None:
-        """Files what a cycle found of those on whom it decided."""
+        """Records the result of a cycle for the workloads that it decided."""
         for key in decided:
             if key in inadmissible:
                 self._attempts[key] = self._attempts.get(key, 0) + 1
@@ -41,6 +41,6 @@ class Queue:
                 self.forget(key)
 
     def forget(self, key: WorkloadKey) -> None:
-        """It is gone, or lacks nothing."""
+        """The workload is gone, or lacks nothing."""
         self._inadmissible.pop(key, None)
         self._attempts.pop(key, None)

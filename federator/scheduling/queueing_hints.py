@@ -1,7 +1,7 @@
-"""Queueing hints: which inadmissible workloads a change may help, and when to try again without any.
+"""Queueing hints: which inadmissible workloads a change may help, and when to retry without a hint.
 
-A workload waits when its decision lacks something (`waits`). The hub hands in what changed; only those are requeued
-whom the change may help. Time is an argument in seconds; nothing here keeps any.
+A workload waits when its decision lacks something (`waits`). The hub passes what changed; only
+workloads that the change may help are requeued. Times are arguments, in seconds.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,19 +20,19 @@ LAST_RETRY_S: Final = 300.0
 
 
 class HintKind(StrEnum):
-    """What may have changed for the better, as in the queueing hints of the Kubernetes scheduler."""
+    """What may have improved, as in the queueing hints of the Kubernetes scheduler."""
 
     ROOM = "Room"
-    """A cluster reported more room, or something left it."""
+    """A cluster reported more room, or copies left it."""
     CLUSTER = "Cluster"
     """A cluster joined, became ready, was uncordoned, lost a taint, or its labels or kinds changed."""
     QUOTA = "Quota"
-    """A quota changed, or a project released some."""
+    """A quota changed, or a project released some of it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """`cluster` for ROOM and CLUSTER; `projects` for QUOTA, empty meaning every project."""
+    """`cluster` for ROOM and CLUSTER; `projects` for QUOTA, where empty means every project."""
 
     kind: HintKind
     cluster: str = ""
@@ -41,8 +41,8 @@ class Hint:
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """One workload that lacks something, or will when another cluster opens (CHOSEN): why, and where more room could
-    help it (None: anywhere)."""
+    """One workload that lacks something, or will when another cluster opens (reason CHOSEN), with
+    the clusters where more room may help it (None: any)."""
 
     key: WorkloadKey
     project: str
@@ -52,20 +52,22 @@ class Waiting:
 
 _QUOTA_REASONS: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, Reason.PRIORITY_EXCEEDS_MAX})
 _NEVER: Final = frozenset({Reason.SUSPENDED, Reason.MISCONFIGURED, Reason.HOST_WOULD_RUN_IT, *REFUSALS})
-"""Only a change of the workload, its policy or its namespace helps, or of a list of its project, and each of these is a
-reason of its own to decide again."""
+"""Only a change of the workload, its policy, its namespace or its project's lists helps, and each
+of these requeues it anyway."""
 _CLOSED: Final = frozenset({Reason.NOT_SELECTED, Reason.NOT_ALLOWED, Reason.API_NOT_AVAILABLE})
 """Verdicts of clusters where room alone changes nothing."""
 
 
 def for_all(ask: Ask) -> bool:
-    """Whether every cluster is to have it (Duplicate): it lacks nothing today, and something when another one opens."""
+    """Whether every cluster is to have it (Duplicate): it lacks nothing now, but will when another
+    cluster opens."""
     return DIVIDERS[ask.policy.division.strategy].everywhere
 
 
 def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> Waiting | None:
-    """What the decided workload waits for, or None when it lacks nothing or nothing from outside can help. Copies that
-    stay where the scheduler could not bind them (`capped`, as in `engine.decide`) wait for room anywhere."""
+    """What the decided workload waits for; None when it lacks nothing, or when no outside change
+    can help. Copies that stay where the scheduler could not bind them (`capped`, as in
+    `engine.decide`) wait for room anywhere."""
     if decision.reason is Reason.CHOSEN:
         if any(share.slots > capped.get(share.cluster, share.slots) for share in decision.shares):
             return Waiting(decision.key, ask.project, Reason.UNSCHEDULABLE)
@@ -79,7 +81,7 @@ def waits(ask: Ask, decision: Decision, capped: Mapping[str, int] = NOBODY) -> W
 
 
 def may_help(hint: Hint, waiting: Waiting) -> bool:
-    """Whether what changed could let more of the waiting workload be placed."""
+    """Whether the change may let more of the waiting workload be placed."""
     if hint.kind is HintKind.QUOTA:
         named = not hint.projects or waiting.project in hint.projects
         return named and (waiting.reason in _QUOTA_REASONS or waiting.reason is Reason.NOT_ALLOWED)
@@ -97,5 +99,5 @@ def requeued(hints: Iterable[Hint], waiting: Iterable[Waiting]) -> list[Workload
 
 
 def retry_after_s(attempts: int) -> float:
-    """Seconds to wait before asking again without a hint: 5, 10, 20, ... up to 300. A hint may have been missed."""
+    """Seconds until the next try without a hint: 5, 10, 20, ... up to 300. Hints may be missed."""
     return min(FIRST_RETRY_S * 2.0 ** min(max(attempts, 0), 16), LAST_RETRY_S)

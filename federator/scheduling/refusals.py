@@ -1,4 +1,4 @@
-"""Decisions that refuse a workload before any cluster is looked at."""
+"""Decisions that refuse a workload before any cluster is judged."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from federator.scheduling.entry import Entry, Recorded
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Made:
-    """For what inputs, when, and as which decision."""
+    """Inputs hash, time (epoch seconds) and seq of the decision."""
 
     inputs_hash: str
     as_of: float
@@ -19,7 +19,7 @@ class Made:
 
 
 def host_would_run_it(ask: Ask, made: Made) -> Decision:
-    """The refusal of a native kind on a host that runs such workloads itself: it would run twice."""
+    """Refuses a native kind on a host that runs such workloads itself: it would run twice."""
     message = (
         f"the host runs {ask.key.kind}s itself (setting hub.shared_host): its {ask.count} copies would run there"
         " and in members; use a PinterestService, or a dedicated host"
@@ -28,7 +28,7 @@ def host_would_run_it(ask: Ask, made: Made) -> Decision:
 
 
 def not_permitted(entry: Entry, refused: Refused, made: Made) -> Decision:
-    """The refusal of a workload that may not run as it is written. What it holds goes on as it is."""
+    """Refuses a workload that may not run as written. What it holds continues unchanged."""
     ask, recorded = entry.charged, entry.standing.recorded
     shares = [
         Share(holding.cluster, holding.count, holding.slots, holding.seq, holding.ranges)

@@ -1,8 +1,9 @@
-"""From a decision and what members hold to the next thing to do in each member. Pure.
+"""Rollout planner: from a decision and the slices observed in members to the next action in each
+member. Pure.
 
-A table per unit: replicas grow first and shrink only while enough stay ready; shards leave a cluster only after their
-state is safe on the host. Rollouts reach a bounded number of clusters at a time. Nothing here renders objects: an
-action says what, the dispatcher does it.
+Replicas grow first and shrink only while enough stay ready; shards leave a cluster only after their
+state is recorded on the host. A rollout reaches a bounded number of clusters at a time. An action
+says what to do; the dispatcher renders and writes objects.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,47 +33,49 @@ GOING: Final = "its slice is being deleted there; it is made anew once it is gon
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What was observed of one cluster's slice when actions are planned."""
+    """What is observed of one cluster's slice when actions are planned."""
 
     cluster: str
     known: bool
-    """False while the cluster is not heard, or does not serve the kind: nothing is done there, and it counts as not
-    ready."""
+    """False while the cluster is unreachable or does not serve the kind: nothing is written there,
+    and it counts as not ready."""
     reported: bool = True
-    """False while the process that reports its copies is silent: `ready` is the last figure, which only counts where
-    more copies would allow less."""
+    """False while the process that reports its copies is silent. `ready` is then the last figure,
+    and is used only where more copies would permit less."""
     exists: bool = False
     ours: bool = True
     """False for an object of the same name that this fleet did not write."""
     same_workload: bool = True
     going: bool = False
-    """It is being deleted, by whomever."""
+    """It is being deleted, by any client."""
     current: bool = False
-    """It carries exactly the decided share and content."""
+    """It has exactly the decided share and content."""
     template_current: bool = False
-    """Its content (everything but the share) is what the workload now says."""
+    """Its content (everything but the share) is the workload's present content."""
     count: int = 0
     ready: int = 0
-    """Ready copies by its own word, at most as many as its slice asks for: what would be lost there."""
+    """Ready copies as the cluster reports them, at most as many as its slice asks for: what a
+    deletion would lose."""
     counts: int | None = None
-    """Ready copies by which others may let copies go: never more than its share, now or while a shrink of it is under
-    way, whatever it says. None: all of `ready`."""
+    """Ready copies that may justify a shrink elsewhere: never more than its share, now or while it
+    is shrinking, whatever it reports. None: all of `ready`."""
     healthy: bool = False
-    """It has observed its content and all its copies are ready: rollouts may go on."""
+    """It has observed its content and all its copies are ready: rollouts may continue."""
     safe: bool = True
-    """For shards: what it completed is recorded on the host, so it may be deleted."""
+    """For shards: its completed shards are recorded on the host, so it may be deleted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """What to do in one cluster now. `count` is the replicas to write when a shrink is done in parts, else the
-    share's."""
+    """What to do in one cluster now. `count`: replicas to write, less than the share while a shrink
+    is done in parts."""
 
     cluster: str
     kind: ActionKind
     count: int = 0
     keep_template: bool = False
-    """Write the new share but leave the running template (a rollout that has not reached this cluster yet)."""
+    """Write the new share but keep the running template (the rollout has not reached this cluster
+    yet)."""
     why: str = ""
 
 
@@ -84,9 +87,10 @@ def plan(
     max_unavailable: int,
     max_clusters_at_once: int | None,
 ) -> tuple[Action, ...]:
-    """One action per cluster that has a share or a slice, in name order.
+    """One action per cluster that has a share or a slice, by name.
 
-    `max_unavailable` is in copies. `observed` names every cluster with a share, and every other one that holds a slice.
+    `max_unavailable` is in copies. `observed` contains every cluster with a share, and every other
+    one with a slice.
     """
     wanted = {share.cluster: share for share in shares if share.count > 0}
     rolling = _rolled_out_to(wanted, observed, max_clusters_at_once)
@@ -132,7 +136,7 @@ def _next(unit: Unit, cluster: str, share: Share | None, now: Observed, *, may_r
 
 
 def _leave(unit: Unit, cluster: str, now: Observed, allowance: int) -> Action:
-    """A cluster that lost its whole share."""
+    """Next action for a cluster that lost its whole share."""
     if not now.safe:
         return Action(
             cluster, ActionKind.HOLD, count=now.count, why="what its shards completed is not recorded on the host yet"
@@ -147,7 +151,12 @@ def _leave(unit: Unit, cluster: str, now: Observed, allowance: int) -> Action:
 def _shrink_allowance(
     unit: Unit, wanted: Mapping[str, Share], observed: Mapping[str, Observed], max_unavailable: int
 ) -> int:
-    """How many ready copies may go now. Without a cluster that still has to grow, shrinking is what was asked for."""
+    """How many ready copies may be removed now. If no cluster still has to grow, all of them:
+    shrinking is what was asked for.
+
+        moving 5 copies from a to b, max_unavailable 1: floor 5 - 1 = 4
+        ready a 5, b 0 -> 5 - 4 = 1 may go; with a 4, b 3 -> 3 more
+    """
     if unit is Unit.SHARDS:
         return 0
     growing = any(
@@ -171,7 +180,8 @@ def _counting(now: Observed) -> int:
 def _rolled_out_to(
     wanted: Mapping[str, Share], observed: Mapping[str, Observed], at_once: int | None
 ) -> frozenset[str]:
-    """The clusters that may carry the new template now: those that have it, and the next ones in name order."""
+    """Clusters that may get the new template now: those that have it, and the next ones by name
+    while fewer than `at_once` are busy."""
     if at_once is None:
         return frozenset(wanted)
     reached = {name for name in wanted if not observed[name].exists or observed[name].template_current}

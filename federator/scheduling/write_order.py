@@ -1,7 +1,8 @@
-"""In which order the decisions of one cycle go to the host, so that no account is ever beyond its limit there.
+"""The order in which the decisions of one cycle are written to the host, so that no account is ever
+above its limit there.
 
-A cycle may give one workload what another gives up in the same moment. What gives up is therefore written first, and
-what takes only when all of that has been taken by the host.
+A cycle may give one workload what another gives up in the same batch. Decisions that give up are
+therefore written first, and those that take only after all of these were accepted by the host.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,18 +16,18 @@ from federator.scheduling.entry import Entry
 
 
 class Effect(IntEnum):
-    """What a decision does to the accounts, in the order in which decisions are written."""
+    """Effect of a decision on the accounts, in write order."""
 
     FREES = 0
-    """Gives up something, takes nothing; or changes nothing."""
+    """Gives up, takes nothing; or changes nothing."""
     BOTH = 1
-    """Gives up of one resource or account and takes of another."""
+    """Gives up some resource or account and takes another."""
     TAKES = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decided:
-    """One decision of a cycle, to be written; and what its workload held before, and holds after it."""
+    """One decision of a cycle to be written, with what its workload held before and holds after it."""
 
     entry: Entry
     """Of the workload that is decided on."""
@@ -34,7 +35,8 @@ class Decided:
     before: Commitment | None
     after: Commitment
     sake: WorkloadKey
-    """For whom it was made: a cycle may decide on others so that one gets what it asks for."""
+    """The workload for which it was made: a cycle may decide on others so that one gets what it
+    asks for."""
 
     @property
     def key(self) -> WorkloadKey:
@@ -42,7 +44,7 @@ class Decided:
 
 
 def effect(before: Commitment | None, after: Commitment) -> Effect:
-    """What the step from one commitment to the next does to the accounts that both are charged to."""
+    """The effect of the change on the accounts that both commitments are charged to."""
     if before is None:
         return Effect.TAKES
     had, has = before.usage, after.usage
@@ -55,7 +57,7 @@ def effect(before: Commitment | None, after: Commitment) -> Effect:
 
 
 def gives_up(decided: Decided) -> bool:
-    """Whether something is given up that another may wait for."""
+    """Whether the decision frees something that another workload may wait for."""
     before = decided.before
     if before is None:
         return False

@@ -118,7 +118,7 @@ class Tidying:
         labels = raw.mapping(meta, "labels")
         if all(labels.get(name) == value for name, value in wanted.labels.items()) or member.applier is None:
             return True
-        if not wanted.said and pod_security.ENFORCE not in labels and (needy := self.state.refused_in(space)):
+        if not wanted.explicit and pod_security.ENFORCE not in labels and (needy := self.state.refused_in(space)):
             log.info("%s: the namespace %s keeps no Pod Security level yet: %s needs more", member.name, space, needy)
             return False
         ref = ObjectRef("v1", "namespaces", "", space, "Namespace")

@@ -1,8 +1,8 @@
-"""What must change in a live object so that every field we want has our value.
+"""What must change in a live object so that every wanted field has our value.
 
-Pure functions on decoded JSON. Fields that the live object has beyond ours belong to somebody else (defaults,
-webhooks, other writers) and are left alone; lists are compared as a whole, element by element, because a merge patch
-replaces them whole.
+Pure functions on decoded JSON. Other fields of the live object belong to other writers (defaults,
+webhooks) and are left alone. Lists are compared as a whole, element by element, because a merge
+patch replaces them whole.
 """
 
 from collections.abc import Mapping
@@ -10,8 +10,8 @@ from typing import Any
 
 
 def covers(live: Any, want: Any) -> bool:
-    """Whether `live` has every field of `want` with its value. Lists must agree in length and order; null equals
-    absent."""
+    """Whether `live` has every field of `want` with its value. Lists must agree in length and
+    order; null equals absent."""
     if isinstance(want, Mapping):
         if not isinstance(live, Mapping):
             return not want and live is None
@@ -38,8 +38,8 @@ def merge_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, A
 
 
 def replacement_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[str, Any]:
-    """A merge patch after which `live` equals `want` exactly: fields that `want` lacks are removed. For objects of one
-    writer."""
+    """A merge patch after which `live` equals `want` exactly: fields that `want` lacks are removed.
+    For objects with one writer."""
     patch: dict[str, Any] = {name: None for name in live if name not in want}
     for name, value in want.items():
         have = live.get(name)
@@ -53,7 +53,7 @@ def replacement_patch(live: Mapping[str, Any], want: Mapping[str, Any]) -> dict[
 
 
 def combined(first: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
-    """One merge patch that does what two do; where both say something, `other` does."""
+    """One merge patch with the effect of both; where they disagree, `other` wins."""
     merged = dict(first)
     for name, value in other.items():
         before = merged.get(name)

@@ -1,8 +1,9 @@
-"""What an API server remembers of our own writes (managedFields), read to find fields that we once set and want no
-more.
+"""Finds fields that we once set and no longer want, in the API server's record of our writes
+(managedFields).
 
-Comparing values alone cannot see such a field: what a live object has beyond a wish may be anybody's. The next apply
-takes it away, so there it is enough to notice; a merge patch has to name it. Pure; called where objects are compared.
+Comparing values cannot find them: extra fields of a live object may be anyone's. Server-side apply
+removes them with the next apply, so there it is enough to notice; a merge patch must name them.
+Pure.
 """
 
 from collections.abc import Mapping
@@ -16,8 +17,8 @@ _SELF = "."
 
 
 def of(metadata: Mapping[str, Any], manager: str, operation: str) -> Mapping[str, Any]:
-    """The fields (FieldsV1) that `manager` has set by `operation` (Apply or Update), status apart; empty where it has
-    set none, or nobody tells."""
+    """The fields (FieldsV1) that `manager` set by `operation` (Apply or Update), without status;
+    empty when there are none."""
     fields: Mapping[str, Any] = {}
     entries = metadata.get("managedFields")
     for entry in entries if isinstance(entries, list) else ():
@@ -34,10 +35,12 @@ def _union(first: Any, other: Any) -> Mapping[str, Any]:
 
 
 def removals(fields: Mapping[str, Any], live: Any, want: Any, *, complete: bool) -> dict[str, Any]:
-    """The merge patch that takes the fields among `fields` off `live` that `want` does not have any more. A map goes as
-    a whole where all of it is ours; lists that hold such a field are replaced whole, as merge patches do.
+    """The merge patch that removes from `live` those `fields` that `want` no longer has. A map is
+    removed as a whole when all of it is ours; a list with such a field is replaced, as merge
+    patches do.
 
-    `complete`: `want` has every default. Only then is a list whose items nobody tells apart compared field by field.
+    `complete`: `want` has every default. Only then is a list with indistinguishable items compared
+    field by field.
     """
     patch: dict[str, Any] = {}
     for element, below in sorted(fields.items()):
@@ -48,7 +51,7 @@ def removals(fields: Mapping[str, Any], live: Any, want: Any, *, complete: bool)
         if wanted is None and _is_ours(below, have):
             patch[name] = None
         elif isinstance(have, Mapping) and isinstance(wanted or {}, Mapping):
-            # A map whose fields are not told apart (a nodeSelector) has one owner, like a number.
+            # A map without owners per field (a nodeSelector) has one owner, like a number.
             deeper = (
                 diffs.replacement_patch(have, wanted)
                 if wanted and not below
@@ -62,23 +65,24 @@ def removals(fields: Mapping[str, Any], live: Any, want: Any, *, complete: bool)
 
 
 def _is_ours(fields: Mapping[str, Any], live: Any) -> bool:
-    """Whether everything in `live` is among `fields`; lists, and maps with one owner, count as whole."""
+    """Whether everything in `live` is among `fields`; lists, and maps with one owner, count as
+    whole."""
     if not isinstance(live, Mapping) or not fields:
         return True
     return all(f"f:{name}" in fields and _is_ours(fields[f"f:{name}"], value) for name, value in live.items())
 
 
 def leftover(fields: Mapping[str, Any], want: Any) -> str:
-    """Path of the first field among `fields` that `want` does not have any more; "" when it has them all.
+    """Path of the first of `fields` that `want` no longer has; "" when it has them all.
 
-    What cannot be understood (an index of a list, a key that is no JSON) counts as wanted: a field too many that stays
-    does less harm than an object that is written for ever.
+    Elements that cannot be understood (a list index, a key that is no JSON) count as wanted: a
+    leftover field does less harm than endless writes.
     """
     return _leftover(fields, want, frozenset())
 
 
 def _leftover(fields: Mapping[str, Any], want: Any, keys: frozenset[str]) -> str:
-    """`keys`: names of fields that make up the key of this very list item; a default may stand in for them."""
+    """`keys`: fields that form the key of this list item; a default may stand in for them."""
     for element, below in sorted(fields.items()):
         kind, _, rest = element.partition(":")
         if element == _SELF or (kind == "f" and rest in keys):
@@ -94,9 +98,9 @@ def _leftover(fields: Mapping[str, Any], want: Any, keys: frozenset[str]) -> str
 
 
 def surplus(fields: Mapping[str, Any], live: Any, want: Any) -> bool:
-    """Whether an item of a list of ours has a field in `live` that `want` lacks, where nobody tells items apart (rules
-    of an Ingress, tolerations): there it was set together with the rest, or is a default that is not known here. Only
-    an apply tells."""
+    """Whether an item of one of our lists has a field in `live` that `want` lacks, where items
+    cannot be told apart (rules of an Ingress, tolerations). Such a field was set with the rest, or
+    is an unknown default; only an apply shows which."""
     for element, below in fields.items():
         kind, _, rest = element.partition(":")
         have, wanted = (_child(kind, rest, side)[0] for side in (live, want))
@@ -131,7 +135,7 @@ _UNKNOWN: Any = object()
 
 
 def _child(kind: str, rest: str, want: Any) -> tuple[Any, frozenset[str]]:
-    """What `want` has at one element of a path, and the names that make up its key."""
+    """What `want` has at one element of a path, and the names that form its key."""
     none: frozenset[str] = frozenset()
     if kind == "f":
         there = isinstance(want, Mapping) and want.get(rest) is not None

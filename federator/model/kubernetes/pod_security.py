@@ -1,8 +1,9 @@
-"""The Pod Security Standards of Kubernetes: what a pod may not say at the levels `baseline` and `restricted`.
+"""The Pod Security Standards of Kubernetes: which fields of a pod violate the levels `baseline` and
+`restricted`.
 
-One row per control of the standards, as of Kubernetes 1.36; what newer versions allow beyond that (fewer checks for
-pods with user namespaces) is refused. Pure and total: whatever JSON can hold gives an answer, and a value that is not
-understood is one that is not allowed. Used before placing, and by the embedded API as a real one's admission.
+One row per control, as of Kubernetes 1.36; what newer versions also allow (fewer checks for pods
+with user namespaces) is refused. Pure and total: any JSON gets an answer, and a value that is not
+understood is a violation. Used before placing, and by the embedded API for admission.
 """
 
 import re
@@ -12,7 +13,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 VERSION: Final = "v1.36"
-"""Version of the standards that is checked here, as the label `ENFORCE_VERSION` spells it."""
+"""Version of the standards implemented here, in the format of the label `ENFORCE_VERSION`."""
 ENFORCE: Final = "pod-security.kubernetes.io/enforce"
 ENFORCE_VERSION: Final = "pod-security.kubernetes.io/enforce-version"
 _VERSION: Final = re.compile(r"latest|v1\.(0|[1-9]\d{0,3})", re.ASCII)
@@ -22,11 +23,11 @@ APPARMOR: Final = "container.apparmor.security.beta.kubernetes.io/"
 Where = Iterator[tuple[str, str]]
 """(path below the pod, what is wrong there as the end of a sentence)."""
 Parts = Iterator[tuple[str, Any]]
-"""(path below the pod, what is there)."""
+"""(path below the pod, value there)."""
 
 
 class Level(StrEnum):
-    """From what allows everything to what allows least."""
+    """From the most permissive to the strictest."""
 
     PRIVILEGED = "privileged"
     BASELINE = "baseline"
@@ -34,16 +35,16 @@ class Level(StrEnum):
 
 
 DEFAULT: Final = Level.BASELINE
-"""Of a namespace that says none."""
+"""Level of a namespace without a label."""
 
 
 @dataclass(frozen=True, slots=True)
 class Enforced:
-    """What a namespace asks to be enforced. `said`: its labels name a level, rather than leave it to the default."""
+    """The level that a namespace enforces. `explicit`: set by its labels, not by default."""
 
     level: Level = DEFAULT
     version: str = VERSION
-    said: bool = False
+    explicit: bool = False
 
     @property
     def labels(self) -> dict[str, str]:
@@ -53,8 +54,8 @@ class Enforced:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """One field that the standards do not allow. `path` begins with `spec` or `metadata`; `level` is the most
-    permissive one that forbids it."""
+    """One field that violates the standards. `path` begins with `spec` or `metadata`; `level` is
+    the most permissive level that forbids it."""
 
     control: str
     level: Level
@@ -64,7 +65,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """One row of the standards, under the name that the documentation of Kubernetes gives it."""
+    """One control of the standards, under its name in the Kubernetes documentation."""
 
     name: str
     level: Level
@@ -72,18 +73,18 @@ class Control:
 
 
 def enforced(labels: Mapping[str, Any]) -> Enforced:
-    """What a namespace's labels ask for. A level that is misspelt is `restricted`, as API servers take it; a version
-    that is none is the one that is checked here."""
+    """The level and version in a namespace's labels. An unknown level is `restricted`, as API
+    servers treat it; an invalid version is replaced by `VERSION`."""
     written, version = labels.get(ENFORCE), labels.get(ENFORCE_VERSION)
     readable = isinstance(version, str) and _VERSION.fullmatch(version) is not None
     kept = version if readable and isinstance(version, str) else VERSION
     if written is None or written == "":
         return Enforced(DEFAULT, kept)
-    return Enforced(Level(written) if written in tuple(Level) else Level.RESTRICTED, kept, said=True)
+    return Enforced(Level(written) if written in tuple(Level) else Level.RESTRICTED, kept, explicit=True)
 
 
 def violations(pod: Mapping[str, Any], level: Level) -> Iterator[Violation]:
-    """What of a pod, or of a pod template, the level does not allow; in the order of the controls."""
+    """What the level forbids in a pod or pod template, in the order of the controls."""
     if level is Level.PRIVILEGED:
         return
     for control in CONTROLS:

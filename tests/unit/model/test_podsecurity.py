@@ -69,12 +69,12 @@ def test_whatever_json_can_hold_gives_an_answer(pod: dict[str, Any]) -> None:
     [
         ({}, Enforced()),
         ({pod_security.ENFORCE: ""}, Enforced()),
-        ({pod_security.ENFORCE: "privileged"}, Enforced(Level.PRIVILEGED, said=True)),
-        ({pod_security.ENFORCE: "restricted"}, Enforced(Level.RESTRICTED, said=True)),
-        ({pod_security.ENFORCE: "Privileged"}, Enforced(Level.RESTRICTED, said=True)),
+        ({pod_security.ENFORCE: "privileged"}, Enforced(Level.PRIVILEGED, explicit=True)),
+        ({pod_security.ENFORCE: "restricted"}, Enforced(Level.RESTRICTED, explicit=True)),
+        ({pod_security.ENFORCE: "Privileged"}, Enforced(Level.RESTRICTED, explicit=True)),
         (
             {pod_security.ENFORCE: "baseline", pod_security.ENFORCE_VERSION: "v1.30"},
-            Enforced(Level.BASELINE, "v1.30", said=True),
+            Enforced(Level.BASELINE, "v1.30", explicit=True),
         ),
         ({pod_security.ENFORCE_VERSION: "1.30; x"}, Enforced()),
     ],
