@@ -1,6 +1,7 @@
-"""Runs one long-lived process: configures logs, opens the connection, serves metrics and probes, ends on SIGTERM.
+"""Runs one long-lived process: configures logs, opens the connection, serves metrics and probes,
+stops on SIGTERM.
 
-The top floor: it alone knows settings, transports and processes together.
+The top floor: only this module combines settings, transports and processes.
 """
 
 import asyncio
@@ -51,14 +52,15 @@ class Access:
     in_cluster: bool = False
 
     async def open(self) -> HttpTransport:
-        """Raises `connect.NotConfigured`."""
+        """The transport. Raises `connect.NotConfigured`."""
         if self.in_cluster:
             return await connect.in_cluster()
         return await connect.from_kubeconfig(self.kubeconfig, self.context)
 
 
 async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = False) -> None:
-    """The hub until SIGTERM. Raises `elector.LeaseLost` when another may lead; its next life stands again."""
+    """Runs the hub until SIGTERM. Raises `elector.LeaseLost` when another hub may lead; the
+    restarted process stands for election again."""
     configure_logs(settings)
     log.info("up to %d file descriptors may be open", shortage.raise_limit())
     malloc.collect_rarely()
@@ -78,8 +80,8 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
         host = await access.open()
         client, election = through(host), None
         if settings.hub.leader_election:
-            # Renewals have a connection of their own: behind all that a busy hub has in flight to a slow host they
-            # would come too late, and the hub would end when there is most to do. The credentials are the same.
+            # Renewals have their own connection: queued behind a busy hub's requests to a slow host they
+            # would come too late, and the hub would stop when there is most to do. Same credentials.
             renewing = through(HttpTransport(host.endpoint))
             election = elector(renewing, settings.hub, clock, rng, metrics)
         reviews = through(HttpTransport(host.endpoint))
@@ -102,15 +104,15 @@ async def run_hub(settings: Settings, access: Access, *, allow_loopback: bool = 
             if settings.query.enabled:
                 log.info("the query port is off: without leader election there is no Lease to find it by")
             work = process.run()
-        # A standby is ready too: it is what takes over.
+        # A standby is ready too: it takes over.
         await _serve(settings, metrics, work, lambda: readiness(process))
 
 
 def query_server(
     process: HubProcess, reviews: Client, election: Elector, settings: Settings, metrics: Metrics
 ) -> QueryServer:
-    """The leader's query port. `reviews` is a client of the host on a connection of its own, and no gate of the
-    leader's: reviews change nothing."""
+    """The leader's query port. `reviews` is a client of the host with its own connection and
+    without the leader gate: reviews change nothing."""
     options = settings.query
     sources = Sources(
         state=process.state,
@@ -127,12 +129,13 @@ def query_server(
 
 
 def readiness(process: HubProcess) -> Mapping[str, str]:
-    """What `/readyz` says of a hub."""
+    """The checks of a hub's `/readyz`."""
     return {"host": "" if process.warm else "not read yet", "descriptors": process.shortage.trouble}
 
 
 async def inspected(host: Client, state: HubState, metrics: Metrics) -> None:
-    """Examines host and members as docs/operating/hardening.md asks, with the hub's own rights."""
+    """Inspects host and members as described in docs/operating/hardening.md, with the hub's own
+    rights."""
     names = state.options.system_namespace, state.options.credentials_namespace
     members = {
         name: hardening.Asked(member.client, "", *names)
@@ -143,7 +146,8 @@ async def inspected(host: Client, state: HubState, metrics: Metrics) -> None:
 
 
 async def answering(process: HubProcess, server: QueryServer, identity: str) -> None:
-    """Runs the hub beside its query port. Raises what the hub's end raises, and OSError where nothing can listen."""
+    """Runs the hub together with its query port. Raises what ends the hub, and OSError when the
+    port cannot listen."""
     process.announced = announcing.notes(await server.start(identity))
     refreshing = asyncio.ensure_future(server.refresh())
     try:
@@ -155,12 +159,12 @@ async def answering(process: HubProcess, server: QueryServer, identity: str) -> 
 
 
 def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.Random, metrics: Metrics) -> Elector:
-    """This process as a candidate."""
+    """This process as a candidate for leadership."""
     return Elector(
         client,
         namespace=options.system_namespace,
         name=options.lease_name,
-        # Never the same twice: a process must not take the lease of its own former life for its own.
+        # Unique per start: a restarted process must not mistake its former lease for its own.
         identity=f"{options.identity or platform.node() or 'hub'}_{rng.getrandbits(40):010x}",
         options=options.lease(),
         clock=clock,
@@ -170,7 +174,7 @@ def elector(client: Client, options: HubOptions, clock: RealClock, rng: random.R
 
 
 async def run_member(settings: Settings, access: Access, *, cluster: str, standalone: bool = False) -> None:
-    """The member process until SIGTERM."""
+    """Runs the member process until SIGTERM."""
     configure_logs(settings)
     malloc.return_large_blocks()
     transport = await access.open()
@@ -192,7 +196,8 @@ async def run_member(settings: Settings, access: Access, *, cluster: str, standa
 
 
 def member_transport(obj: Mapping[str, Any], secret: Mapping[str, Any], *, allow_loopback: bool) -> Transport:
-    """A transport from the kubeconfig in a member's Secret. Raises ValueError with a sentence that quotes no value."""
+    """A transport from the kubeconfig in a member's Secret. Raises ValueError with a sentence that
+    contains no value of it."""
     name = obj["metadata"]["name"]
     data = kubeconfigs.in_secret(secret, name)
     try:
@@ -207,7 +212,7 @@ def configure_logs(settings: Settings) -> None:
 
 
 async def _serve(settings: Settings, metrics: Metrics, work: Coroutine[Any, Any, None], ready: Any) -> None:
-    """Runs the work beside the status port until it ends or a signal comes."""
+    """Runs the work beside the status port until it ends or a signal arrives."""
     status = StatusServer(metrics=metrics, ready=ready)
     if settings.serve.enabled:
         port = await status.start(settings.serve.host, settings.serve.port)

@@ -1,8 +1,8 @@
-"""Every setting, in groups, with its default. `config/federator.yaml` is this file as data, with the reasons; a test
-compares.
+"""All settings, in groups, with their defaults. `config/federator.yaml` has the same as data, with
+the reasons; a test compares them.
 
-Read once at start from a YAML file and from `FEDERATOR_GROUP__NAME` variables (which win). Unknown keys are errors.
-Nothing else in the package reads the environment for settings.
+Read once at start from a YAML file and from `FEDERATOR_GROUP__NAME` variables, which override it.
+Unknown keys are errors. No other module reads the environment for settings.
 """
 
 import dataclasses
@@ -35,7 +35,7 @@ MAY_BE_ZERO = frozenset(
         "serve.port",  # any free one
     }
 )
-"""Every other number is more than 0: of a pause of 0 s comes a busy loop, of 0 workers no work."""
+"""Settings that may be 0. A pause of 0 s would be a busy loop, and 0 workers do nothing."""
 
 
 def _fleet(text: str) -> str | None:
@@ -49,7 +49,7 @@ NAMES: Mapping[str, Callable[[str], str | None]] = {
     "hub.lease_name": selectors.dns1123_subdomain,
     "member.system_namespace": selectors.dns1123_label,
 }
-"""What is wrong with a text that an API server has to take, or None."""
+"""Setting -> function that says why a text is no valid Kubernetes name, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +92,8 @@ def load(
     *,
     overrides: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Settings:
-    """Settings from a file (if one is named), the environment, and what was said on the command line, by group; the
-    last one wins. Raises FieldError with the setting's path."""
+    """Settings from a file (if given), the environment, and the command line (`overrides`, by
+    group); later ones win. Raises FieldError with the setting's path."""
     given: dict[str, dict[str, Any]] = {}
     if path:
         try:
@@ -113,7 +113,7 @@ def load(
         group, dot, setting = name.removeprefix(PREFIX).lower().partition("__")
         if name.startswith(PREFIX) and dot:
             try:
-                # An empty variable is an empty text, as a manifest means it, and not YAML's null.
+                # An empty variable is an empty text, as in a manifest, not YAML's null.
                 is_text = not text or isinstance(fields.get(group, {}).get(setting), str)
                 given.setdefault(group, {})[setting] = text if is_text else _value(text)
             except FieldError as bad:
@@ -156,7 +156,7 @@ def _checked(given: Mapping[str, Mapping[str, Any]]) -> Settings:
 
 
 def _check(path: str, value: object) -> None:
-    """One value by itself. Raises FieldError where no process could work with it."""
+    """Checks one value by itself. Raises FieldError."""
     problem = None
     if isinstance(value, int | float) and not isinstance(value, bool):
         problem = _misfit(path, value)
@@ -176,7 +176,7 @@ def _misfit(path: str, number: float) -> str | None:
 
 
 def _check_together(settings: Settings) -> None:
-    """What settings must be to one another. Raises FieldError."""
+    """Checks settings that depend on each other. Raises FieldError."""
     hub = settings.hub
     _check_query(settings.query)
     try:
@@ -192,7 +192,7 @@ def _check_together(settings: Settings) -> None:
 
 
 def _check_query(query: QueryOptions) -> None:
-    """What settings of the query port must be to one another. Raises FieldError."""
+    """Checks settings of the query port that depend on each other. Raises FieldError."""
     files = {"cert_file": query.cert_file, "key_file": query.key_file, "ca_file": query.ca_file}
     missing = [name for name, path in files.items() if not path]
     if 0 < len(missing) < len(files):

@@ -1,1 +1,2 @@
-"""What would place more: changes of objects on the host, each tried by the engine before anybody is told of it."""
+"""Advice on what would place more: changes of objects on the host, each tried by the engine before
+it is shown."""

@@ -1,7 +1,8 @@
-"""The changes that may place more, each as the world in which it is made. Whether it helps, a trial says (`search`).
+"""Changes that may place more, each as the world in which it is made. A trial tells whether it
+helps (`search`).
 
-One function and one row per class of change; each yields every change of its class that could matter in this world.
-Numbers are the smallest that gain as much as the bound's absence.
+One function and one table row per class of change; each yields every change of its class that could
+matter in this world. Numbers are the smallest that gain as much as removing the bound would.
 """
 
 import difflib
@@ -30,7 +31,7 @@ Source = Callable[[World, Trials, Decision], Iterator[Change]]
 
 
 def clusters(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
-    """Closed clusters opened, and clusters that may be filled further."""
+    """Closed clusters opened, and clusters allowed to be filled further."""
     ask = world.ask
     assert ask is not None
     for name in rooms.roomiest(world, ask)[:MAX_CLUSTERS]:
@@ -43,7 +44,7 @@ def clusters(world: World, trials: Trials, decision: Decision) -> Iterator[Chang
 
 
 def opened(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
-    """What lets the workload into a cluster that refuses it, as far as its first refusal goes."""
+    """Changes that lift the first refusal of a cluster."""
     refusal = filters.refusal(ask, view)
     if refusal is None:
         return
@@ -102,7 +103,7 @@ def _toleration(taint: Taint) -> dict[str, Any]:
 
 
 def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
-    """The policy's own choice of clusters widened by one, or the cluster labelled."""
+    """The policy's choice of clusters widened by this one, or the cluster labelled."""
     policy, fields, name = ask.policy, _policy_fields(world, ask.policy), view.name
     if name in policy.exclude:
         rest = [cluster for cluster in raw.items(fields, "clusters", "exclude") if cluster != name]
@@ -130,7 +131,7 @@ def _selected(world: World, ask: Ask, view: ClusterView) -> Iterator[Change]:
 
 
 def spellings(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
-    """Names that no cluster and no policy has, replaced by the one that was probably meant."""
+    """Names that no cluster or policy has, replaced by the one probably meant."""
     ask = world.ask
     assert ask is not None
     for mention in mentions.unknown(ask.policy, world.snapshot.clusters):
@@ -155,7 +156,8 @@ def spellings(world: World, trials: Trials, decision: Decision) -> Iterator[Chan
 
 
 def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
-    """All accounts that limit the workload raised to just what is needed, in one change; or the priority lowered."""
+    """All accounts that limit the workload raised to just what is needed, in one change; or the
+    priority lowered."""
     ask = world.ask
     assert ask is not None
     accounts = quota.accounts_of(ask.project, world.snapshot.quotas)
@@ -183,7 +185,7 @@ def quotas(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
 
 
 def _bindings(world: World, ask: Ask, accounts: Sequence[QuotaAccount]) -> Iterator[Change]:
-    """Namespaces and projects bound to each other by accounts that do not fit the workload."""
+    """Bindings of namespaces and projects, where accounts do not match the workload."""
     namespace = ask.key.namespace
     owners = [account for account in world.snapshot.quotas if namespace in account.namespaces]
     if owners and not any(ask.project in owner.projects for owner in owners):
@@ -206,7 +208,7 @@ _BY_QUOTA: Final = frozenset({Reason.QUOTA_EXCEEDED, Reason.EXCEEDS_MAX_QUOTA, R
 def _raised(
     world: World, ask: Ask, account: QuotaAccount, copies: int
 ) -> Iterator[tuple[tuple[str, ...], str, Any, str]]:
-    """(path, from, to, field) of each limit of an account that is too low for so many copies."""
+    """(path, from, to, field) of each limit of an account that is too low for this many copies."""
     commitments = world.situation.commitments
     if account.max_priority is not None and ask.priority > account.max_priority:
         yield ("spec", "maxPriority"), str(account.max_priority), ask.priority, "maxPriority"
@@ -230,7 +232,7 @@ def _raised(
 
 
 def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
-    """The policy's bounds on how copies are divided, loosened by as little as gains most."""
+    """The policy's bounds on the division, loosened by as little as gains most."""
     ask = world.ask
     assert ask is not None
     plan = ask.policy.division
@@ -267,7 +269,8 @@ def bounds(world: World, trials: Trials, decision: Decision) -> Iterator[Change]
 def _least(  # noqa: PLR0917 a field of one world, and between which numbers it is looked for
     world: World, trials: Trials, ask: Ask, path: Sequence[str | int], now: int, high: int, of: str = ""
 ) -> Iterator[Change]:
-    """The smallest number above `now` that places as much as `high` does, if that is more than `now` does."""
+    """The smallest number above `now` that places as much as `high` does, if that is more than
+    `now` does."""
 
     def made(value: int) -> World:
         change = in_policy(world, ask.policy, path, value)
@@ -284,7 +287,8 @@ def _least(  # noqa: PLR0917 a field of one world, and between which numbers it 
 
 
 def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
-    """The workload: resumed, with smaller requests in its own template, or fewer where all or none are wanted."""
+    """The workload itself: resumed, with smaller requests in its template, or with fewer copies
+    where all or none are wanted."""
     ask = world.ask
     assert ask is not None
     if ask.suspended:
@@ -306,7 +310,7 @@ def workload(world: World, trials: Trials, decision: Decision) -> Iterator[Chang
 
 
 def nodes(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
-    """More nodes like those that take most copies."""
+    """More nodes like those that hold most copies."""
     for text, made in rooms.more_nodes(world, trials, decision):
         yield Change(text, made, "add them, or let the cluster's autoscaler")
 
@@ -322,7 +326,7 @@ SOURCES: Final[Mapping[str, Source]] = {
 
 
 def policy_target(world: World, policy: Policy) -> tuple[Id, tuple[str, ...]] | None:
-    """The object that holds the policy in force, and where in it; None where there is none to change."""
+    """The object with the policy in force, and the path in it; None when no object can be changed."""
     if policy.origin in ("match", "policyRef"):
         kind = "PlacementPolicy" if policy.namespace else "ClusterPlacementPolicy"
         return (kind, policy.namespace, policy.name), ("spec",)
@@ -332,7 +336,7 @@ def policy_target(world: World, policy: Policy) -> tuple[Id, tuple[str, ...]] | 
 
 
 def in_policy(world: World, policy: Policy, path: Sequence[str | int], value: Any) -> World | None:
-    """The world in which one field of the policy in force is changed."""
+    """The world with one field of the policy in force changed."""
     target = policy_target(world, policy)
     obj = world.obj(target[0]) if target is not None else None
     if target is None or obj is None:
@@ -364,8 +368,8 @@ _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _own(world: World, field: str, value: Any) -> World:
-    """The world in which the workload says something else of itself: in its spec, or in an annotation of a kind that
-    is not ours."""
+    """The world with one field of the workload changed: in its spec, or in an annotation for kinds
+    that are not ours."""
     obj = world.obj(world.workload_id)
     assert obj is not None
     if kinds.KINDS[world.key.kind].model is not None:

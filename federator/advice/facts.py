@@ -33,7 +33,8 @@ HINTS: Final[Mapping[Reason, str]] = {
     Reason.PENDING_EVALUATION: "wait for the member's answer in its ClusterCapacity status.copies",
     Reason.UNSCHEDULABLE: "look at the pending pods there; the cap goes away by itself after a while",
 }
-"""What to do where no change of an object can be tried. Everything else that is advised, the engine has tried."""
+"""Advice where no change of an object can be tried. The engine has tried everything else that is
+advised."""
 BAD: Final[Mapping[str, tuple[str, ...]]] = {
     "Ready": ("False", "Unknown"),
     "Applied": ("False", "Unknown"),
@@ -41,11 +42,12 @@ BAD: Final[Mapping[str, tuple[str, ...]]] = {
     "Reconciling": ("True",),
     "Stalled": ("True",),
 }
-"""Conditions that are shown, by the values that say that something is not as wanted."""
+"""Conditions that are shown -> the values that mean something is wrong."""
 
 
 def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop: Stop = never) -> dict[str, Any]:
-    """Everything that is known about the placement of one workload. Raises `trials.Stopped` once `stop` says so."""
+    """Everything about the placement of one workload, as a plain object. Raises `trials.Stopped`
+    once `stop` returns True."""
     answer: dict[str, Any] = {
         "workload": _identity(workload, obj),
         "verdict": _verdict(obj, situation, workload),
@@ -89,7 +91,7 @@ def facts(obj: Mapping[str, Any], situation: Situation, workload: Workload, stop
 
 
 def _unplaced(record: Mapping[str, Any], reason: Reason, message: str) -> dict[str, Any]:
-    """Of a workload that the engine is not asked about."""
+    """The facts of a workload that the engine does not decide on."""
     return {
         "missing": record["verdict"]["desired"],
         "reason": str(reason),
@@ -99,7 +101,7 @@ def _unplaced(record: Mapping[str, Any], reason: Reason, message: str) -> dict[s
 
 
 def _state(obj: Mapping[str, Any], workload: Workload) -> list[str]:
-    """How far what is placed runs: the conditions that are not as wanted, and the roll-out where one is under way."""
+    """How far the placed copies run: conditions that are not as wanted, and a rollout in progress."""
     lines = [
         f"{condition['type']}={condition.get('status')} ({condition.get('reason', '')}): {condition.get('message', '')}"
         for condition in raw.objects(obj, "status", "conditions")
@@ -113,7 +115,7 @@ def _state(obj: Mapping[str, Any], workload: Workload) -> list[str]:
 
 
 def _warnings(ask: Ask, situation: Situation) -> list[str]:
-    """Names under the policy that no cluster has."""
+    """Names in the policy that no cluster has."""
     return [
         f"{filters.field_of(ask.policy, mention.field)} {mention.sentence}"
         for mention in mentions.unknown(ask.policy, situation.snapshot.clusters)
@@ -157,7 +159,7 @@ def _verdict(obj: Mapping[str, Any], situation: Situation, workload: Workload) -
 
 
 def _request(workload: Workload, ask: Ask) -> dict[str, Any]:
-    """What a copy asks for, and what it is charged of resources that it does not ask for."""
+    """The request of one copy, and the defaults charged for resources it does not request."""
     own = workload.ask.shape.requests if workload.ask is not None else ask.shape.requests
     assumed = {name: amount - own[name] for name, amount in ask.shape.requests.items() if amount > own[name]}
     return {"request": quantity.render(own), "charged": quantity.render(Resources(assumed))}

@@ -1,4 +1,4 @@
-"""A changed object as the patch that leads to it, and as the line of kubectl to copy. Pure."""
+"""A changed object as the patch that produces it, and as the kubectl command to copy. Pure."""
 
 import copy
 import json
@@ -15,7 +15,7 @@ _GONE: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Patch:
-    """Leads from one object to another of the same name."""
+    """The patch from one version of an object to another."""
 
     kind: str
     namespace: str
@@ -26,7 +26,7 @@ class Patch:
 
     @property
     def command(self) -> str:
-        """To copy into a shell."""
+        """The command for a shell."""
         where = f" -n {self.namespace}" if self.namespace else ""
         text = json.dumps(self.body, separators=(",", ":"))
         singular = kinds.KINDS[self.kind].singular
@@ -44,7 +44,7 @@ def between(before: Obj, after: Obj) -> Patch:
 
 
 def edited(obj: Obj, path: Sequence[str | int], value: Any) -> dict[str, Any]:
-    """A copy with one value set; None takes it away. Objects on the way are made where there are none."""
+    """A copy with one value set; None removes it. Missing objects on the path are created."""
     made: dict[str, Any] = copy.deepcopy(dict(obj))
     here: Any = made
     for part in path[:-1]:

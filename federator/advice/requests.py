@@ -1,7 +1,7 @@
-"""Smaller requests, in the numbers of the workload's own template.
+"""Smaller requests, as numbers in the workload's own template.
 
-What a copy asks for in all is more than its template says: a RuntimeProfile adds containers, and init containers count
-too. So the number in the template is lowered, and the engine says whether that is enough.
+A copy requests more than its template: a RuntimeProfile adds containers, and init containers count.
+So the number in the template is lowered, and the engine tells whether that is enough.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,14 +16,15 @@ from federator.model.kubernetes import quantity
 
 RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 LEAST_PART: Final = 16
-"""No request is lowered below this part of itself: advice beyond that would not be taken."""
+"""No request is lowered below this fraction: nobody would follow such advice."""
 MEBI: Final = 1 << 20
 POD: Final[tuple[str, ...]] = ("spec", "template", "spec")
 Path = tuple[str | int, ...]
 
 
 def smaller(world: World, trials: Trials, decision: Decision) -> Iterator[Change]:
-    """For each resource the largest smaller request of the container that asks for most, with which all has a place."""
+    """Per resource: the largest smaller request of the container with the highest one, with which
+    all copies have a place."""
     ask, obj = world.ask, world.obj(world.workload_id)
     assert ask is not None
     assert obj is not None
@@ -52,7 +53,8 @@ def smaller(world: World, trials: Trials, decision: Decision) -> Iterator[Change
 
 
 def _largest(obj: Any, name: str) -> tuple[Path, str, int]:
-    """Where the template asks for most of a resource: for the pod as a whole, else in one container."""
+    """Where the template requests most of a resource: for the pod as a whole, else in one
+    container."""
     whole = _amount(raw.mapping(obj, *POD, "resources"), name)
     if whole:
         return (*POD, "resources", "requests", name), "the pod", whole
@@ -67,7 +69,7 @@ def _largest(obj: Any, name: str) -> tuple[Path, str, int]:
 
 
 def _amount(resources: Any, name: str) -> int:
-    """A limit stands for a request that is left out."""
+    """The request; a limit stands for a missing one."""
     asked = raw.mapping(resources, "requests")
     value = asked.get(name, raw.mapping(resources, "limits").get(name))
     try:

@@ -1,4 +1,4 @@
-"""Room: which clusters have most of it, and how many more nodes would do."""
+"""Room: which clusters have most of it, and how many more nodes would be enough."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ MAX_CLUSTERS: Final = 4
 
 
 def roomiest(world: World, ask: Ask) -> list[str]:
-    """All clusters, those first that report most free room for a copy, whether they are open or not."""
+    """All clusters, open or not, those with most reported free room for a copy first."""
 
     def free(name: str) -> int:
         view = world.snapshot.clusters[name]
@@ -27,7 +27,8 @@ def roomiest(world: World, ask: Ask) -> list[str]:
 
 
 def more_nodes(world: World, trials: Trials, decision: Decision) -> Iterator[tuple[str, World]]:
-    """As few more empty nodes of one cluster, like the one there that takes most copies, as gain most."""
+    """The fewest additional empty nodes of one cluster that gain most, like the node there that
+    takes most copies."""
     ask, now = world.ask, placed(decision)
     assert ask is not None
     lacking = max(ask.slots - now, 0)
@@ -50,7 +51,8 @@ def more_nodes(world: World, trials: Trials, decision: Decision) -> Iterator[tup
 
 
 def _best_rows(world: World, ask: Ask) -> list[tuple[int, str, NodeRow]]:
-    """(copies on one empty node, cluster, node) of the best node of each open cluster, the best first."""
+    """(copies on one empty node, cluster, node) of the best node of each open cluster, the best
+    first."""
     best: list[tuple[int, str, NodeRow]] = []
     for name, view in world.snapshot.clusters.items():
         if view.capacity is not None and filters.refusal(ask, view) is None:
@@ -64,7 +66,8 @@ def _copies(ask: Ask, row: NodeRow) -> int:
 
 
 def _with_nodes(world: World, ask: Ask, name: str, row: NodeRow, count: int) -> World:
-    """The world in which a cluster has reported so many empty nodes more. Its exact answer for the shape grows too."""
+    """The world in which a cluster has reported `count` more empty nodes. Its exact count for the
+    shape grows too."""
     view: ClusterView = world.snapshot.clusters[name]
     assert view.capacity is not None
     fresh = replace(row, count=count, free=row.allocatable)

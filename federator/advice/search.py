@@ -1,6 +1,8 @@
-"""Looks for the smallest changes that place what is missing, and keeps those that the engine says do.
+"""Searches the smallest changes that place what is missing, and keeps those that work by the
+engine's own decision.
 
-Every change alone first; where none places all (but by asking for less), pairs. The number of trials is bounded.
+First every change alone; if none places all (other than by asking for less), pairs. The number of
+trials is bounded.
 """
 
 from collections.abc import Iterator
@@ -15,15 +17,16 @@ from federator.model.names import WorkloadKey
 from federator.placement.selection import filters
 
 MAX_SINGLE: Final = 250
-"""Trials with one change; what is left of `trials.MAX_TRIALS` is for pairs."""
+"""Trials of single changes; the rest of `trials.MAX_TRIALS` is for pairs."""
 MAX_FIRST: Final = 24
-"""First changes with which pairs are tried."""
+"""First changes that are tried in pairs."""
 MAX_SHOWN: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Fix:
-    """What was tried and places `gains` more; `left` are missing still. `commands` make the changes."""
+    """A tried change that places `gains` more; `left` are still missing. `commands` make the
+    changes."""
 
     text: str
     commands: tuple[str, ...]
@@ -42,7 +45,8 @@ class Advice:
 def advise(
     situation: Situation, key: WorkloadKey, decision: Decision, missing: int, stop: Stop = trials.never
 ) -> Advice:
-    """Fixes for a workload that lacks something, the best first. Raises `trials.Stopped` once `stop` says so."""
+    """Fixes for a workload that lacks something, the best first. Raises `trials.Stopped` once
+    `stop` returns True."""
     world, asked = trials.present(situation, key), Trials(stop=stop)
     if missing <= 0 or world.ask is None:
         return Advice((), (), 0)
@@ -88,8 +92,8 @@ def _all(world: World, asked: Trials, decision: Decision, limit: int) -> Iterato
 
 
 def openings(situation: Situation, key: WorkloadKey, cluster: str) -> tuple[str, str] | None:
-    """(what would let the workload into a cluster that refuses it, how): the first change after which the cluster takes
-    part and has room for a copy. None where there is none."""
+    """(change, command) that opens a cluster to the workload: the first after which the cluster
+    takes part and has room for a copy; None for none."""
     world = trials.present(situation, key)
     ask = world.ask
     if ask is None:

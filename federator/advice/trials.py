@@ -1,7 +1,8 @@
-"""Trials: the engine asked again with objects changed, a bounded number of times. Nothing is charged, nothing written.
+"""Trials: the engine decides again with objects changed, a bounded number of times. Nothing is
+charged or written.
 
-A `World` is the host's objects with some of them changed, and what placing reads of them, made by the same code as for
-the objects as they are. Off the hot path.
+A `World` is the host's objects with some of them changed, and what placing reads of them, built by
+the same code as for the present objects. Off the hot path.
 """
 
 from collections.abc import Callable, Mapping
@@ -26,7 +27,7 @@ from federator.placement.policy.policies import Bindings, Policies
 
 MAX_TRIALS: Final = 600
 Stop = Callable[[], bool]
-"""Whether nobody waits for the answer any more."""
+"""Whether the caller no longer waits for the answer."""
 
 
 def never() -> bool:
@@ -34,12 +35,12 @@ def never() -> bool:
 
 
 class Stopped(Exception):
-    """Nobody waits for the answer any more."""
+    """The caller no longer waits for the answer."""
 
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """The host as it is, or as it would be."""
+    """The host as it is, or with changes."""
 
     situation: Situation
     key: WorkloadKey
@@ -50,7 +51,7 @@ class World:
 
     @property
     def ask(self) -> Ask | None:
-        """The workload's ask under the policies in force; None when it cannot be read."""
+        """The workload's ask under the policies in force; None when it is invalid."""
         return policying.asked(self.workload, self.rules, Bindings(self.snapshot.quotas))
 
     @property
@@ -61,7 +62,7 @@ class World:
         return self.changed.get(which) or self.situation.objects.get(which)
 
     def with_object(self, obj: Mapping[str, Any]) -> "World":
-        """The world in which this object has been written."""
+        """The world after this object was written."""
         which = offline.id_of(obj)
         world = replace(self, changed={**self.changed, which: obj})
         kind = which[0]
@@ -81,26 +82,26 @@ class World:
         return replace(world, rules=rules)
 
     def with_view(self, view: ClusterView) -> "World":
-        """The world in which a cluster is seen like this."""
+        """The world with this view of a cluster."""
         clusters = {**self.snapshot.clusters, view.name: view}
         return replace(self, snapshot=replace(self.snapshot, clusters=clusters))
 
     @property
     def patches(self) -> tuple[Patch, ...]:
-        """What leads from the host as it is to this world, in the order of the changes."""
+        """The patches from the present host to this world, in the order of the changes."""
         return tuple(patches.between(self.situation.objects[which], obj) for which, obj in self.changed.items())
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """`text` says what changes, from which value to which; `advice` what to do where no object of the host is to be
-    changed."""
+    """`text` says what changes, from which value to which; `advice` what to do where no object of
+    the host is to be changed."""
 
     text: str
     world: World
     advice: str = ""
     shrinks: bool = False
-    """The workload asks for less: not everybody can, so other ways are looked for as well."""
+    """The workload asks for less. Not everyone can, so other ways are searched too."""
 
 
 def present(situation: Situation, key: WorkloadKey) -> World:
@@ -108,7 +109,7 @@ def present(situation: Situation, key: WorkloadKey) -> World:
 
 
 class Trials:
-    """Asks the engine, and counts how often."""
+    """Calls the engine and counts the calls."""
 
     def __init__(self, limit: int = MAX_TRIALS, stop: Stop = never) -> None:
         self.made = 0
@@ -120,7 +121,7 @@ class Trials:
         return self.made >= self.limit
 
     def decide(self, world: World, *, without_quotas: bool = False) -> Decision | None:
-        """What the hub would decide; None for a workload that cannot be read. Raises `Stopped`."""
+        """The decision that the hub would make; None for an invalid workload. Raises `Stopped`."""
         if self._stop():
             raise Stopped
         ask = world.ask
@@ -131,7 +132,8 @@ class Trials:
         return decided(world.situation, world.workload, ask, snapshot)
 
     def placed(self, world: World, *, without_quotas: bool = False) -> int:
-        """Copies or slots that would have a place; what only stays for want of one does not count."""
+        """Copies or slots that would have a place; those that only stay for want of one do not
+        count."""
         decision = self.decide(world, without_quotas=without_quotas)
         return 0 if decision is None else placed(decision)
 
@@ -147,7 +149,7 @@ def placed(decision: Decision) -> int:
 
 
 def missing(ask: Ask, decision: Decision, finished: Ranges) -> int:
-    """Copies, or for shards slots, that have no place; those that stay for want of one are among them."""
+    """Copies, or slots for shards, without a place, including those that only stay for want of one."""
     if ask.unit is Unit.REPLICAS:
         return decision.shortfall + decision.held
     unfinished = shards.size(shards.minus(((0, ask.count - 1),), finished)) if ask.count > 0 else 0
@@ -155,7 +157,7 @@ def missing(ask: Ask, decision: Decision, finished: Ranges) -> int:
 
 
 def least(low: int, high: int, enough: Callable[[int], bool]) -> int:
-    """The smallest value in low..high that is enough, taking `high` as enough."""
+    """The smallest value in low..high for which `enough` holds; `high` is assumed to be enough."""
     while low < high:
         middle = (low + high) // 2
         if enough(middle):

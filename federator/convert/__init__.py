@@ -1,1 +1,1 @@
-"""Manifests that people have become manifests of ours."""
+"""Converts people's Kubernetes manifests to Pinterest workloads."""

@@ -1,7 +1,7 @@
 """ConfigMaps and ServiceAccounts -> parts of the workloads that use them. Pure.
 
-A workload has one ConfigMap, NAME-config, made from `spec.config`; references to the one that it absorbs are rewritten.
-A ServiceAccount that a template names is made by each member.
+A workload has one ConfigMap, NAME-config, generated from `spec.config`; references to the absorbed
+one are rewritten. Each member creates the ServiceAccount that a template names.
 """
 
 from typing import Any, Final
@@ -16,7 +16,7 @@ HELP: Final = "apply it in every member that runs its users"
 
 
 def absorb_configs(drafts: Drafts) -> None:
-    """Gives every ConfigMap its fate. Names of the drafts must be final."""
+    """Decides the fate of every ConfigMap. Names of the drafts must be final."""
     for item in list(drafts.open("v1", "ConfigMap")):
         try:
             draft = _user(item, drafts)
@@ -37,7 +37,7 @@ def absorb_configs(drafts: Drafts) -> None:
 
 
 def _user(item: Item, drafts: Drafts) -> Draft:
-    """The one draft whose template uses the ConfigMap, alone. Raises LeftAlone."""
+    """The only draft whose template uses the ConfigMap. Raises LeftAlone."""
     users = [draft for draft in drafts.made if draft.namespace == item.namespace and _uses(draft.spec, item.name)]
     drafted = {id(draft.item) for draft in drafts.made}
     others = [
@@ -87,7 +87,7 @@ def _files(item: Item) -> dict[str, Any]:
 
 
 def absorb_accounts(drafts: Drafts) -> None:
-    """Gives every ServiceAccount its fate."""
+    """Decides the fate of every ServiceAccount."""
     for item in list(drafts.open("v1", "ServiceAccount")):
         try:
             users = _account_users(item, drafts)
@@ -123,7 +123,8 @@ def _account_users(item: Item, drafts: Drafts) -> list[Draft]:
 
 
 def _role(item: Item) -> str:
-    """The IAM role; "" for none. Raises LeftAlone for what members would not put on the account they make."""
+    """The IAM role; "" for none. Raises LeftAlone for content that members would not put on the
+    account they create."""
     keep = "apply it in the members before the workload: an account that is there is left as it is"
     only_fields(
         {key: value for key, value in item.obj.items() if not (key == "secrets" and item.live)},
@@ -143,7 +144,8 @@ def _role(item: Item) -> str:
 
 
 def note_needs(drafts: Drafts) -> None:
-    """Tells which ConfigMaps and Secrets each workload needs in every member beside what it makes itself."""
+    """Adds notes on the ConfigMaps and Secrets that each workload needs in every member besides its
+    own."""
     for draft in drafts.made:
         own = parts.config_map_name(draft.name) if "config" in draft.spec else ""
         needed_names = {(kind, name) for kind, name, needed in templates.references(draft.spec["template"]) if needed}

@@ -1,8 +1,8 @@
-"""Kubernetes manifests -> Pinterest workloads: what `federator convert` runs. Pure.
+"""Kubernetes manifests -> Pinterest workloads: implements `federator convert`. Pure.
 
-Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; Jobs and JobSets of one template
-become PinterestJobSets. Every object given is converted, absorbed or left with a reason, and what comes out passes
-the strict models.
+Deployment, Service, Ingress, ConfigMap and ServiceAccount become PinterestServices; Jobs, and
+JobSets of one template, become PinterestJobSets. Every object is converted, absorbed or left with a
+reason, and the results pass the strict models.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +19,7 @@ DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Drafts], Draft]]] = {
     ("batch/v1", "Job"): jobs.draft_job,
     ("jobset.x-k8s.io/v1alpha2", "JobSet"): jobs.draft_jobset,
 }
-"""What a workload is made from."""
+"""Kinds that become workloads."""
 _PARTS: Final = (
     ("v1", "Service"),
     ("networking.k8s.io/v1", "Ingress"),
@@ -42,7 +42,7 @@ _OTHER_KINDS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What goes to the host, what became of every object, and what people should know."""
+    """The objects for the host, the fate of every input object, and notes."""
 
     objects: tuple[dict[str, Any], ...]
     accounts: tuple[Account, ...]
@@ -50,8 +50,8 @@ class Conversion:
 
 
 def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
-    """Converts (origin, object) pairs together. Raises BadInput with origin and fields for an object that no API
-    server would take."""
+    """Converts (origin, object) pairs together. Raises BadInput with origin and fields for an
+    object that no API server would accept."""
     drafts = Drafts([item_of(obj, origin) for origin, obj in objs])
     _leave_repeated(drafts)
     _keep(drafts)
@@ -71,7 +71,8 @@ def convert(objs: Iterable[tuple[str, Mapping[str, Any]]]) -> Conversion:
 
 
 def _leave_repeated(drafts: Drafts) -> None:
-    """Of several objects of one kind and name the first counts. Kinds that are not read say so instead."""
+    """Of several objects with one kind and name the first counts; the others are left. Unsupported
+    kinds are left as unsupported."""
     seen: dict[tuple[str, str, str], Item] = {}
     for item in drafts.items:
         key = (item.kind, item.namespace, item.name)
@@ -84,7 +85,7 @@ def _leave_repeated(drafts: Drafts) -> None:
 
 
 def _as_it_is(item: Item) -> bool:
-    """Whether the host takes the object as it is: a namespace, or a kind of the federation itself."""
+    """Whether the host takes the object unchanged: a namespace, or a kind of the federation itself."""
     return item.is_a("v1", "Namespace") or (kinds.kind_of(item.obj) is not None and item.kind != "Deployment")
 
 
@@ -92,7 +93,7 @@ def _keep(drafts: Drafts) -> None:
     for item in drafts.undecided():
         if _as_it_is(item):
             if item.live and item.kind == "Namespace":
-                item.obj.pop("spec", None)  # its finalizer is the API server's own
+                item.obj.pop("spec", None)  # its finalizer belongs to the API server
             drafts.keep(item)
 
 
@@ -128,7 +129,7 @@ def _why_not(item: Item) -> str:
 
 
 def _check(draft: Draft) -> None:
-    """What is made must be valid; problems are told with the object and field that they came from."""
+    """Validates the results; problems are reported with the input object and field they came from."""
     try:
         read.load(draft.obj)
     except read.InvalidObject as bad:
@@ -144,11 +145,11 @@ _SOURCES: Final = (
     ("spec.loadBalancers", "Ingress", "spec.rules"),
     ("spec.iamRole", "ServiceAccount", "metadata.annotations"),
 )
-"""Field of a workload -> the part that it was made from, and where it stood there."""
+"""Field of a workload -> the part it was made from, and its path there."""
 
 
 def _source(path: str, draft: Draft) -> tuple[Item, str]:
-    """The object of the input that a field was made from, and its path there."""
+    """The input object that a field was made from, and its path there."""
     if path.startswith("spec.template"):
         return draft.item, draft.path + path.removeprefix("spec.template")
     if path.startswith("spec.updateStrategy.max"):
@@ -167,7 +168,7 @@ _LAST: Final = ("placement", "template")
 
 
 def _ordered(obj: dict[str, Any]) -> dict[str, Any]:
-    """Fields in the order in which people read them: numbers first, the template last."""
+    """Fields in reading order: numbers first, the template last."""
     spec = obj["spec"]
     middle = [name for name in spec if name not in (*_ORDER, *_LAST)]
     names = [name for name in (*_ORDER, *middle, *_LAST) if name in spec]

@@ -24,7 +24,8 @@ _KNOWN: Final = frozenset(
 
 
 def draft(item: Item, drafts: Drafts) -> Draft:
-    """Raises LeftAlone with the reason, BadInput for an object that no API server would take."""
+    """The draft. Raises LeftAlone with the reason, BadInput for an object that no API server would
+    accept."""
     notes: list[str] = []
     spec = raw.mapping(item.obj, "spec")
     template, merged = templates.tidy(raw.mapping(spec, "template"), "spec.template", notes.append, live=item.live)
@@ -98,7 +99,7 @@ _ANNOTATED: Final = {
 
 
 def federation_fields(item: Item) -> dict[str, Any]:
-    """What a carried Deployment says in annotations, a PinterestService says in fields."""
+    """The fields of a PinterestService for the annotations of a carried Deployment."""
     annotations = raw.text_map(item.obj, "metadata", "annotations")
     fields: dict[str, Any] = {}
     if annotations.get(deployment.PROJECT_ANNOTATION):
@@ -116,7 +117,7 @@ def federation_fields(item: Item) -> dict[str, Any]:
 
 
 def metadata(item: Item) -> dict[str, Any]:
-    """Name, namespace, labels and annotations; the rest is servers' business."""
+    """Name, namespace, labels and annotations; servers fill in the rest."""
     meta = raw.mapping(item.obj, "metadata")
     kept = {key: meta[key] for key in ("name", "generateName", "namespace", "labels") if meta.get(key)}
     annotations = {

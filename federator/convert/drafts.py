@@ -1,7 +1,8 @@
-"""What converting knows while it goes: the objects given, the workloads drafted from them, and what became of each
+"""State of a conversion: the input objects, the workloads drafted from them, and the fate of each
 object.
 
-Used by the other `convert*` modules. An object ends in exactly one fate; forgetting one is an error here, not silence.
+Used by the other modules of `convert`. Every object ends with exactly one fate; a missing one is an
+error.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,11 +20,12 @@ _LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class LeftAlone(Exception):
-    """Raised by a converter for an object that it will not touch; the text is the reason, as a sentence."""
+    """Raised by a converter for an object that it does not convert; the text is the reason, as a
+    sentence."""
 
 
 class BadInput(ValueError):
-    """An object that nothing can be made of; `title` is its kind and name, `errors` have the fields."""
+    """An object that cannot be read. `title` is its kind and name, `errors` have the fields."""
 
     def __init__(self, origin: str, title: str, problems: Sequence[FieldError]) -> None:
         self.origin, self.title, self.errors = origin, title, tuple(problems)
@@ -36,18 +38,18 @@ class BadInput(ValueError):
 
 
 class Fate(StrEnum):
-    """What became of an object."""
+    """The result for an object."""
 
     CONVERTED = "converted"
     ABSORBED = "absorbed"
     KEPT = "kept"
-    """Goes to the host as it is."""
+    """Goes to the host unchanged."""
     LEFT = "left"
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """One object of the input and what became of it."""
+    """One input object and its fate."""
 
     origin: str
     title: str
@@ -55,12 +57,12 @@ class Account:
     into: tuple[str, ...] = ()
     """The workloads that it became, or became part of."""
     reason: str = ""
-    """Why it was left alone."""
+    """Why it was left."""
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that a person should know about a workload that was made."""
+    """Something to know about a resulting workload."""
 
     title: str
     text: str
@@ -68,12 +70,12 @@ class Note:
 
 @dataclass(eq=False, slots=True)
 class Item:
-    """One object of the input, without nulls and without what servers fill in."""
+    """One input object, without nulls and without fields that servers fill in."""
 
     obj: dict[str, Any]
     origin: str
     live: bool
-    """It was read from a cluster: server-set fields are then no wishes of its owner."""
+    """It was read from a cluster: fields set by servers are then not its owner's wishes."""
 
     @property
     def api_version(self) -> str:
@@ -102,18 +104,18 @@ class Item:
 
 @dataclass(eq=False, slots=True)
 class Draft:
-    """A workload in the making."""
+    """A workload being built."""
 
     item: Item
     obj: dict[str, Any]
     path: str
-    """Where its pod template stands in the input."""
+    """Path of its pod template in the input."""
     parts: list[Item] = field(default_factory=list)
     doors: list[dict[str, Any]] = field(default_factory=list)
     service: Item | None = None
-    """The Service whose place its own takes."""
+    """The Service that it replaces."""
     port_names: dict[str, int] = field(default_factory=dict)
-    """Port names that tidying took from its containers."""
+    """Port names removed from its containers."""
 
     @property
     def name(self) -> str:
@@ -130,7 +132,7 @@ class Draft:
 
     @property
     def pod(self) -> dict[str, Any]:
-        """The pod's spec; made when there is none, for validation to tell what is missing."""
+        """The pod's spec; created when missing, so that validation reports what is missing."""
         pod: dict[str, Any] = self.spec["template"].setdefault("spec", {})
         return pod
 
@@ -146,7 +148,7 @@ class Draft:
 
 
 class Drafts:
-    """All objects of one run, in the order they were given, and their fates."""
+    """All input objects of one run, in order, and their fates."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self.items = tuple(items)
@@ -159,31 +161,31 @@ class Drafts:
 
     @property
     def distinct(self) -> Iterator[Item]:
-        """The objects without those that repeat the kind and name of an earlier one."""
+        """The objects without those that repeat an earlier kind and name."""
         return (item for item in self.items if id(item) not in self._repeated)
 
     def draft(self, draft: Draft) -> None:
         self.made.append(draft)
 
     def leave_repeated(self, item: Item, earlier: Item) -> None:
-        """Leaves an object alone, and out of sight of the others, because another has its kind and name."""
+        """Leaves an object and hides it from the others, because another has its kind and name."""
         self._repeated.add(id(item))
         where = f" in {earlier.origin}" if earlier.origin else ""
         self.leave(item, f"metadata.name: another {item.title} was given before{where}")
 
     def drop(self, draft: Draft, reason: str) -> None:
-        """Takes a draft back: its object is left alone."""
+        """Removes a draft: its object is left."""
         self.made.remove(draft)
         self._notes = [note for note in self._notes if note[0] is not draft]
         self.leave(draft.item, reason)
 
     def keep(self, item: Item) -> None:
-        """The host takes the object as it is."""
+        """The host takes the object unchanged."""
         self._kept[id(item)] = item
 
     @property
     def kept(self) -> tuple[Item, ...]:
-        """What goes to the host as it is, namespaces before what may be in them."""
+        """Objects that go to the host unchanged, namespaces first."""
         return tuple(sorted(self._kept.values(), key=lambda item: item.kind != "Namespace"))
 
     def leave(self, item: Item, reason: str) -> None:
@@ -200,7 +202,7 @@ class Drafts:
         self._notes.append((draft, text))
 
     def open(self, api_version: str, kind: str) -> Iterator[Item]:
-        """Objects of this kind whose fate is not yet known."""
+        """Objects of this kind without a fate."""
         for item in self.items:
             if item.is_a(api_version, kind) and id(item) not in self._reasons and id(item) not in self._into:
                 yield item
@@ -230,7 +232,7 @@ class Drafts:
         return tuple(rows)
 
     def notes(self) -> tuple[Note, ...]:
-        """Notes by workload, in the order of the workloads; titles are those at the end, after renaming."""
+        """Notes by workload, in the order of the workloads, with final titles."""
         order = {id(draft): index for index, draft in enumerate(self.made)}
         in_order = sorted(self._notes, key=lambda note: order[id(note[0])])
         return tuple(Note(draft.title, text) for draft, text in in_order)
@@ -262,7 +264,7 @@ def item_of(obj: Obj, origin: str) -> Item:
 
 
 def without_nulls(value: Any) -> Any:
-    """A copy in which a field that is null is left out, as API servers read it."""
+    """A copy without null fields, as API servers read it."""
     if isinstance(value, Mapping):
         return {name: without_nulls(entry) for name, entry in value.items() if entry is not None}
     if isinstance(value, list):
@@ -271,7 +273,7 @@ def without_nulls(value: Any) -> Any:
 
 
 def only_fields(fields: Obj, allowed: frozenset[str], reasons: Mapping[str, str], path: str) -> None:
-    """Raises LeftAlone for the first field that would be lost. Empty values ask for nothing."""
+    """Raises LeftAlone for the first field that would be lost. Empty values are ignored."""
     for name in sorted(fields):
         if name in allowed or fields[name] in ("", [], {}):
             continue

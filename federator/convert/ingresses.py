@@ -1,7 +1,8 @@
 """Ingresses -> `spec.loadBalancers` of the workloads behind them. Pure.
 
-A rule becomes a door of the workload that its backend leads to; an Ingress over several workloads becomes doors of
-each. What doors cannot say (TLS, exact paths, rewriting by annotations) leaves the Ingress alone.
+A rule becomes a load balancer entry ("door") of the workload behind its backend; an Ingress over
+several workloads becomes entries of each. An Ingress with content that entries cannot express (TLS,
+exact paths, rewriting by annotations) is left.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ _CLASS_ANNOTATION: Final = "kubernetes.io/ingress.class"
 
 
 def absorb(drafts: Drafts) -> None:
-    """Gives every Ingress its fate. Services must have theirs."""
+    """Decides the fate of every Ingress. Services must have theirs."""
     for item in list(drafts.open(API_VERSION, "Ingress")):
         try:
             pairs = list(_doors(item, drafts))
@@ -65,7 +66,7 @@ def _doors(item: Item, drafts: Drafts) -> Iterator[tuple[Draft, dict[str, Any]]]
 
 
 def _door(backend: Obj, path: str, item: Item, drafts: Drafts) -> tuple[Draft, dict[str, Any]]:
-    """The workload that a backend leads to, and its port. Raises LeftAlone."""
+    """The workload behind a backend, and its port. Raises LeftAlone."""
     name = raw.text(backend, "service", "name")
     if not name:
         raise LeftAlone(f"{path}: it leads to no Service")
@@ -116,7 +117,7 @@ def _tell(item: Item, draft: Draft, drafts: Drafts) -> None:
 
 
 def place(drafts: Drafts) -> None:
-    """Writes the doors into the drafts, in the order in which they were found."""
+    """Writes the entries into the drafts, in input order."""
     for draft in drafts.made:
         if not draft.doors or draft.obj["kind"] != pinterestservice.KIND:
             continue

@@ -1,8 +1,9 @@
 """Job and single-template JobSet -> a drafted PinterestJobSet. Pure; rows of `convert.DRAFTERS`.
 
-Shards run in several clusters, each as an index of the Job there: what counts on one Job (pods that find each other by
-name, one number of retries for all) is left alone or told. An Indexed Job's program must see its shard and not the
-index within the cluster: shell scripts are given a first line that sets it.
+Shards run in several clusters, each as an index of the Job there. What relies on a single Job (pods
+that find each other by name, one retry count for all) is left, or gets a note. The program of an
+Indexed Job must see its shard, not the index within the cluster: shell scripts get a first line
+that sets it.
 """
 
 import re
@@ -63,13 +64,13 @@ _SERVER_DEFAULTS: Final[Mapping[str, Any]] = {
 
 
 def draft_job(item: Item, drafts: Drafts) -> Draft:
-    """Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
+    """The draft. Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
     spec = raw.mapping(item.obj, "spec")
     return _draft(item, drafts, spec, "spec", copies=1, suspend=raw.flag(spec, "suspend"), indexed=False)
 
 
 def draft_jobset(item: Item, drafts: Drafts) -> Draft:
-    """Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
+    """The draft. Raises LeftAlone with the reason, BadInput for fields of the wrong type."""
     spec = raw.mapping(item.obj, "spec")
     jobs = raw.objects(spec, "replicatedJobs")
     if not jobs:
@@ -95,7 +96,7 @@ def draft_jobset(item: Item, drafts: Drafts) -> Draft:
 
 
 def _only_plain_sets(item: Item, spec: Obj, job: Obj) -> None:
-    """Raises LeftAlone for what ties the pods of a JobSet together."""
+    """Raises LeftAlone for fields that tie the pods of a JobSet together."""
     network = raw.mapping(spec, "network")
     if raw.flag(network, "enableDNSHostnames") or (
         "enableDNSHostnames" not in network and raw.text(network, "subdomain")
@@ -181,7 +182,7 @@ def _size(item: Item, spec: Obj, path: str, copies: int) -> tuple[int, int]:
 
 
 def _backoff(item: Item, spec: Obj, path: str, shards: int, notes: list[str]) -> int:
-    """A Job counts failures over all pods, a job set for each shard."""
+    """A Job counts failures over all pods, a job set per shard."""
     if "backoffLimitPerIndex" in spec:
         name = "backoffLimitPerIndex"
         if spec.get("backoffLimit") not in (None, 2**31 - 1):
@@ -201,7 +202,8 @@ def _ttl(seconds: Any) -> str:
 
 
 def _number(pod: dict[str, Any], path: str, notes: list[str]) -> None:
-    """Makes the programs of an Indexed Job see their shard as the index. Raises LeftAlone where that cannot be done."""
+    """Makes the programs of an Indexed Job see their shard as the index. Raises LeftAlone where
+    that is impossible."""
     for field in ("initContainers", "containers"):
         for index, container in enumerate(raw.items(pod, field)):
             if not isinstance(container, dict):
@@ -223,7 +225,8 @@ def _number(pod: dict[str, Any], path: str, notes: list[str]) -> None:
 
 
 def _prefix_script(container: dict[str, Any]) -> bool:
-    """Puts the line in front of the script of `sh -c SCRIPT`, wherever command and args hold it."""
+    """Prepends the line to the script of `sh -c SCRIPT`, wherever command and args contain it.
+    Returns whether it did."""
     words = [(name, index) for name in ("command", "args") for index in range(len(raw.items(container, name)))]
     if "command" not in container or len(words) < 3:
         return False

@@ -1,7 +1,8 @@
-"""Services -> `spec.service` and `spec.loadBalancers` of the workloads they stand in front of.
+"""Services -> `spec.service` and `spec.loadBalancers` of the workloads behind them. Pure.
 
-The name of a Service is what clients use, so a PinterestService takes the name of the Service whose place it takes. One
-that cannot be expressed stays as it is: pods keep their labels, so it still selects them in every member. Pure.
+Clients use the name of a Service, so a PinterestService takes the name of the Service that it
+replaces. A Service that cannot be expressed stays unchanged: pods keep their labels, so it still
+selects them in every member.
 """
 
 from collections.abc import Mapping, Sequence
@@ -47,11 +48,11 @@ _REASONS: Final[Mapping[str, str]] = {
     "loadBalancerSourceRanges": "loadBalancers cannot be limited to addresses",
 }
 _ASSIGNED: Final = frozenset({"clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "healthCheckNodePort"})
-"""Filled in by servers: no wishes in an object that was read from a cluster."""
+"""Filled in by servers: not wishes of the owner in an object read from a cluster."""
 
 
 def absorb(drafts: Drafts) -> None:
-    """Gives every Service its fate."""
+    """Decides the fate of every Service."""
     fronts: dict[int, list[Item]] = {}
     for item in list(drafts.open("v1", "Service")):
         try:
@@ -64,7 +65,8 @@ def absorb(drafts: Drafts) -> None:
 
 
 def _target(item: Item, drafts: Drafts) -> Draft:
-    """The one drafted service that the Service selects, and nothing else. Raises LeftAlone."""
+    """The only drafted service that the Service selects. Raises LeftAlone when it selects anything
+    else."""
     spec = raw.mapping(item.obj, "spec")
     kind = raw.text(spec, "type", default="ClusterIP")
     if kind == "ExternalName":
@@ -108,8 +110,8 @@ def _selects(wanted: Obj, labels: Mapping[str, str]) -> bool:
 
 
 def _in_front(draft: Draft, items: Sequence[Item], drafts: Drafts) -> None:
-    """The first that can be expressed takes the workload's place, one of its name before others; the rest become doors
-    or further Services."""
+    """The first Service that can be expressed is replaced, one with the workload's name first; the
+    rest become load balancers or further Services."""
     rest: list[Item] = []
     for item in sorted(items, key=lambda service: (_is_outer(service), service.name != draft.name)):
         if draft.service is not None:
@@ -139,8 +141,8 @@ def _is_outer(item: Item) -> bool:
 
 
 def _fields(item: Item, draft: Draft) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """`spec.service`, and what the Service opens to the outside as `spec.loadBalancers`. Raises LeftAlone for what
-    would be lost."""
+    """`spec.service`, and the Service's external ports as `spec.loadBalancers`. Raises LeftAlone
+    for content that would be lost."""
     spec = raw.mapping(item.obj, "spec")
     ports = _ports(item, draft)
     fields: dict[str, Any] = {"ports": ports}
@@ -153,7 +155,7 @@ def _fields(item: Item, draft: Draft) -> tuple[dict[str, Any], list[dict[str, An
         if name in spec and spec[name] != _DEFAULTS[name]:
             fields[name] = spec[name]
     kind = raw.text(spec, "type")
-    # Annotations of a balancer are meant for the balancer that a cloud makes, not for an Ingress.
+    # A balancer's annotations are for the balancer of a cloud, not for an Ingress.
     if kind == "LoadBalancer" and not annotations and all(map(_is_http, ports)):
         for port in ports:
             port.pop("nodePort", None)
@@ -164,7 +166,7 @@ def _fields(item: Item, draft: Draft) -> tuple[dict[str, Any], list[dict[str, An
 
 
 def _ports(item: Item, draft: Draft) -> list[dict[str, Any]]:
-    """`spec.service.ports`. Raises LeftAlone for what would be lost."""
+    """`spec.service.ports`. Raises LeftAlone for content that would be lost."""
     spec = raw.mapping(item.obj, "spec")
     given = {
         name: value
@@ -191,7 +193,7 @@ def _port(port: Obj, index: int, item: Item, draft: Draft) -> dict[str, Any]:
     names = ["name", "port", "targetPort", "protocol", "appProtocol", "nodePort"]
     only_fields(port, frozenset(names), {}, f"spec.ports[{index}]")
     if item.live and raw.text(item.obj, "spec", "type") == "LoadBalancer":
-        names.remove("nodePort")  # drawn by its API server; clients use the balancer's port
+        names.remove("nodePort")  # assigned by its API server; clients use the balancer's port
     out = {name: port[name] for name in names if name in port}
     target = out.get("targetPort")
     if isinstance(target, str) and target in draft.port_names:
@@ -211,7 +213,8 @@ def _is_http(port: Obj) -> bool:
 
 
 def _take_name(item: Item, draft: Draft, drafts: Drafts) -> None:
-    """Names the workload after the Service, so that clients find it. Raises LeftAlone when another has the name."""
+    """Names the workload after the Service, so that clients find it. Raises LeftAlone when the name
+    is taken."""
     if item.name == draft.name:
         return
     problem = selectors.dns1035_label(item.name)
@@ -231,7 +234,8 @@ def _take_name(item: Item, draft: Draft, drafts: Drafts) -> None:
 
 
 def _take_labels(item: Item, draft: Draft, drafts: Drafts) -> None:
-    """Labels of the Service where the workload has none of the key: the Service that is made gets all of them."""
+    """Adds labels of the Service that the workload does not have; the generated Service gets all of
+    the workload's labels."""
     theirs = raw.text_map(item.obj, "metadata", "labels")
     labels = draft.obj["metadata"].setdefault("labels", {}) if theirs else {}
     for key, value in theirs.items():
@@ -240,8 +244,8 @@ def _take_labels(item: Item, draft: Draft, drafts: Drafts) -> None:
 
 
 def _further(item: Item, draft: Draft, drafts: Drafts) -> None:
-    """Another Service over the same pods: a way in from outside where it only opens ports that the first one has, else
-    a Service under its own name. Raises LeftAlone."""
+    """Another Service over the same pods: a load balancer where it only opens ports of the first
+    one, else a Service under its own name. Raises LeftAlone."""
     fields, doors = _fields(item, draft)
     offered = {port["port"]: _leads_to(port) for port in draft.spec["service"]["ports"]}
     if doors and all(offered.get(port["port"]) == _leads_to(port) for port in fields["ports"]):
@@ -267,7 +271,7 @@ def _leads_to(port: Obj) -> Any:
 
 
 def _tell(item: Item, fields: Obj, doors: Sequence[Obj], draft: Draft, drafts: Drafts) -> None:
-    """What becomes of a way in from outside."""
+    """Adds a note on what becomes of an external port."""
     if doors:
         ports = ", ".join(str(door["port"]) for door in doors)
         drafts.note(

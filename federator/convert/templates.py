@@ -1,7 +1,7 @@
-"""Pod templates as the strict schemas of the Pinterest kinds take them: what API servers let pass and we do not is
-mended, with a note; what only makes sense inside one cluster is a reason to leave the workload alone.
+"""Pod templates for the strict schemas of the Pinterest kinds. What API servers accept and our
+schemas do not is fixed, with a note; what works only inside one cluster makes the workload be left.
 
-Used by `converting` a Deployment, Job or JobSet. Pure: templates are copied, never changed.
+Used for Deployments, Jobs and JobSets. Pure: templates are copied, never changed.
 """
 
 import re
@@ -19,11 +19,11 @@ _SINGLE_AMOUNTS: Final = frozenset({"sizeLimit", "divisor"})
 _OF_CONTROLLERS: Final = re.compile(
     r"(batch\.kubernetes\.io/.*|jobset\.sigs\.k8s\.io/.*|controller-uid|job-name|pod-template-hash)"
 )
-"""Labels that controllers put on the templates of live objects."""
+"""Labels that controllers add to the templates of live objects."""
 
 
 def tidy(template: Obj, path: str, tell: Tell, *, live: bool) -> tuple[dict[str, Any], dict[str, int]]:
-    """(the template, names of ports that were merged into others by number). Raises LeftAlone."""
+    """(template, names of ports merged into others by number). Raises LeftAlone."""
     given = raw.mapping(template, "metadata")
     meta = raw.present(
         {"labels": dict(raw.mapping(given, "labels")), "annotations": dict(raw.mapping(given, "annotations"))}
@@ -51,7 +51,8 @@ def tidy(template: Obj, path: str, tell: Tell, *, live: bool) -> tuple[dict[str,
 
 
 def _amounts(value: Any, path: str, tell: Tell) -> Any:
-    """A copy in which every fractional quantity is a text: JSON numbers lose digits, so the API takes none."""
+    """A copy in which every fractional quantity is a text: JSON numbers lose digits, so our API
+    takes none."""
     if isinstance(value, list):
         return [_amounts(entry, f"{path}[{index}]", tell) for index, entry in enumerate(value)]
     if not isinstance(value, Mapping):
@@ -89,7 +90,7 @@ def _stays_in_one_cluster(pod: Obj, path: str) -> None:
 
 
 def _without_duplicate_env(container: dict[str, Any], path: str, tell: Tell) -> None:
-    """The last of several variables of one name is the one that containers see."""
+    """Of several variables with one name only the last, the one that containers see."""
     _without_duplicates(container, "env", "name", path, tell)
 
 
@@ -103,7 +104,7 @@ def _without_duplicates(holder: dict[str, Any], field: str, key: str, path: str,
 
 
 def _without_duplicate_ports(container: dict[str, Any], path: str, tell: Tell) -> dict[str, int]:
-    """One entry for each port and protocol; returns the names that are gone, with their numbers."""
+    """One entry per port and protocol. Returns the removed names with their numbers."""
     entries = raw.items(container, "ports")
     kept: dict[tuple[int, str], int] = {}
     gone: dict[str, int] = {}
@@ -156,11 +157,11 @@ REFERENCES: Final[Mapping[str, tuple[str, str]]] = {
     "secretRef": ("Secret", "name"),
     "secretKeyRef": ("Secret", "name"),
 }
-"""Field -> (kind that it refers to, field of the name). A projected volume's `secret` has `name`."""
+"""Field -> (kind it refers to, field with the name). A projected volume's `secret` has `name`."""
 
 
 def references(value: Any) -> Iterator[tuple[str, str, bool]]:
-    """(kind, name, needed) of every ConfigMap and Secret that a value refers to, wherever it stands in it."""
+    """(kind, name, needed) of every ConfigMap and Secret that a value refers to, at any depth."""
     if isinstance(value, list):
         for entry in value:
             yield from references(entry)
@@ -174,7 +175,7 @@ def references(value: Any) -> Iterator[tuple[str, str, bool]]:
 
 
 def renamed(value: Any, old: str, new: str) -> Any:
-    """A copy in which references to one ConfigMap are to another."""
+    """A copy with references to one ConfigMap changed to another."""
     if isinstance(value, list):
         return [renamed(entry, old, new) for entry in value]
     if not isinstance(value, Mapping):

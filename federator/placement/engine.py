@@ -72,20 +72,15 @@ def decide(
     leave: leaving.Leave | None = None,
     per_cluster: int = 0,
 ) -> Decision:
-    """Decides for one workload and charges the ledger with the result.
-
-    `held`: what the last decision gave, including clusters that no longer exist. `finished`: shards
-    that are done. Unchanged shares keep their seq; changed ones get `seq`, or the next above
-    `mark(cluster)` where that cluster's numbers are already higher. `capped`: cluster -> copies
-    that its scheduler could bind lately, whatever room it reports; copies beyond that go elsewhere,
-    or stay pending when no cluster can take them. `by_name` breaks the last ties by cluster name
-    instead of by a stable hash. `leave` limits how many running copies an edit may move now;
-    without it all may. `per_cluster`: the count per cluster that strategy Duplicate gave in the
-    last decision.
-
-    With mode Fresh held copies get no preference, unless `previous_hash` equals the hash of the
-    present inputs: a plan is not recomputed without a cause.
-    """
+    """Decides for one workload and charges the ledger. `held`: what the last decision gave,
+    including clusters that no longer exist. `finished`: shards that are done. Unchanged shares keep
+    their seq; changed ones get `seq`, or the next above `mark(cluster)` where that is higher.
+    `capped`: cluster -> copies that its scheduler could bind lately, whatever room it reports;
+    copies beyond that go elsewhere, or stay pending when no cluster takes them. `by_name` breaks
+    the last ties by name instead of by a stable hash. `leave` limits how many running copies an
+    edit may move now. `per_cluster`: the last count per cluster under strategy Duplicate. With mode
+    Fresh held copies get no preference, unless `previous_hash` equals the hash of the present
+    inputs: a plan is not recomputed without a cause."""
     if (problem := contradiction(ask)) and _disobeys(ask, held, snapshot, finished):
         again = functools.partial(decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave)
         made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)

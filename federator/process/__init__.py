@@ -1,1 +1,1 @@
-"""What every process needs besides its work: logs, memory limits, the status server."""
+"""What every long-lived process needs: logs, memory settings, the status server."""

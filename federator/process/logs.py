@@ -1,7 +1,8 @@
-"""What a process says: JSON lines in a cluster, readable lines at a terminal; secrets out, floods held back (F68).
+"""Logging: JSON lines in a cluster, readable lines at a terminal; secrets are redacted, floods are
+limited (F68).
 
-Modules log through the standard `logging`; `configure` is called once by the app. Nothing here is imported by the CLI's
-quick commands: structlog takes its time to load.
+Modules use the standard `logging`; the app calls `configure` once. The quick CLI commands do not
+import this module, because structlog is slow to load.
 """
 
 import logging
@@ -17,7 +18,7 @@ Style = Literal["json", "console", "auto"]
 BURST = 30.0
 """Records that one line of code may write at once ..."""
 PER_S = 2.0
-"""... and then per second; how many were left out is said in the next one."""
+"""... and then per second; the next record says how many were dropped."""
 
 _SECRETS = (
     re.compile(r"(?i)(bearer\s+)[a-z0-9._~+/=-]{8,}"),
@@ -28,12 +29,13 @@ _SECRETS = (
 
 
 def configure(level: str = "INFO", style: Style = "auto", stream: TextIO | None = None) -> None:
-    """Sends all logging of the process to `stream` (default: stderr) in one style. Replaces what was configured."""
+    """Sends all logging of the process to `stream` (default: stderr) in one style. Replaces earlier
+    configuration."""
     import structlog
 
     out = stream if stream is not None else sys.stderr
     as_json = style == "json" or (style == "auto" and not out.isatty())
-    # JSON writes its own escapes, so that its readers get the text back; a line for people has to be made safe here.
+    # JSON has escapes of its own, so readers get the text back; console lines are made safe here.
     cleaned = _redacting if as_json else _visible
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
@@ -59,12 +61,12 @@ def configure(level: str = "INFO", style: Style = "auto", stream: TextIO | None 
     root.handlers[:] = [handler]
     root.setLevel(level)
     for chatty in ("aiohttp", "asyncio", "kubernetes_asyncio"):
-        # kubernetes_asyncio prints bodies of answers, and with them Secrets, at DEBUG.
+        # kubernetes_asyncio logs response bodies, including Secrets, at DEBUG.
         logging.getLogger(chatty).setLevel(logging.WARNING)
 
 
 def redacted(text: str) -> str:
-    """`text` without what looks like a token, a key or a password."""
+    """`text` with everything that looks like a token, key or password replaced."""
     for pattern in _SECRETS:
         text = pattern.sub(r"\1[redacted]", text)
     return text
@@ -85,14 +87,14 @@ def _visible(logger: object, method: str, event: MutableMapping[str, Any]) -> Mu
 
 
 class FloodFilter(logging.Filter):
-    """Lets each line of code write `BURST` records and then `PER_S` per second."""
+    """Allows each line of code `BURST` records and then `PER_S` per second."""
 
     def __init__(self) -> None:
         super().__init__()
         self._left: dict[tuple[str, int], tuple[float, float, int]] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether the record is written; the first after a pause says how many were not."""
+        """Whether the record is written; the first after a pause says how many were dropped."""
         place = (record.pathname, record.lineno)
         left, at, dropped = self._left.get(place, (BURST, record.created, 0))
         left = min(BURST, left + max(0.0, record.created - at) * PER_S)

@@ -1,8 +1,9 @@
-"""`/metrics`, `/healthz` and `/readyz` on a port of their own: no framework, a few bounded lines of HTTP.
+"""`/metrics`, `/healthz` and `/readyz` on a port of their own: a few lines of HTTP without a
+framework.
 
-Every wait and every byte is bounded: a slow or endless request costs a few kilobytes for a few seconds. Who comes last
-is served, at the cost of who has been there longest: idle connections keep no probe waiting, or the kubelet would end
-a process that is well. Holds nothing secret; listens where it is told to.
+Every wait and every byte is bounded: a slow or endless request costs a few kilobytes for a few
+seconds. A new connection beyond the limit ends the oldest, so that idle connections cannot block a
+probe and make the kubelet restart a healthy process. Serves no secrets.
 """
 
 import asyncio
@@ -15,19 +16,19 @@ from federator.kube.metrics import Metrics
 log = logging.getLogger(__name__)
 
 HEAD_S = 5.0
-"""A request must be here within this time, in seconds."""
+"""Seconds within which a request must arrive."""
 HEAD_BYTES = 8 * 1024
 CONNECTIONS_MAX = 64
-"""Connections that are open at once; one more ends the oldest."""
+"""Open connections; one more ends the oldest."""
 BACKLOG = 1024
-"""Connections that the kernel keeps until they are taken: with fewer, a crowd costs a probe a second to ask again."""
+"""Connections that the kernel queues: with fewer, many clients cost a probe a retry of one second."""
 
 Checks = Callable[[], Mapping[str, str]]
-"""What is wrong, by name of the check; "" where all is well."""
+"""Name of a check -> what is wrong; "" when nothing is."""
 
 
 class StatusServer:
-    """Serves until closed. `alive` and `ready` are asked on every request."""
+    """Serves until closed. `alive` and `ready` are called for every request."""
 
     def __init__(self, *, metrics: Metrics, ready: Checks, alive: Checks = dict) -> None:
         self._metrics = metrics
@@ -41,7 +42,7 @@ class StatusServer:
         """Oldest first."""
 
     async def start(self, host: str, port: int) -> int:
-        """Listens; returns the port (useful where 0 was asked for)."""
+        """Listens; returns the port (useful with port 0)."""
         self._server = await asyncio.start_server(self._serve, host, port, limit=HEAD_BYTES, backlog=BACKLOG)
         return int(self._server.sockets[0].getsockname()[1])
 
@@ -94,7 +95,7 @@ class StatusServer:
         return await page()
 
     async def _numbers(self) -> tuple[str, str, bytes]:
-        # Rendering thousands of series takes long enough to be felt on the loop.
+        # Rendering thousands of series would block the event loop noticeably.
         body = await asyncio.to_thread(self._metrics.render)
         return "200 OK", "text/plain; version=0.0.4; charset=utf-8", body
 

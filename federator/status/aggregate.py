@@ -1,8 +1,9 @@
-"""Folds the native statuses of a carried kind's copies into one status of the same shape. One row per kind.
+"""Aggregates the native statuses of a carried kind's copies into one status of the same shape. One
+row per kind.
 
-Called by the hub's status aggregation for kinds that have no status shape of ours (a plain Deployment), so that people
-and tools read the host's object as they read any other. Counters are summed; what cannot be summed has its rule in its
-function.
+Used by the hub's status aggregation for kinds without a status shape of ours (a plain Deployment),
+so that people and tools read the host's object like any other. Counters are summed; everything else
+has a rule in its function.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,20 +20,20 @@ OWNED: Final = ("Available", "Progressing")
 
 @dataclass(frozen=True, slots=True)
 class MemberStatus:
-    """One cluster's copy: its status as that cluster shows it, {} when it has none yet."""
+    """One cluster's copy: its status as that cluster reports it, {} without one."""
 
     cluster: str
     status: Status
 
 
 def of(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any] | None:
-    """The aggregated status, or None for a kind without a rule (its fold says all there is to say)."""
+    """The aggregated status; None for a kind without a rule (its fold is complete)."""
     rule = AGGREGATORS.get(str(obj.get("kind", "")))
     return None if rule is None else rule(obj, sorted(members, key=lambda member: member.cluster))
 
 
 def deployment(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:
-    """Sums of all counters that at least one member shows."""
+    """Sums of all counters that at least one member reports."""
     names = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas", "unavailableReplicas")
     return _sums(members, names)
 
@@ -40,8 +41,8 @@ def deployment(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[
 def deployment_conditions(
     *, wanted: int, ready: int, max_unavailable: int, settled: bool, failed: tuple[str, str] | None = None
 ) -> tuple[Condition, ...]:
-    """The two conditions that tools wait for on a Deployment, over all clusters, in its controller's words. `failed`:
-    reason and message of a roll-out that does not go on by itself."""
+    """The two conditions that tools wait for on a Deployment, over all clusters, worded as its
+    controller does. `failed`: reason and message of a rollout that does not continue by itself."""
     enough = ready >= wanted - max_unavailable
     available = Condition(
         "Available",
@@ -57,7 +58,7 @@ def deployment_conditions(
 
 
 def load_balanced(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:
-    """All addresses of all members, each once; they name every door to the workload."""
+    """All addresses of all members, each once."""
     if obj.get("kind") == "Service" and _get(obj, "spec", "type") != "LoadBalancer":
         return {}
     addresses: list[Any] = []
@@ -69,8 +70,8 @@ def load_balanced(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> di
 
 
 def job(obj: Mapping[str, Any], members: Sequence[MemberStatus]) -> dict[str, Any]:
-    """Failed as soon as one member's Job failed; complete when all are. A finished status is final and comes back
-    as it is."""
+    """Failed as soon as one member's Job failed; complete when all are. A finished status is final
+    and returned unchanged."""
     live = obj.get("status")
     if isinstance(live, Mapping) and _finished(live):
         return dict(live)

@@ -1,8 +1,7 @@
-"""Conditions: what is said about a workload, and how it is laid over what was said before.
+"""Conditions of a workload, and how they are merged into the live ones.
 
-Called by `fold` (which makes them), by the hub's status aggregation and the member's roll-up (which write them). Time
-is an argument: a condition's lastTransitionTime moves only when its status does, so that folding twice gives equal
-bytes.
+`fold` creates them; the hub's status aggregation and the member write them. Time is an argument,
+and lastTransitionTime changes only with the status, so that folding twice gives equal bytes.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +19,8 @@ UNKNOWN: Final = "Unknown"
 class Condition:
     """One condition of the Kubernetes API conventions, without its time.
 
-    `reason` is CamelCase, `message` a sentence with numbers. `observed_generation` is the generation it speaks about.
+    `reason` is CamelCase, `message` a sentence with numbers. `observed_generation` is the
+    generation that the condition is about.
     """
 
     type: str
@@ -40,8 +40,8 @@ def merge(
 ) -> list[dict[str, Any]]:
     """The list to write: `wanted` over `live`, in the order of the live list, new ones at the end.
 
-    A condition whose status did not change keeps its lastTransitionTime; others get `now` (RFC 3339). Types in
-    `owned` that are not wanted any more are dropped; types we do not own stay exactly as they are.
+    A condition whose status did not change keeps its lastTransitionTime; others get `now` (RFC
+    3339). Types in `owned` that are no longer wanted are dropped; other types stay unchanged.
     """
     fresh = {condition.type: condition for condition in wanted}
     dropped = set(owned) - fresh.keys()
@@ -59,7 +59,7 @@ def merge(
 
 
 def rendered(condition: Condition, old: Mapping[str, Any] | None, now: str) -> dict[str, Any]:
-    """One condition as the API spells it; its transition time is the old one's when the status is the same."""
+    """One condition in API form; its transition time is the old one's when the status is the same."""
     body: dict[str, Any] = {
         "type": condition.type,
         "status": condition.status,
@@ -75,7 +75,7 @@ def rendered(condition: Condition, old: Mapping[str, Any] | None, now: str) -> d
 
 
 def find(conditions: Sequence[Any] | None, kind: str) -> Mapping[str, Any] | None:
-    """The live condition of that type, if there is one."""
+    """The live condition of that type; None for none."""
     for condition in conditions or ():
         if isinstance(condition, Mapping) and condition.get("type") == kind:
             return condition

@@ -1,7 +1,7 @@
-"""What a fold is made from, and its intermediate figures: frozen values without a judgement.
+"""Inputs and intermediate figures of a fold: frozen values without a verdict.
 
-`fold` fills them, `verdict` turns them into conditions and sentences; the hub's status aggregation makes `Wanted`,
-`InForce` and `Refusal`.
+`fold` fills them, `verdict` turns them into conditions and sentences. The hub's status aggregation
+builds `Wanted`, `InForce` and `Refusal`.
 """
 
 from collections.abc import Mapping
@@ -15,33 +15,34 @@ from federator.model.shards import Ranges
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the workload asks for, and what is durably known of its past."""
+    """What the workload asks for, and what is durably recorded of its past."""
 
     generation: int
     unit: Unit
     count: int
-    """Replicas, or shards. For a policy that duplicates: replicas times clusters, as the decision's `wanted`."""
+    """Replicas, or shards. With strategy Duplicate: replicas times clusters, as the decision's
+    `wanted`."""
     suspended: bool = False
-    """The federation leaves it as it is: nothing is placed, moved or changed."""
+    """The federation leaves it unchanged: nothing is placed, moved or changed."""
     deleting: bool = False
     in_force: int = 0
-    """The generation that members are to have, where the present one asks for more than there is; 0 for the present
-    one."""
+    """The generation that members are to have when the present one asks for more than allowed; 0
+    for the present one."""
     paused: str | None = None
-    """The federation is paused, with what is said of that; None while it is not."""
+    """Text about the pause of the federation; None while it is not paused."""
     max_unavailable: int = 0
-    """Copies that may be missing of one that is Available."""
+    """Copies that may be missing while the workload is still Available."""
     previous_observed_generation: int = 0
-    """What the host's status claims already; the claim never falls."""
+    """The observed generation in the host's status; it never falls."""
     previous_completed: Ranges = ()
-    """Shards that the host's status records as completed: its own copy is the durable truth."""
+    """Shards that the host's status records as completed; this record is authoritative."""
     previous_failed: Ranges = ()
 
 
 @dataclass(frozen=True, slots=True)
 class InForce:
-    """The decision in force, as far as the fold needs it. `current` False: it was made for inputs that have since
-    changed."""
+    """The decision in force, as far as the fold needs it. `current` False: its inputs have changed
+    since."""
 
     shares: tuple[Share, ...] = ()
     shortfall: int = 0
@@ -57,9 +58,10 @@ class InForce:
     to_move: int = 0
     """Copies that wait for the move budget, or for a rebalance."""
     decision_refused: str = ""
-    """Why the decision that stands on the host is not the hub's, as a part of a sentence."""
+    """Why the decision on the host is not the hub's own, as a part of a sentence."""
     held_back: bool = False
-    """The present generation asks for more than quota or room have: `reason` says so, and the one before stays."""
+    """The present generation asks for more than quota or room allow; the one before stays in force,
+    and `reason` says why."""
     project_refused: str = ""
     """Why it may take nothing more for its project, as a sentence; what it has stays."""
     surplus: int = 0
@@ -67,29 +69,30 @@ class InForce:
 
     @property
     def unreadable(self) -> bool:
-        """The workload cannot be read as it is written, or may not run so: it was not placed, and what runs of it stays
-        as it is."""
+        """The workload is invalid or may not run as written: it was not placed, and what runs of it
+        stays unchanged."""
         return self.reason is Reason.MISCONFIGURED or self.refused
 
     @property
     def refused(self) -> bool:
-        """It may not run as it is written."""
+        """It may not run as written."""
         return self.reason in REFUSALS
 
     @property
     def short(self) -> bool:
-        """Less is placed than is wanted, and `reason` says why."""
+        """Less is placed than wanted; `reason` says why."""
         return self.shortfall > 0 or self.unreadable
 
     @property
     def misplaced(self) -> bool:
-        """Some of what runs has no place under its policy, and none elsewhere: `reason` says why."""
+        """Some running copies have no place under the policy, and none elsewhere; `reason` says
+        why."""
         return self.held > 0 and self.reason is not Reason.CHOSEN
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A cluster would not take what we wrote. `permanent`: trying again cannot help until somebody changes
+    """A cluster refused a write. `permanent`: a retry cannot succeed until a person changes
     something."""
 
     cluster: str
@@ -108,52 +111,53 @@ class Row:
     known: bool
     exists: bool
     applied: bool
-    """Its slice carries this generation and this share."""
+    """Its slice has this generation and this share."""
     caught_up: bool
     """It has also observed them."""
     waits_its_turn: bool = False
-    """It has the template before the present one, because the roll-out has not reached it: told so, not behind."""
+    """It has the template before the present one on purpose, because the rollout has not reached
+    it."""
     ready: int = 0
     updated: int = 0
     """Copies of the present generation's template."""
     actual: int = 0
     active: int = 0
     completed: int = 0
-    """Of the shards in its share, how many are completed."""
+    """Completed shards in its share."""
     failed: int = 0
     reason: str = ""
     message: str = ""
     unheard: str = ""
-    """As of its observation: why it is not known although the cluster answers."""
+    """As in its observation: why it is unknown although the cluster answers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """The figures of a fold before they are judged."""
+    """The figures of a fold, before the verdict."""
 
     ready_lo: int
     ready_hi: int
     current_lo: int
-    """As `ready_lo`, of copies of the present template only. Shards keep the one that they began with, so for them it
-    is the same."""
+    """As `ready_lo`, for copies of the present template only. The same for shards, which keep the
+    template they began with."""
     current_hi: int
     old: int
-    """Copies of an earlier template, in clusters that are heard."""
+    """Copies of an earlier template, in clusters that report."""
     unknown: int
     need: int
-    """Ready (or busy, or finished) copies at which the workload is as it should be everywhere."""
+    """Ready (or busy, or finished) copies at which the workload is complete."""
     completed: Ranges
     failed: Ranges
     finished: bool
     exact: bool
     """Every cluster has exactly its share: none missing, none left over."""
     unhealthy: tuple[SliceObservation, ...] = ()
-    """Known clusters that gave a reason, in name order."""
+    """Reporting clusters that gave a reason, by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything `verdict` judges."""
+    """Input of `verdict`."""
 
     wanted: Wanted
     placing: InForce | None
@@ -166,7 +170,7 @@ class Facts:
 
     @property
     def left_alone(self) -> bool:
-        """Nothing is changed in any cluster, whatever they hold."""
+        """Nothing is changed in any cluster, whatever it has."""
         return self.wanted.suspended or (self.placing is not None and self.placing.unreadable)
 
     @property
@@ -176,7 +180,7 @@ class Facts:
 
     @property
     def leftovers(self) -> tuple[Row, ...]:
-        """Clusters that still hold a slice without having a share, and are to be emptied."""
+        """Clusters that still have a slice but no share, and are to be emptied."""
         if self.left_alone:
             return ()
         return tuple(row for row in self.rows if row.share == 0 and row.exists)

@@ -1,9 +1,11 @@
-"""Folds what all members say about one workload into one status: figures as an interval, conditions, and whether it
-is settled.
+"""Folds the observations of all members about one workload into one status: figures as an interval,
+conditions, and whether it is settled.
 
-Called by the hub's status aggregation for every workload that something changed for, and by the simulator. A cluster
-that is not heard is neither ready nor gone: its copies widen the interval. Pure: equal inputs give equal folds, in any
-order of observations.
+Used by the hub's status aggregation for every changed workload. A silent cluster counts as neither
+ready nor gone: its copies widen the interval. Pure: equal inputs give equal folds, in any order of
+observations.
+
+    share a 3, b 2; a reports 3 ready, b is silent with 2 ready last: ready between 3 and 5, 2 unknown
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -23,8 +25,8 @@ __all__ = ["Fold", "InForce", "Refusal", "Row", "Wanted", "fold"]
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """One workload over all members. Between `ready_lo` and `ready_hi` copies are ready; `unknown` is what widens
-    it."""
+    """One workload over all members. Between `ready_lo` and `ready_hi` copies are ready; `unknown`
+    is the difference."""
 
     unit: Unit
     generation: int
@@ -52,11 +54,11 @@ class Fold:
     """One line for tables: "2990/3000 ready in 4 clusters"."""
     conditions: tuple[Condition, ...]
     timed_out: bool = False
-    """A roll-out has made no progress for as long as it may."""
+    """A rollout has made no progress within its deadline."""
 
     @property
     def ready(self) -> int:
-        """What is shown as ready: what is certainly ready."""
+        """The number shown as ready: the certain ones."""
         return self.ready_lo
 
 
@@ -69,9 +71,12 @@ def fold(
     in_flight: Mapping[str, str] | None = None,
     waiting_turns: Collection[str] = (),
 ) -> Fold:
-    """`placing` is None before the first decision. `observations` names every cluster that has a share or may hold
-    a slice; a share without an observation counts as unknown. `in_flight` maps clusters to what is on its way there
-    or held back, `waiting_turns` names those that a roll-out has not reached yet, on purpose."""
+    """Folds one workload. `placing` is None before the first decision.
+
+    `observations` contains every cluster that has a share or may have a slice; a share without an
+    observation counts as unknown. `in_flight`: cluster -> what is being written there or held back.
+    `waiting_turns`: clusters that a rollout has not reached yet, on purpose.
+    """
     shares = {share.cluster: share for share in placing.shares} if placing else {}
     seen = {observation.cluster: observation for observation in observations}
     for cluster, share in shares.items():
@@ -116,9 +121,9 @@ def fold(
 
 
 def _claimed(wanted: Wanted, placing: InForce | None, rows: Sequence[Row]) -> bool:
-    """Whether this generation may be called observed. A suspended workload is seen, and on purpose left as it is, like
-    one that may not run as it is written; so is a cluster whose turn in a roll-out has not come: of one that fails
-    before, people hear by this generation."""
+    """Whether this generation may be reported as observed. A suspended or refused workload is left
+    unchanged on purpose, so reading it is enough. So it is for a cluster whose turn in a rollout
+    has not come: people learn about a failure before that from the status of this generation."""
     if wanted.suspended or (placing is not None and placing.refused and placing.current):
         return all(row.known for row in rows)
     seen = all(row.caught_up or (row.known and row.waits_its_turn) for row in rows)
@@ -127,8 +132,8 @@ def _claimed(wanted: Wanted, placing: InForce | None, rows: Sequence[Row]) -> bo
 
 
 def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation], *, kept: bool) -> Tally:
-    """Interchangeable copies: a cluster that is being left still serves, so it counts until it is gone. `kept`: what
-    runs is left as it is."""
+    """Interchangeable copies. A cluster that is being left still serves, so it counts until its
+    slice is gone. `kept`: running copies are left unchanged."""
     low = high = current = maybe = old = 0
     exact = True
     for seen in held:
@@ -143,8 +148,8 @@ def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceO
         updated = _updated(wanted, seen)
         current += seen.updated_ready if updated else 0
         old += max(seen.actual - updated, 0)
-        # One that is left alone, or whose edit is held back, keeps what it has, whatever it says now: it is as it
-        # should be when that stands.
+        # A workload that is left alone, or whose edit is held back, keeps what it has: it is complete
+        # when all of that runs.
         rolled = (seen.updated if kept or wanted.in_force else updated) >= share
         exact = exact and seen.ready == share and max(seen.actual, seen.ready) == share and rolled
     return Tally(
@@ -164,14 +169,14 @@ def _replicas(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceO
 
 
 def _updated(wanted: Wanted, seen: SliceObservation) -> int:
-    """Copies of the present generation's template. A slice that says something else may call its copies updated: they
-    are of the template before."""
+    """Copies of the present generation's template; 0 when the slice has another content, because
+    its updated copies are then of the template before."""
     other = bool(wanted.in_force) or seen.outdated or seen.origin_generation < wanted.generation
     return 0 if other else seen.updated
 
 
 def _shards(wanted: Wanted, shares: Mapping[str, Share], held: Sequence[SliceObservation]) -> Tally:
-    """Numbered shards: what was once completed stays completed, whoever reports it later, or never again."""
+    """Numbered shards: a shard once completed stays completed, whatever is reported later."""
     universe: Ranges = ((0, wanted.count - 1),) if wanted.count > 0 else ()
     completed = wanted.previous_completed
     failed = wanted.previous_failed
@@ -226,7 +231,8 @@ def _row(
     *,
     waits_its_turn: bool = False,
 ) -> Row:
-    """One cluster's line. A refusal is the more useful reason: what is there is not what was asked for."""
+    """One cluster's row. A refusal replaces the observed reason: what runs there is not what was
+    asked for."""
     ranges = share.ranges if share else ()
     applied = (
         share is not None

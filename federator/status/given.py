@@ -1,8 +1,8 @@
-"""What a cluster was given, and what it says against that: its word is cut to its share before anything is made of it.
+"""Compares what a cluster reports with what it was given, and cuts the report to its share.
 
-A member is untrusted. Whatever it reports of shards or copies that nobody gave it says nothing about the workload; what
-no delay, roll-out or lost decision explains is a contradiction, which the hub holds against the cluster
-(`hub/members/trust`). Pure.
+Members are not trusted. Reports about shards or copies that a cluster was never given count for
+nothing. What no delay, rollout or lost decision explains is a contradiction, which the hub holds
+against the cluster (`hub/members/trust`). Pure.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -18,54 +18,61 @@ from federator.model.shards import Ranges
 SHARDS_NOT_GIVEN: Final = "ShardsNotGiven"
 """It completes, fails or runs shards that were never its own."""
 TOO_MANY_COPIES: Final = "TooManyCopies"
-"""It reports copies far beyond what it was ever given."""
+"""It reports far more copies than it was ever given."""
 SEQ_NOT_ISSUED: Final = "SeqNotIssued"
-"""It shows numbers of decisions that this host never made."""
+"""It has seqs of decisions that this host never made."""
 BEYOND_BOUNDS: Final = "BeyondBounds"
-"""It holds more objects of a kind, or larger ones, than is kept of any member."""
+"""It has more objects of a kind, or larger ones, than is kept of any member."""
 UNREADABLE: Final = "Unreadable"
-"""What it says is beyond every bound of its schema."""
+"""Its report violates every bound of the schema."""
 
 SURGE: Final = 2
-"""Copies that exist beside a share, as a multiple of it: a roll-out may make as many new ones as there are old ones."""
+"""Copies that may exist, as a multiple of the share: a rollout may create as many new ones as there
+are old ones."""
 SHOWN: Final = 4
-"""Ranges that are named in evidence."""
+"""Most ranges listed as evidence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """What a cluster said that cannot be, with the evidence as a sentence."""
+    """A report that cannot be true, with the evidence as a sentence."""
 
     reason: str
     message: str
     lasting: bool = False
-    """A delay could explain it for a while: it counts when it stands for longer than that (`hub.members.trust`)."""
+    """A delay could explain it for a while, so it counts only after that time
+    (`hub.members.trust`)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What one cluster was given of a workload: by the decision in force, and by those before as far as that one
-    records it."""
+    """What one cluster was given of a workload: by the decision in force, and by earlier ones as
+    far as that one records them."""
 
     unit: Unit
     count: int = 0
-    """Copies that its slice may have now: of its share, or of what it had before while the slice still says so."""
+    """Copies that its slice may have now: its share, or the former share while the slice still has
+    it."""
     ever: int = 0
-    """The most copies that it may have had lately: a scale-down takes a while to be told."""
+    """The most copies it may have had lately: a scale-down takes a while to be reported."""
     ranges: Ranges = ()
     """Shards that are, or were, its own."""
     recorded: Ranges = ()
-    """Shards that the host's status records as done: told again they are no news."""
+    """Shards that the host's status records as done; reporting them again is no contradiction."""
     explained: bool = False
-    """Something of ours explains whatever it says now: its slice is of a decision that is still to be heard of."""
+    """A cause of our own explains any report: its slice is of a decision that has not been read
+    yet."""
 
 
 def former(
     before: Mapping[str, Share], shares: Sequence[Share], now: Sequence[Share], gone: Collection[str]
 ) -> tuple[Share, ...]:
-    """What a new decision (`now`) has to record of the ones before it: what clusters had and have no more. `before` is
-    what the last one recorded, `shares` its shares; `gone` are clusters of which nothing is left, or whose slice is as
-    small as their new share already."""
+    """What a new decision (`now`) must record of earlier ones: what clusters had and no longer
+    have.
+
+    `before`: what the last decision recorded; `shares`: its shares. `gone`: clusters of which
+    nothing is left, or whose slice is already as small as the new share.
+    """
     present = {share.cluster: share for share in now}
     had = {share.cluster: share for share in shares}
     former_shares: list[Share] = []
@@ -85,8 +92,11 @@ def _had(before: Share | None, share: Share | None) -> tuple[Ranges, int]:
 
 
 def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[Contradiction, ...]]:
-    """What a cluster says, as far as it was given it, and what of it cannot be. Ready copies count up to the share;
-    copies that exist may be twice as many while a roll-out replaces them."""
+    """The report cut to what the cluster was given, and the contradictions in it. Ready copies
+    count up to the share; twice as many may exist while a rollout replaces them.
+
+        given 10, reports 25 ready and 25 existing: counted 10 ready, 20 existing; 25 > 2 * 10 + 1 is a contradiction
+    """
     if given.unit is Unit.SHARDS:
         return _cut_shards(seen, given)
     most = given.count
@@ -102,7 +112,7 @@ def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[C
         active=min(seen.active, most),
         unschedulable=min(seen.unschedulable, most),
     )
-    # What the slice itself asks for is our word, or somebody's drift, which is put back: its copies are no lie.
+    # What the slice itself asks for is from us, or drift that is restored: its copies are plausible.
     highest, asked = max(figures, seen.actual), max(given.ever, seen.desired)
     if given.explained or highest <= asked * SURGE + 1:
         return kept, ()
@@ -111,7 +121,7 @@ def cut(seen: SliceObservation, given: Given) -> tuple[SliceObservation, tuple[C
 
 
 def fits(seen: SliceObservation, count: int) -> bool:
-    """Whether a cluster that may have so many copies says nothing that would be cut."""
+    """Whether nothing in the report of a cluster with `count` copies would be cut."""
     running = max(seen.ready, seen.active, seen.unschedulable) <= count
     return running and seen.updated <= seen.actual <= count * SURGE
 

@@ -1,7 +1,7 @@
-"""Is a native object well? One function per kind, one row each in `HEALTH`.
+"""Health of native objects: one function per kind, one table row each in `HEALTH`.
 
-Called by the member's roll-up. Objects are dicts as an API server gave them; whatever is missing or of a wrong type
-counts as absent, nothing here raises on a strange status.
+Used by the member's status reports. Objects are dicts from an API server; missing values and wrong
+types count as absent, and no status raises.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,7 +15,7 @@ Obj = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """`healthy`, and when it is not: why, as a CamelCase reason and a sentence with numbers."""
+    """`healthy`; otherwise a CamelCase reason and a sentence with numbers."""
 
     healthy: bool
     reason: str = ""
@@ -26,13 +26,14 @@ WELL = Health(True)
 
 
 def of(obj: Obj) -> Health:
-    """The health of a native object. A kind that has no row has no status of its own: existing is enough."""
+    """The health of a native object. A kind without a row has no status: existing is enough."""
     judge = HEALTH.get(str(obj.get("kind", "")))
     return WELL if judge is None else judge(obj)
 
 
 def deployment(obj: Obj) -> Health:
-    """Well when its controller has seen the present spec and every wanted replica is of it, and available."""
+    """Healthy when its controller has observed the present spec and every wanted replica is updated
+    and available."""
     if behind := _not_observed(obj):
         return behind
     wanted = _number(_part(obj, "spec"), "replicas", 1)
@@ -47,8 +48,8 @@ def deployment(obj: Obj) -> Health:
 
 
 def failed_deployment(obj: Obj) -> tuple[str, str] | None:
-    """Reason and message of a Deployment that its controller cannot make pods for, or that made no progress for as
-    long as its progressDeadlineSeconds say; None for any other."""
+    """Reason and message of a Deployment whose pods cannot be created, or that made no progress
+    within progressDeadlineSeconds; None for any other."""
     live = _part(obj, "status").get("conditions")
     for kind, state in (("ReplicaFailure", conditions.TRUE), ("Progressing", conditions.FALSE)):
         condition = conditions.find(live if isinstance(live, list) else None, kind)
@@ -58,7 +59,7 @@ def failed_deployment(obj: Obj) -> tuple[str, str] | None:
 
 
 def deadline_exceeded(obj: Obj) -> bool:
-    """Whether a Deployment's controller gave a roll-out up, by its present generation."""
+    """Whether the Deployment's controller gave up the rollout of its present generation."""
     live = _part(obj, "status").get("conditions")
     condition = conditions.find(live if isinstance(live, list) else None, "Progressing")
     late = condition is not None and condition.get("status") == conditions.FALSE
@@ -66,21 +67,21 @@ def deadline_exceeded(obj: Obj) -> bool:
 
 
 def service(obj: Obj) -> Health:
-    """Only a load balancer has something to wait for: its address."""
+    """Only a load balancer waits for something: its address."""
     if _part(obj, "spec").get("type") != "LoadBalancer" or _addresses(obj):
         return WELL
     return Health(False, "NoLoadBalancer", "The Service waits for the address of its load balancer.")
 
 
 def ingress(obj: Obj) -> Health:
-    """Well once an ingress controller has published an address."""
+    """Healthy once an ingress controller has published an address."""
     if _addresses(obj):
         return WELL
     return Health(False, "NoLoadBalancer", "The Ingress waits for an address from its controller.")
 
 
 def job(obj: Obj) -> Health:
-    """Well unless it has failed; one that still runs is well."""
+    """Healthy unless it has failed; a running one is healthy."""
     status = _part(obj, "status")
     live = status.get("conditions")
     failed = conditions.find(live if isinstance(live, list) else None, "Failed")

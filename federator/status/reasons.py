@@ -1,8 +1,8 @@
-"""The first useful reason why something is not ready, from what its pods say.
+"""The first useful reason why something is not ready, from the state of its pods.
 
-Called by the member for every pod it projects (`of_pod`, once per event) and for every roll-up (`first`). A pod's
-own phase helps nobody; what its containers and the scheduler say does. Nothing here reads a clock: times are the
-API's own strings.
+Used by the member for every pod event (`of_pod`) and every status report (`first`). The pod's phase
+says too little; the states of its containers and the scheduler's condition say more. No clock:
+times are strings of the API.
 """
 
 import re
@@ -13,7 +13,7 @@ from typing import Any, Final
 UNSCHEDULABLE: Final = "Unschedulable"
 MISSING: Final = "MissingDependency"
 ABSENT: Final = re.compile(r'(?:secret|configmap|persistentvolumeclaim) "[^"]+" not found')
-"""How kubelets and schedulers say that what a pod names is not there."""
+"""How kubelets and schedulers report that an object which a pod references does not exist."""
 
 _WAITING: Final[Mapping[str, tuple[int, str]]] = {
     "InvalidImageName": (1, "ImagePullFailed"),
@@ -28,7 +28,7 @@ _WAITING: Final[Mapping[str, tuple[int, str]]] = {
     "PostStartHookError": (3, "ContainerStartFailed"),
     "CrashLoopBackOff": (4, "CrashLooping"),
 }
-"""What a kubelet writes as `state.waiting.reason` -> (usefulness, our reason). Others (ContainerCreating) are no
+"""`state.waiting.reason` of a kubelet -> (rank, our reason). Others (ContainerCreating) are no
 trouble."""
 
 _RANK_MISSING: Final = 2
@@ -38,21 +38,21 @@ DETAIL_LIMIT: Final = 200
 REFUSED: Final = "FailedCreate"
 _NAMED_POD: Final = re.compile(r'^pods "[^"]*" is forbidden: ')
 REFUSAL_LIMIT: Final = 1024
-"""Characters: a refusal by Pod Security names each control and container."""
+"""In characters. A refusal by Pod Security lists every control and container."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Trouble:
-    """What is wrong with one pod. Lower `rank` is more useful: somebody must act on an image before capacity
-    matters."""
+    """What is wrong with one pod. A lower `rank` is more useful: a wrong image must be fixed before
+    capacity matters."""
 
     rank: int
     reason: str
     detail: str
     since: str = ""
-    """RFC 3339 as the API wrote it; "" when the API does not say."""
+    """RFC 3339 from the API; "" when it has none."""
     over: bool = False
-    """The pod has ended: what is missing may be its doing, but nothing comes of it any more."""
+    """The pod has ended: it may explain what is missing, but does not change any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ NOTHING: Final = Finding()
 
 
 def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
-    """The trouble of one pod as an API server shows it; None when there is none (yet)."""
+    """The trouble of one pod object; None when there is none (yet)."""
     status = pod.get("status")
     if not isinstance(status, Mapping) or _get(pod, "metadata", "deletionTimestamp"):
         return None
@@ -93,8 +93,8 @@ def of_pod(pod: Mapping[str, Any]) -> Trouble | None:
 
 
 def of_mount(message: str) -> Trouble | None:
-    """What an Event FailedMount says of a pod whose containers are being created; None where that is no more than slow.
-    A kubelet says it nowhere else."""
+    """The trouble in an Event FailedMount of a pod whose containers are being created; None when
+    the mount is only slow. Kubelets report it nowhere else."""
     match = ABSENT.search(message)
     return (
         None
@@ -104,8 +104,8 @@ def of_mount(message: str) -> Trouble | None:
 
 
 def of_refusal(message: str) -> str:
-    """What an Event FailedCreate says of pods that an API server did not take, without what differs each time: what
-    its recorder put before, and the pod's drawn name."""
+    """The text of an Event FailedCreate about pods that the API server refused, without its
+    variable parts: the recorder's prefix and the generated pod name."""
     text = " ".join(message.partition("Error creating: ")[2].split())
     return _NAMED_POD.sub("its pods are forbidden: ", text)[:REFUSAL_LIMIT]
 
@@ -139,10 +139,10 @@ def _crash(container: Any, text: str) -> str:
 
 
 def first(troubles: Iterable[Trouble | None], *, complete: bool = False) -> Finding:
-    """The most useful reason with the number of pods that share it; ties end in the detail's own order.
+    """The most useful reason with the number of pods that share it; ties are broken by the detail.
 
-    `complete`: nothing is missing. Then a pod that has ended explains nothing: it was replaced long ago, and may lie
-    there until somebody clears it away.
+    `complete`: nothing is missing. Then a pod that has ended explains nothing: it was replaced long
+    ago and only waits to be removed.
     """
     counts: dict[str, int] = {}
     worst: Trouble | None = None

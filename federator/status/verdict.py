@@ -1,8 +1,9 @@
-"""Judges the figures of a fold: conditions, one line for tables, and what still keeps the workload from being
-settled.
+"""Judges the figures of a fold: conditions, one line for tables, and what keeps the workload from
+being settled.
 
-Called by `fold` only. Rules (kstatus): Reconciling=True while something is under way, Stalled=True when it cannot
-go on unless a person changes something, a shortfall with a reason is a settled state, and Unknown never is.
+Used by `fold` only. Rules (kstatus): Reconciling=True while something is in progress; Stalled=True
+when it cannot continue until a person changes something; a shortfall with a reason is settled;
+Unknown is never settled.
 """
 
 from collections.abc import Sequence
@@ -30,11 +31,11 @@ STALLING: Final = frozenset(
         Reason.NOT_SELECTED,
     }
 )
-"""Reasons for a shortfall that waiting cannot lift; the others (room, quota in use, an unready cluster) may pass by
-themselves."""
+"""Reasons for a shortfall that waiting cannot resolve; the others (room, quota in use, an unready
+cluster) may."""
 
 STALLING_IN_MEMBER: Final = frozenset({"Conflict", "CannotConverge", "ExpansionFailed"})
-"""What a member process reports when only a person can help."""
+"""Reasons from a member process that only a person can resolve."""
 
 DEADLINE_EXCEEDED: Final = "ProgressDeadlineExceeded"
 
@@ -55,7 +56,7 @@ OWNED: Final = (
     "Complete",
     "Failed",
 )
-"""Every condition type a fold may set; for `conditions.merge`."""
+"""Every condition type that a fold may set; for `conditions.merge`."""
 
 SUMMARY_LIMIT: Final = 200
 UNPLACED: Final = "It has not been placed yet."
