@@ -159,18 +159,20 @@ def _shrink_allowance(
     """
     if unit is Unit.SHARDS:
         return 0
-    growing = any(
-        not (observed[name].known and observed[name].reported)
-        or observed[name].count < share.count
-        or observed[name].ready < min(share.count, observed[name].count)
-        for name, share in wanted.items()
-        if not (observed[name].known and observed[name].exists and observed[name].count > share.count)
-    )
+    growing = any(_waited_for(observed[name], share.count) for name, share in wanted.items())
     if not growing or not wanted:
         return sum(now.ready for now in observed.values() if now.known)
     ready = sum(_counting(now) for now in observed.values() if now.known and now.reported)
     floor = sum(share.count for share in wanted.values()) - max_unavailable
     return max(0, ready - floor)
+
+
+def _waited_for(now: Observed, wanted: int) -> bool:
+    """Whether copies of this cluster's share are not ready yet, or may not be. Where the slice still asks for more than
+    the share, as after a scale-down in the middle of growing, only a report of too few ready copies says so."""
+    if now.known and now.exists and now.count > wanted:
+        return now.reported and now.ready < wanted
+    return not (now.known and now.reported) or now.count < wanted or now.ready < wanted
 
 
 def _counting(now: Observed) -> int:

@@ -116,6 +116,16 @@ def test_a_plain_scale_down_is_done_at_once() -> None:
     assert {action.kind for action in actions.values()} == {ActionKind.UPDATE}
 
 
+def test_a_scale_down_while_copies_elsewhere_are_still_starting_takes_no_ready_ones() -> None:
+    """Of a 5, b 4 only b's old six are ready; then 8 are wanted: a's four, not yet ready, are waited for."""
+    slices = (observed("a", 5, ready=0), observed("b", 6))
+    assert plan({"a": 4, "b": 4}, *slices)["b"].kind is ActionKind.HOLD
+    assert plan({"a": 4, "b": 4}, *slices)["a"] == Action("a", ActionKind.UPDATE, count=4)
+    assert plan({"a": 4, "b": 4}, *slices, max_unavailable=3)["b"] == Action("b", ActionKind.UPDATE, count=5)
+    slices = (observed("a", 5, ready=4), observed("b", 6))
+    assert plan({"a": 4, "b": 4}, *slices)["b"] == Action("b", ActionKind.UPDATE, count=4)
+
+
 def test_scaling_to_nothing_removes_every_slice() -> None:
     actions = plan({}, observed("a", 5), observed("b", 5))
 
