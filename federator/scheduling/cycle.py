@@ -20,7 +20,7 @@ from federator.placement import engine, inputs
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
 from federator.scheduling import editing, ordering, queueing_hints, refusals, write_order
-from federator.scheduling.entry import Entry
+from federator.scheduling.entry import Entry, Standing
 from federator.scheduling.queue import Queue
 from federator.scheduling.queueing_hints import Hint, HintKind, Waiting
 from federator.scheduling.refusals import Made
@@ -106,9 +106,7 @@ def _decide(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict
         if entry.native:
             return refusals.host_would_run_it(entry.ask, made)
         assert entry.refused is not None
-        recorded = standing.recorded
-        as_is = made if recorded is None else replace(made, seq=recorded.seq)
-        decision = refusals.not_permitted(entry, entry.refused, as_is)
+        decision = refusals.not_permitted(entry, entry.refused, _as_recorded(made, standing))
     else:
         decision = _divided(entry, snapshot, ledger, mark, seq)
     if standing.overtaken:
@@ -117,6 +115,17 @@ def _decide(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, numbers: dict
     for share in decision.shares:
         numbers[share.cluster] = max(numbers.get(share.cluster, 0), share.seq)
     return _in_pieces(decision, {holding.cluster: holding.ranges for holding in standing.held})
+
+
+def _as_recorded(made: Made, standing: Standing) -> Made:
+    """With the recorded seq while the shares stay as recorded. They do not where the last decision
+    never reached a member and what it gave counts for nothing."""
+    recorded = standing.recorded
+    if recorded is None:
+        return made
+    given = {(share.cluster, share.count, share.ranges) for share in recorded.shares}
+    held = {(holding.cluster, holding.count, holding.ranges) for holding in standing.held}
+    return replace(made, seq=recorded.seq) if given == held else made
 
 
 def _divided(entry: Entry, snapshot: FleetSnapshot, ledger: Ledger, mark: Callable[[str], int], seq: int) -> Decision:

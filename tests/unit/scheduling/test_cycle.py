@@ -118,6 +118,16 @@ def test_what_may_not_run_keeps_what_it_has_and_what_that_is_charged() -> None:
     assert made.inadmissible == {}, "no room helps"
 
 
+def test_what_may_not_run_and_never_reached_a_member_is_taken_back_under_a_new_number() -> None:
+    recorded = Recorded(seq=7, inputs_hash="", shares=(Share("a", 3, 3, 7), Share("b", 2, 2, 7)), wanted=5)
+    why = Refused(Reason.IDENTITY_NOT_ALLOWED, "spec.iamRole: is not allowed")
+
+    made = run(Entry(ask=service(5), standing=Standing(recorded=recorded), refused=why), snapshot=fleet())
+
+    decision = made.decided[0].decision
+    assert (decision.shares, decision.seq) == ((), 100)
+
+
 def test_numbers_go_above_those_of_the_member_and_rise_within_a_cycle() -> None:
     def further(name: str) -> Entry:
         return Entry(ask=service(1, name=name), standing=Standing(mark=lambda _: 5_000))
