@@ -161,11 +161,13 @@ class InForce:
 
     def came_to_nothing(self, workload: Workload, record: Record) -> bool:
         """Whether no cluster has got what the decision in force gives it, and nobody can tell any more what that was to
-        be: the hub died before the first slice, and the workload was edited. Nothing runs that could stay in force."""
+        be: the hub died before the first slice, and the workload was edited, or its RuntimeProfile adds more to its
+        pods now. Nothing runs that could stay in force."""
         charged = record.terms.charged
         if charged is None or record.terms.revision or not record.shares or not charged.content:
             return False
-        if charged.generation == workload.generation or charged.content == workload.content:
+        as_written = charged.generation == workload.generation or charged.content == workload.content
+        if as_written and (workload.ask is None or charged.shape == workload.ask.shape):
             return False
         before = self._documents.former(workload)
         if before is not None and raw.integer(before, "metadata", "generation") == charged.generation:

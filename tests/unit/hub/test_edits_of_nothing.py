@@ -37,3 +37,30 @@ def test_an_edit_of_what_never_reached_a_member_is_no_edit_of_what_runs() -> Non
         assert sum(copies for copies, _ in (await cpu_in_members(world)).values()) == 4
 
     play(scenario)
+
+
+def test_a_profile_that_adds_more_before_the_first_slice_holds_nothing_back() -> None:
+    """The same with a new RuntimeProfile and an edit that asks for nothing more: no slice was ever made, because what
+    had been admitted could not be made any more (simulation, seeds 4122 and 4821)."""
+
+    async def scenario(world: World) -> None:
+        await world.create("FederatedQuota", "", "feed", {"projects": ["feed"], "tiers": limits("4")})
+        await world.settle()
+        world.unwritable |= {("hub", cluster, "/pinterestservices") for cluster in world.federation.members}
+        await world.create(KIND, "feed", "web", service(4, "500m", project="feed"))
+        await asyncio.sleep(5)
+        await world.federation.kill("hub")
+        container = {"image": "logs:1", "resources": {"requests": {"cpu": "800m"}}}
+        await world.create("RuntimeProfile", "", "default", {"sidecars": [{"name": "logs", "container": container}]})
+        await world.patch(KIND, "feed", "web", {"spec": {"placement": {"clusters": {"exclude": ["none"]}}}})
+        world.unwritable.clear()
+        world.federation.start_hub()
+        await asyncio.sleep(30)
+        await world.settle()
+
+        assert sum(copies for copies, _ in (await cpu_in_members(world)).values()) == 3
+        (decision,) = await world.decisions()
+        assert decision["spec"]["charge"]["shape"]["requests"]["cpu"] == "1300m"
+        assert "inForce" not in decision["spec"]
+
+    play(scenario)
