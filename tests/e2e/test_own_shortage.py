@@ -96,9 +96,10 @@ def tight(tmp_path: Path) -> Iterator[Tight]:
 def test_a_hub_short_of_descriptors_says_so_calls_nobody_unreachable_and_recovers(tight: Tight) -> None:
     until(lambda: tight.reasons()["NotAsked"] > 0, lambda: f"{tight.reasons()} {tight.log.read_text()[-2000:]}")
     until(lambda: tight.reasons().total() == MEMBERS, lambda: f"{tight.reasons()}")
+    # Descriptors that were busy at the start come free: then some members can be asked, and not all.
+    until(lambda: 0 < tight.reasons()["NotAsked"] < MEMBERS, lambda: f"{tight.reasons()}")
     found = tight.reasons()
     assert found["Unreachable"] == 0, found
-    assert found["NotAsked"] < MEMBERS, "some could be asked"
     assert f"short of file descriptors (limit {TIGHT})" in tight.readyz()
     assert "docs/operating/descriptors.md" in tight.log.read_text()
     assert tight.hub.poll() is None

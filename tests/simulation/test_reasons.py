@@ -32,6 +32,7 @@ NO_REASONS = (
             "GraceOver",
             "PodScheduled",
             "LoadBalancer",
+            "InForce",
         ),
         *(
             "ConfigMap",
@@ -50,7 +51,7 @@ NO_REASONS = (
         *("PostStartHookError", "CrashLoopBackOff", "FailedMount"),
     }
 )
-"""Types of conditions, kinds, operators, and what a kubelet says: words of the same shape that are no reasons."""
+"""Types of conditions and of ours, kinds, operators, and what a kubelet says: words of the same shape, no reasons."""
 
 
 def _words() -> Iterator[tuple[str, str]]:
