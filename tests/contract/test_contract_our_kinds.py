@@ -1,14 +1,17 @@
-"""Our own CustomResourceDefinitions on every backend: accepted strictly, served, and their rules kept by the server."""
+"""Our own CustomResourceDefinitions on every backend: accepted strictly, served, their rules kept by the server, and
+every file of config/examples taken."""
 
 import asyncio
 import copy
 
 import pytest
+import yaml
 
 from federator.api import crds, kinds
 from federator.api.kinds import Kind
 from tests.contract.crds import DEFINITIONS
 from tests.contract.speaking import Object, Speaker
+from tests.house.sources import ROOT
 
 TEMPLATE = {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}
 
@@ -169,3 +172,30 @@ async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None
         assert (refused.status, refused.json["reason"]) == (422, "Invalid")
         assert words in refused.json["message"]
     (await ours.post(url(ours, kind), same)).object(201)
+
+
+EXAMPLES = ROOT / "config" / "examples"
+TEXTS = {str(path.relative_to(EXAMPLES)): path.read_text(encoding="utf-8") for path in sorted(EXAMPLES.rglob("*.yaml"))}
+OTHERS = {"Namespace": "namespaces", "Deployment": "deployments", "Role": "roles", "RoleBinding": "rolebindings"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+async def test_an_example_is_taken_with_every_field(ours: Speaker, name: str) -> None:
+    plurals = {**OTHERS, **{kind.kind: kind.plural for kind in kinds.KINDS.values()}}
+    for obj in yaml.safe_load_all(TEXTS[name]):
+        version, namespace = str(obj["apiVersion"]), obj["metadata"].get("namespace")
+        if namespace:
+            made = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
+            assert (await ours.post("/api/v1/namespaces", made)).status in (201, 409)
+        root = f"/apis/{version}" if "/" in version else f"/api/{version}"
+        scope = f"/namespaces/{namespace}" if namespace else ""
+        path = f"{root}{scope}/{plurals[obj['kind']]}/{obj['metadata']['name']}"
+        answer = await ours.apply(path, obj, "examples", force="true", fieldValidation="Strict")
+        assert answer.status in (200, 201), answer.json
+
+
+def test_every_example_is_told_of() -> None:
+    page = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+
+    assert len(TEXTS) > 8
+    assert [name for name in TEXTS if f"`{name.split('/')[0]}" not in page] == []

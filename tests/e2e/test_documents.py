@@ -93,9 +93,8 @@ THREE = "placement: {clusters: {names: [us-east-1a, us-west-2a, eu-west-1a]}, di
 LIES = '{"status":{"completedIndexes":"30-59"}}'
 PIN = "kubectl get psvc pin-service -n core -o json"
 AROUND = {
-    "README.md": Around(
-        after="federator cluster uncordon us-west-2a; kubectl scale -n feed psvc/homefeed --replicas=3000"
-    ),
+    "docs/tour.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
+    "docs/using/place.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/operating/pod-security.md": Around("kubectl create ns shop; kubectl create ns agents"),
     "docs/operating/policies.md": Around(
         _apply(_web("growth", 4, cpu="900m", placement=THREE)),
@@ -149,7 +148,11 @@ NOT_RUN = {
 }
 FOLLOWED = {"federator get psvc -A -w"}
 """Goes on until somebody ends it."""
-CODES = {"federator cluster check us-east-1a -C us-east-1a --strict": 1}
+CODES = {
+    "federator cluster check us-east-1a -C us-east-1a --strict": 1,
+    "federator place -f config/examples/place": 3,
+    "federator place -f config/examples/place -o yaml": 3,
+}
 """Commands that are shown because they fail, or warn, and how they end. Others say so by `echo $?` after them."""
 CODE = "echo $?"
 
