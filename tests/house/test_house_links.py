@@ -12,7 +12,7 @@ from tests.house.sources import ROOT, all_files
 FOLDERS = ("docs", "config", "tests")
 PAGES = [*sorted(ROOT.glob("*.md")), *(page for name in FOLDERS for page in sorted((ROOT / name).rglob("*.md")))]
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("0*.md"))
-PATH = re.compile(r"\b(?:federator|tests|config|deploy)/[\w./-]*\w\.(?:py|md|yaml|json|svg|txt)\b")
+PATH = re.compile(r"(?<![\w/])(?:federator|tests|config|deploy)/[\w./-]*\w\.(?:py|md|yaml|json|svg|txt)\b")
 
 
 def name_of(page: Path) -> str:
