@@ -12,8 +12,10 @@ from typing import Any, Final
 
 from federator.advice import patches, requests, rooms
 from federator.advice.trials import Change, Trials, World, least
-from federator.api import deployment, kinds, raw
+from federator.api import raw
 from federator.hub.offline import Id
+from federator.kinds import registry
+from federator.kinds.deployment import deployment
 from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, QuotaAccount
@@ -330,7 +332,7 @@ def policy_target(world: World, policy: Policy) -> tuple[Id, tuple[str, ...]] | 
     if policy.origin in ("match", "policyRef"):
         kind = "PlacementPolicy" if policy.namespace else "ClusterPlacementPolicy"
         return (kind, policy.namespace, policy.name), ("spec",)
-    if policy.origin in ("inline", "default") and kinds.KINDS[world.key.kind].model is not None:
+    if policy.origin in ("inline", "default") and registry.KINDS[world.key.kind].model is not None:
         return world.workload_id, ("spec", "placement")
     return None
 
@@ -372,7 +374,7 @@ def _own(world: World, field: str, value: Any) -> World:
     that are not ours."""
     obj = world.obj(world.workload_id)
     assert obj is not None
-    if kinds.KINDS[world.key.kind].model is not None:
+    if registry.KINDS[world.key.kind].model is not None:
         return world.with_object(patches.edited(obj, _FIELDS[field], value))
     text = str(value).lower() if isinstance(value, bool) else str(value)
     return world.with_object(patches.edited(obj, ("metadata", "annotations", _ANNOTATIONS[field]), text))

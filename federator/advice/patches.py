@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.api import kinds
 from federator.api.raw import Obj
+from federator.kinds import registry
 
 _GONE: Final = object()
 
@@ -29,7 +29,7 @@ class Patch:
         """The command for a shell."""
         where = f" -n {self.namespace}" if self.namespace else ""
         text = json.dumps(self.body, separators=(",", ":"))
-        singular = kinds.KINDS[self.kind].singular
+        singular = registry.KINDS[self.kind].singular
         return f"kubectl patch {singular} {self.name}{where} --type {self.type} -p {shlex.quote(text)}"
 
 

@@ -11,12 +11,13 @@ from typing import Any, Final
 
 from federator.advice import patches
 from federator.advice.patches import Patch
-from federator.api import federatedquota, kinds, membercluster
+from federator.api import federatedquota, membercluster
 from federator.hub import offline
 from federator.hub.cache import policying
 from federator.hub.offline import Id, Situation
 from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.model import shards
 from federator.model.ask import Ask, Unit
 from federator.model.decision import Decision
@@ -73,7 +74,7 @@ class World:
             quotas = tuple(account if present.name == account.name else present for present in self.snapshot.quotas)
             return replace(world, snapshot=replace(self.snapshot, quotas=quotas))
         if kind == self.key.kind:
-            profile = self.situation.profile_of(kinds.verbs_of(kind).profile(obj))
+            profile = self.situation.profile_of(registry.verbs_of(kind).profile(obj))
             return replace(world, workload=workloads.summarise(kind, obj, profile))
         rule = policying.rule_of(kind, obj)
         rules = Policies(

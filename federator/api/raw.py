@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from federator.model import plaintext
+from federator.model import plaintext, shards
+from federator.model.ask import Tier
+from federator.model.shards import Ranges
 
 Obj = Mapping[str, Any]
 
@@ -85,6 +87,24 @@ def word(obj: Any, *path: str) -> str:
 def sentence(obj: Any, *path: str) -> str:
     """A message for people, cut to what a status may carry, safe to show."""
     return plaintext.clipped(text(obj, *path))
+
+
+def tier(obj: Any, *path: str) -> Tier:
+    """The tier of that name; OnDemand for anything else."""
+    try:
+        return Tier(text(obj, *path))
+    except ValueError:
+        return Tier.ON_DEMAND
+
+
+def ranges(obj: Any, *path: str) -> Ranges:
+    """Reads `0-3,4-7` and keeps the pieces apart; () for anything that is not sorted and disjoint."""
+    written = text(obj, *path)
+    try:
+        shards.parse(written)
+        return tuple(piece for part in written.split(",") for piece in shards.parse(part))
+    except ValueError:
+        return ()
 
 
 def flag(obj: Any, *path: str) -> bool:

@@ -1,5 +1,5 @@
 """RuntimeProfile: the support that pods of Pinterest workloads are given. Schema, content hash; injecting is
-`expand`'s."""
+`kinds`'s."""
 
 import json
 from typing import Annotated, Any, Final, Literal

@@ -12,8 +12,8 @@ import click
 from federator.cli import common
 
 if TYPE_CHECKING:
-    from federator.api.kinds import Kind
     from federator.cli.leader.asking import Leader
+    from federator.kinds.registry import Kind
     from federator.kube.client import Client
 
 READ = ("MemberCluster", "ClusterPlacementPolicy", "PlacementPolicy", "FederatedQuota", "RuntimeProfile")
@@ -78,9 +78,9 @@ async def gathered(
 ) -> dict[str, Any]:
     """The facts of one workload: from objects of the host, or from the leader where the caller may not read those."""
     from federator.advice import facts
-    from federator.api import kinds
     from federator.cli import uncarried
     from federator.hub import offline
+    from federator.kinds import registry
     from federator.kube import errors
     from federator.model.names import WorkloadKey
 
@@ -91,7 +91,7 @@ async def gathered(
     objs: list[dict[str, Any]] = [{**obj, "apiVersion": kind.api_version, "kind": kind.kind}]
     try:
         for other in (*READ, "PlacementDecision"):
-            row = kinds.KINDS[other]
+            row = registry.KINDS[other]
             listing = await client.list(row.api_version, row.plural)
             objs += listing.items
     except errors.Denied:

@@ -102,12 +102,13 @@ def _check_context(context: str, cluster: str, kubeconfig: str) -> None:
 def _check_cluster(context: str, cluster: str, given: dict[str, Any]) -> None:
     """Ends the command when the context leads to another cluster than the member of that name, as far as the host and
     the member tell: a command must not run in the wrong one."""
-    from federator.api import kinds, membercluster
+    from federator.api import membercluster
+    from federator.kinds import registry
     from federator.kube import errors
 
     async def recorded(host: "Client") -> str:
         try:
-            return membercluster.recorded_uid(await host.get(kinds.KINDS["MemberCluster"].ref("", cluster)))
+            return membercluster.recorded_uid(await host.get(registry.KINDS["MemberCluster"].ref("", cluster)))
         except errors.NotFound:
             common.fail(f"there is no member {cluster!r}")
         except errors.ApiError:

@@ -8,7 +8,8 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federator.api import kinds, raw
+from federator.api import raw
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
@@ -75,7 +76,7 @@ async def _there(client: Client, plural: str, kind: str, name: str, namespace: s
 
 def _named(obj: Mapping[str, Any], kind: str) -> list[tuple[str, str, str]]:
     """(plural, kind, name) of the Secrets and ConfigMaps that a workload's template names."""
-    verbs = kinds.verbs_of(kind)
+    verbs = registry.verbs_of(kind)
     pod = raw.mapping(verbs.pod_template(obj), "spec")
     found: set[tuple[str, str, str]] = set()
     for volume in raw.objects(pod, "volumes"):

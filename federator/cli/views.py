@@ -8,9 +8,9 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from federator.api import kinds
-from federator.api.kinds import Column, Kind
 from federator.cli import common
+from federator.kinds import registry
+from federator.kinds.registry import Column, Kind
 from federator.kube.client import Client
 
 NATIVE_COLUMNS: Mapping[str, tuple[Column, ...]] = {
@@ -25,7 +25,7 @@ NATIVE_COLUMNS: Mapping[str, tuple[Column, ...]] = {
 
 ALIASES: Mapping[str, str] = {
     name: kind.kind
-    for kind in kinds.KINDS.values()
+    for kind in registry.KINDS.values()
     for name in (kind.plural, kind.singular, kind.kind.lower(), *kind.short_names)
 } | {
     "clusters": "MemberCluster",
@@ -45,7 +45,7 @@ def kind_named(text: str) -> Kind:
     found = ALIASES.get(text.lower())
     if found is None:
         common.fail(f"there is no kind {text!r}; try psvc, pjs, clusters, decisions, policies, deploy or quotas")
-    return kinds.KINDS[found]
+    return registry.KINDS[found]
 
 
 def columns(kind: Kind, *, wide: bool) -> list[Column]:
@@ -97,7 +97,7 @@ def text(kind: Kind, objs: Sequence[Mapping[str, Any]], *, wide: bool, with_name
 
 async def table_of(client: Client, kind_name: str, *, all_namespaces: bool = False, namespace: str = "") -> str:
     """The table of one kind; "" when there is nothing."""
-    kind = kinds.KINDS[kind_name]
+    kind = registry.KINDS[kind_name]
     listing = await client.list(kind.api_version, kind.plural, "" if all_namespaces else namespace)
     if not listing.items:
         return ""

@@ -9,7 +9,8 @@ from typing import Any, Final
 from federator.api import raw
 from federator.convert import templates
 from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
-from federator.expand import labels, parts
+from federator.kinds import labels
+from federator.kinds.shared import parts
 
 _FIELDS: Final = frozenset({"apiVersion", "kind", "metadata"})
 HELP: Final = "apply it in every member that runs its users"

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from federator.api import kinds, read
 from federator.convert import configmaps, deployments, ingresses, jobs, services
 from federator.convert.drafts import Account, BadInput, Draft, Drafts, Item, LeftAlone, Note, item_of
+from federator.kinds import read, registry
 from federator.model.errors import FieldError
 
 DRAFTERS: Final[Mapping[tuple[str, str], Callable[[Item, Drafts], Draft]]] = {
@@ -86,7 +86,7 @@ def _leave_repeated(drafts: Drafts) -> None:
 
 def _as_it_is(item: Item) -> bool:
     """Whether the host takes the object unchanged: a namespace, or a kind of the federation itself."""
-    return item.is_a("v1", "Namespace") or (kinds.kind_of(item.obj) is not None and item.kind != "Deployment")
+    return item.is_a("v1", "Namespace") or (registry.kind_of(item.obj) is not None and item.kind != "Deployment")
 
 
 def _keep(drafts: Drafts) -> None:

@@ -2,9 +2,12 @@
 
 from typing import Any, Final
 
-from federator.api import deployment, pinterestservice, raw, read
+from federator.api import raw
 from federator.convert import templates
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, only_fields
+from federator.kinds import read
+from federator.kinds.deployment import deployment
+from federator.kinds.service import pinterestservice
 from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors

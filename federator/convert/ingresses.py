@@ -8,9 +8,10 @@ exact paths, rewriting by annotations) is left.
 from collections.abc import Iterator
 from typing import Any, Final
 
-from federator.api import pinterestservice, raw
+from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
+from federator.kinds.service import pinterestservice
 
 API_VERSION: Final = "networking.k8s.io/v1"
 MAX_DOORS: Final = 16

@@ -10,10 +10,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federator.api import pinterestjobset, raw
+from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert import deployments, templates
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
+from federator.kinds.jobset import pinterestjobset
 from federator.model.errors import FieldError
 
 INDEX: Final = "JOB_COMPLETION_INDEX"

@@ -8,9 +8,11 @@ selects them in every member.
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from federator.api import pinterestservice, raw, read
+from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
+from federator.kinds import read
+from federator.kinds.service import pinterestservice
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 

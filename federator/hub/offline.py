@@ -8,13 +8,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from federator.api import federatedquota, kinds, membercluster, placementdecision, raw
+from federator.api import federatedquota, membercluster, raw
+from federator.api.placement import placementdecision
 from federator.hub.cache import policying
 from federator.hub.options import HubOptions
 from federator.hub.records import decisions as records
 from federator.hub.records import workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.model import names
 from federator.model.ask import Ask
 from federator.model.decision import Decision, Reason
@@ -134,7 +136,7 @@ class Situation:
 
 def as_object(ask: Ask, decision: Decision, cause: str) -> dict[str, Any]:
     """A decision as the hub would write it. `cause`: what led to it, in a few words."""
-    kind, short = kinds.KINDS["PlacementDecision"], kinds.KINDS[ask.key.kind].short_names[0]
+    kind, short = registry.KINDS["PlacementDecision"], registry.KINDS[ask.key.kind].short_names[0]
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -148,7 +150,7 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
     by_kind: dict[str, list[Mapping[str, Any]]] = {}
     levels: dict[str, Level] = {}
     for obj in objs:
-        found = kinds.kind_of(obj)
+        found = registry.kind_of(obj)
         if (obj.get("apiVersion"), obj.get("kind")) == NAMESPACE:
             level = pod_security.enforced(raw.mapping(obj, "metadata", "labels")).level
             levels[raw.text(obj, "metadata", "name")] = level
@@ -164,7 +166,7 @@ def read(objs: Iterable[Mapping[str, Any]], as_of: float) -> Situation:
         for obj in by_kind.get(kind, ())
     )
     found_workloads: dict[WorkloadKey, Workload] = {}
-    for kind in kinds.WORKLOADS.values():
+    for kind in registry.WORKLOADS.values():
         for obj in by_kind.get(kind.kind, ()):
             assert kind.verbs is not None
             summary = workloads.summarise(kind.kind, obj, profiles.get(kind.verbs.profile(obj)))

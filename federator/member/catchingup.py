@@ -7,8 +7,8 @@ and a hub that found it silent does not believe them yet.
 import asyncio
 
 from federator.kube import errors
-from federator.member.caches import Caches
-from federator.member.expanding import Expander
+from federator.member.cache.caches import Caches
+from federator.member.expansion.expanding import Expander
 from federator.member.rolling import RollUp
 from federator.model.names import WorkloadKey
 from federator.model.steps import RequeueAfter

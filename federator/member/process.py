@@ -16,15 +16,15 @@ from federator.kube.control.lanes import Lane
 from federator.kube.control.supervisor import Supervisor
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.metrics import Metrics
-from federator.member.caches import Caches
+from federator.member.cache.caches import Caches
+from federator.member.capacity.entitlements import Entitlements
+from federator.member.capacity.reporting import CapacityReporter
 from federator.member.catchingup import CatchingUp
-from federator.member.entitlements import Entitlements
-from federator.member.expanding import Expander
+from federator.member.expansion.expanding import Expander
+from federator.member.expansion.tiers import TierClasses
 from federator.member.heartbeat import Heartbeat
 from federator.member.options import FIELD_MANAGER, MemberOptions
-from federator.member.reporting import CapacityReporter
 from federator.member.rolling import RollUp
-from federator.member.tiers import TierClasses
 from federator.model.names import WorkloadKey
 
 

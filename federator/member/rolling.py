@@ -11,17 +11,21 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import deployment, kinds, podparts, raw
+from federator.api import raw
 from federator.api.common import NATIVES_MAX, SHORT_MAX
+from federator.kinds import registry
+from federator.kinds.deployment import deployment
+from federator.kinds.pods import podparts
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
-from federator.member import jobs, results, rows
-from federator.member.caches import CARRIED, Caches, slice_ref
-from federator.member.expanding import Expander
+from federator.member.cache import jobs, rows
+from federator.member.cache.caches import CARRIED, Caches, slice_ref
+from federator.member.cache.rows import NativeRow, SliceRow
+from federator.member.expansion import results
+from federator.member.expansion.expanding import Expander
+from federator.member.expansion.results import Result
 from federator.member.options import MemberOptions
-from federator.member.results import Result
-from federator.member.rows import NativeRow, SliceRow
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.kubernetes import diffs
@@ -229,7 +233,7 @@ class RollUp:
         if annotations.get(deployment.MEMBER_STATUS_ANNOTATION) == text:
             return None
         body = {"metadata": {"annotations": {deployment.MEMBER_STATUS_ANNOTATION: text}}}
-        return Patch(kinds.KINDS[CARRIED].ref(row.key.namespace, row.key.name), body, uid=row.uid)
+        return Patch(registry.KINDS[CARRIED].ref(row.key.namespace, row.key.name), body, uid=row.uid)
 
 
 def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:

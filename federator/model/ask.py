@@ -1,6 +1,6 @@
 """The Ask: what a workload wants, independent of its kind, and the policy it is placed under.
 
-`expand.asks` builds it from an object, a policy and a runtime profile; placement, the ledger and
+`kinds.asks` builds it from an object, a policy and a runtime profile; placement, the ledger and
 explain read it.
 """
 

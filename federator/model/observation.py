@@ -42,7 +42,7 @@ class SliceObservation:
     """The member's report about the slice's natives (load balancer, ...); None without one."""
     finished: bool = False
     template: str = ""
-    """Digest of the pod template that `updated` counts (`api.podparts`); "" when unknown."""
+    """Digest of the pod template that `updated` counts (`kinds.pods.podparts`); "" when unknown."""
     outdated: bool = False
     """Its content is not that of the present generation, or it pins another version of its
     RuntimeProfile. Set by the hub, which has both."""

@@ -12,13 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import crds, kinds
 from federator.embedded.controllers.kubelet.behaviour import Defaults
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.history.journal import Journal
 from federator.hub.history.options import HistoryOptions
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
+from federator.kinds import crds, registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -276,7 +276,7 @@ class Federation:
         for name, member in self.hub.state.members.items():
             if member.client is not None and member.heard:
                 for kind, store in member.stores.items():
-                    plural = kinds.KINDS[kind].plural
+                    plural = registry.KINDS[kind].plural
                     behind += [f"{name}: {ref}" for ref in _behind(self.members[name], plural, store)]
         return behind
 
@@ -294,7 +294,7 @@ class Federation:
 
 def _behind(cluster: EmbeddedCluster, plural: str, store: Store[Any]) -> list[str]:
     """Objects of the cluster that the store shows in an older state, and rows of it that are gone."""
-    kind = next((kind for kind in kinds.KINDS.values() if kind.plural == plural), None)  # namespaces are of none
+    kind = next((kind for kind in registry.KINDS.values() if kind.plural == plural), None)  # namespaces are of none
     resource = cluster.registry.get(kind.group if kind is not None else "", plural)
     live = {stored.key: stored.number for stored in cluster.store.items(resource)}
     late = [key for key, number in live.items() if key in store and _number(store, key) < number]
@@ -315,7 +315,7 @@ async def install_crds(client: clients.Client) -> None:
     """Creates every CRD and waits until the last one is served."""
     for crd in crds.all_crds():
         await ensure(client, crd, "customresourcedefinitions")
-    for kind in kinds.KINDS.values():
+    for kind in registry.KINDS.values():
         if kind.model is None:
             continue
         for _ in range(200):

@@ -9,8 +9,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from federator.api import read
 from federator.embedded.controllers import NodePool
+from federator.kinds import read
 from federator.model import names
 from federator.model.errors import FieldError
 

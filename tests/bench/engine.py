@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from federator.api import placementdecision
+from federator.api.placement import placementdecision
 from federator.model.ask import Ask, Division, PodShape, Policy, SpreadRule, Strategy, Unit
 from federator.model.fleet import Capacity, ClusterView, FleetSnapshot, NodeRow
 from federator.model.kubernetes import quantity

@@ -11,10 +11,9 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds
-from federator.expand import natives
 from federator.hub.options import HubOptions
 from federator.hub.records import slices
+from federator.kinds import natives, registry
 from federator.kube.client import Client
 from federator.model.decision import Share
 from federator.model.steps import ObjectRef
@@ -55,7 +54,7 @@ def requests(pattern: Pattern, name: str, namespace: str) -> Requests:
         workload.pop(gone, None)
     known = copy.deepcopy(workload)
     known["metadata"] |= {"uid": UID, "generation": 1}
-    verbs = kinds.verbs_of(pattern.kind)
+    verbs = registry.verbs_of(pattern.kind)
     rendered = {
         cluster: slices.render(verbs, known, share, fleet=OPTIONS.fleet, profile=("", ""))
         for cluster, share in pattern.shares.items()

@@ -11,11 +11,11 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 
 import msgspec
 
-from federator.api import kinds
-from federator.api.verbs import SliceMark
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen, SliceShape
+from federator.kinds import registry
+from federator.kinds.verbs import SliceMark
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.kube.store import Store
@@ -66,7 +66,7 @@ async def _captured() -> list[bytes]:
     cluster = EmbeddedCluster("m", clock=RealClock(), rng=random.Random(1), controllers=False)
     client = Client(cluster.transport(), "m")
     await ensure(client, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bench"}}, "namespaces")
-    verbs = kinds.verbs_of("Deployment")
+    verbs = registry.verbs_of("Deployment")
     for index in range(OBJECTS):
         obj = fleets.deployment(f"d{index}", "bench", 6, padding=PADDING)
         obj["metadata"] |= {"uid": "6d0a8c8e-0000-4000-8000-000000000000", "generation": 1}
@@ -74,7 +74,7 @@ async def _captured() -> list[bytes]:
         body = verbs.render_slice(obj, Share("m", 2, 2, mark.seq), mark)
         await ensure(client, body, "deployments")
         status = {"observedGeneration": 1, "replicas": 2, "readyReplicas": 2, "updatedReplicas": 2}
-        ref = kinds.KINDS["Deployment"].ref("bench", f"d{index}")
+        ref = registry.KINDS["Deployment"].ref("bench", f"d{index}")
         await client.patch(ref, {"status": status}, subresource="status")
     answer = await cluster.transport().request(
         Request("GET", "/apis/apps/v1/deployments", (("watch", "true"),), total_timeout_s=None)

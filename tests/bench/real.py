@@ -14,7 +14,7 @@ from typing import Any
 
 import uvloop
 
-from federator.api import decisionfacts
+from federator.api.placement import decisionfacts
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.sandbox.federation import ensure

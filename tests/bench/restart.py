@@ -18,9 +18,10 @@ from typing import Any
 
 import uvloop
 
-from federator.api import decisionfacts, kinds
+from federator.api.placement import decisionfacts
 from federator.hub.options import HubOptions
 from federator.hub.records import slices, workloads
+from federator.kinds import registry
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
 from federator.kube.wire import decode
@@ -131,7 +132,7 @@ class Copier:
         assert found is not None
         self.workload, self.decision = found, listed[0].obj
         self.shares = decisionfacts.shares(self.decision)
-        self.verbs = kinds.verbs_of("Deployment")
+        self.verbs = registry.verbs_of("Deployment")
         self.slices = {name: _get(cluster, DEPLOYMENTS, NAME) for name, cluster in federation.members.items()}
         self.rng = random.Random(7)
 

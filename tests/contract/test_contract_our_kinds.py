@@ -7,8 +7,8 @@ import copy
 import pytest
 import yaml
 
-from federator.api import crds, kinds
-from federator.api.kinds import Kind
+from federator.kinds import crds, registry
+from federator.kinds.registry import Kind
 from tests.contract.crds import DEFINITIONS
 from tests.contract.speaking import Object, Speaker
 from tests.house.sources import ROOT
@@ -31,14 +31,14 @@ async def ours(api: Speaker) -> Speaker:
         answer = await api.apply(path, copy.deepcopy(crd), "tests", force="true", fieldValidation="Strict")
         assert answer.status in (200, 201), answer.json
     async with asyncio.timeout(20):
-        for kind in kinds.KINDS.values():
+        for kind in registry.KINDS.values():
             while kind.model is not None and (await api.get(url(api, kind))).status != 200:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)
     return api
 
 
 def service(**spec: object) -> Object:
-    kind = kinds.KINDS["PinterestService"]
+    kind = registry.KINDS["PinterestService"]
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -68,7 +68,7 @@ async def test_every_definition_of_ours_is_taken_strictly_and_served(ours: Speak
 
 
 async def test_a_seq_never_falls_on_a_slice(ours: Speaker) -> None:
-    kind = kinds.KINDS["PinterestService"]
+    kind = registry.KINDS["PinterestService"]
     (await ours.post(url(ours, kind), service(slice=mark(7)), fieldValidation="Strict")).object(201)
 
     lower = await ours.patch(url(ours, kind, "web"), {"spec": {"slice": {"seq": 6}}})
@@ -83,7 +83,7 @@ async def test_a_seq_never_falls_on_a_slice(ours: Speaker) -> None:
 async def test_a_long_name_is_refused_because_natives_are_named_after_it(ours: Speaker) -> None:
     body = service()
     body["metadata"]["name"] = "a" * 53
-    answer = await ours.post(url(ours, kinds.KINDS["PinterestService"]), body)
+    answer = await ours.post(url(ours, registry.KINDS["PinterestService"]), body)
 
     assert (answer.status, answer.json["reason"]) == (422, "Invalid")
 
@@ -104,7 +104,7 @@ async def test_a_selector_that_no_cluster_could_meet_by_mistake_is_refused(
 ) -> None:
     selector = {"matchExpressions": [{"key": "region", **expression}]}
     answer = await ours.post(
-        url(ours, kinds.KINDS["PinterestService"]), service(placement={"clusters": {"selector": selector}})
+        url(ours, registry.KINDS["PinterestService"]), service(placement={"clusters": {"selector": selector}})
     )
 
     assert answer.status == status
@@ -113,14 +113,16 @@ async def test_a_selector_that_no_cluster_could_meet_by_mistake_is_refused(
 
 
 async def test_an_unknown_field_is_refused_strictly_with_its_path(ours: Speaker) -> None:
-    answer = await ours.post(url(ours, kinds.KINDS["PinterestService"]), service(replcias=3), fieldValidation="Strict")
+    answer = await ours.post(
+        url(ours, registry.KINDS["PinterestService"]), service(replcias=3), fieldValidation="Strict"
+    )
 
     assert answer.status == 400
     assert 'unknown field "spec.replcias"' in answer.json["message"]
 
 
 async def test_a_service_is_scaled_through_its_subresource(ours: Speaker) -> None:
-    kind = kinds.KINDS["PinterestService"]
+    kind = registry.KINDS["PinterestService"]
     (await ours.post(url(ours, kind), service())).object(201)
     scale = (await ours.get(url(ours, kind, "web", "scale"))).object()
     scale["spec"]["replicas"] = 9
@@ -132,7 +134,7 @@ async def test_a_service_is_scaled_through_its_subresource(ours: Speaker) -> Non
 
 
 async def test_a_status_is_written_apart_from_the_spec(ours: Speaker) -> None:
-    kind = kinds.KINDS["PinterestService"]
+    kind = registry.KINDS["PinterestService"]
     (await ours.post(url(ours, kind), service())).object(201)
     patch = {"spec": {"replicas": 5}, "status": {"ready": 1, "summary": "1/2 ready in 1 cluster"}}
     (await ours.patch(url(ours, kind, "web", "status"), patch)).object()
@@ -144,7 +146,7 @@ async def test_a_status_is_written_apart_from_the_spec(ours: Speaker) -> None:
 
 
 async def test_containers_of_a_template_are_known_by_name_when_two_apply(ours: Speaker) -> None:
-    kind = kinds.KINDS["PinterestService"]
+    kind = registry.KINDS["PinterestService"]
     path = url(ours, kind, "web")
     mine = service()
     yours = service()
@@ -156,7 +158,7 @@ async def test_containers_of_a_template_are_known_by_name_when_two_apply(ours: S
 
 
 async def test_an_account_that_cannot_be_meant_is_refused(ours: Speaker) -> None:
-    kind = kinds.KINDS["FederatedQuota"]
+    kind = registry.KINDS["FederatedQuota"]
 
     def account(**spec: object) -> Object:
         meta = {"name": f"{ours.namespace}-ads"}
@@ -181,7 +183,7 @@ OTHERS = {"Namespace": "namespaces", "Deployment": "deployments", "Role": "roles
 
 @pytest.mark.parametrize("name", TEXTS)
 async def test_an_example_is_taken_with_every_field(ours: Speaker, name: str) -> None:
-    plurals = {**OTHERS, **{kind.kind: kind.plural for kind in kinds.KINDS.values()}}
+    plurals = {**OTHERS, **{kind.kind: kind.plural for kind in registry.KINDS.values()}}
     for obj in yaml.safe_load_all(TEXTS[name]):
         version, namespace = str(obj["apiVersion"]), obj["metadata"].get("namespace")
         if namespace:

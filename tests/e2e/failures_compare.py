@@ -7,8 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import kinds
-from federator.expand import labels
+from federator.kinds import labels, registry
 from federator.model import shards
 from tests.e2e.failures_fleet import FailureFleet, NotAnswering
 from tests.e2e.federations import until
@@ -138,7 +137,7 @@ class _Comparison:
         for kind in SLICES:
             for obj in self.held[cluster][kind]:
                 key = (kind, obj["metadata"]["name"])
-                mark = kinds.verbs_of(kind).read_mark(obj)
+                mark = registry.verbs_of(kind).read_mark(obj)
                 if mark is None:
                     continue  # a native of somebody
                 share = due.pop(key, None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from federator.api import kinds
+from federator.kinds import registry
 from tests.controlplane import audit
 from tests.controlplane.cluster import Cluster
 from tests.e2e.deployed import SETTLE_S
@@ -103,7 +103,7 @@ def _seq(resource: str, cluster: str, obj: Mapping[str, Any]) -> int:
         return int((obj.get("spec") or {}).get("seq") or 0)
     if cluster == "host" or resource not in SLICES or "metadata" not in obj:
         return 0
-    mark = kinds.verbs_of(SLICES[resource]).read_mark(obj)
+    mark = registry.verbs_of(SLICES[resource]).read_mark(obj)
     return mark.seq if mark is not None else 0
 
 

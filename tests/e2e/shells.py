@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from federator.api import kinds
 from federator.embedded import http
+from federator.kinds import registry
 from federator.sandbox.federation import Federation
 
 DEADLINE_S = 60.0
@@ -48,14 +48,14 @@ class Shell:
         return json.loads((await self.run(*args, "-o", "json"))[0])
 
     async def create(self, obj: dict[str, Any]) -> None:
-        await self.federation.client("host").create(kinds.KINDS[obj["kind"]].ref_of(obj), obj)
+        await self.federation.client("host").create(registry.KINDS[obj["kind"]].ref_of(obj), obj)
 
     async def settle(self) -> None:
         await self.federation.until_settled(DEADLINE_S)
 
     async def reported(self) -> None:
         """Until the host has every member's figures, which come some seconds after it has joined."""
-        kind = kinds.KINDS["MemberCluster"]
+        kind = registry.KINDS["MemberCluster"]
         async with asyncio.timeout(DEADLINE_S):
             while True:
                 found = await self.federation.client("host").list(kind.api_version, kind.plural)

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.clock import RealClock
 from federator.sandbox import fleetfile
@@ -58,8 +58,8 @@ async def service(shell: Shell, name: str, deadline_s: int = 5) -> None:
 
 
 async def patch(shell: Shell, kind: str, name: str, body: dict[str, Any]) -> None:
-    namespace = "default" if kinds.KINDS[kind].namespaced else ""
-    await shell.federation.client("host").patch(kinds.KINDS[kind].ref(namespace, name), body)
+    namespace = "default" if registry.KINDS[kind].namespaced else ""
+    await shell.federation.client("host").patch(registry.KINDS[kind].ref(namespace, name), body)
 
 
 async def annotate(shell: Shell, kind: str, name: str, cause: str, **notes: str) -> None:
@@ -132,7 +132,7 @@ async def test_several_are_waited_for_and_those_that_are_not_as_asked_are_named(
     _, err = await shell.run("wait", "psvc/one", "--for=deleted", "--timeout", "0", code=1)
     assert "timed out waiting for pinterestservice.pinterest.com/one: it is there" in err
     deleting = asyncio.create_task(shell.run("wait", "psvc/two", "--for=deleted"))
-    ref = kinds.KINDS["PinterestService"].ref("default", "two")
+    ref = registry.KINDS["PinterestService"].ref("default", "two")
     host = shell.federation.client("host")
     await host.delete(ref, uid=(await host.get(ref))["metadata"]["uid"])
     assert (await deleting)[0] == "pinterestservice.pinterest.com/two deleted\n"
@@ -239,5 +239,5 @@ async def test_while_an_edit_is_held_back_every_command_says_so_and_the_old_gene
         assert out.endswith('psvc "held" successfully rolled out\n')
     finally:
         host = shell.federation.client("host")
-        ref = kinds.KINDS["FederatedQuota"].ref("", "all")
+        ref = registry.KINDS["FederatedQuota"].ref("", "all")
         await host.delete(ref, uid=(await host.get(ref))["metadata"]["uid"])

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from federator.api import kinds, raw, read
+from federator.api import raw
 from federator.cli.main import cli
+from federator.kinds import read, registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.sandbox import fleetfile, virtual_time
@@ -33,7 +34,7 @@ async def ran(objs: list[dict[str, Any]], look: Any) -> Any:
         await federation.start()
         host = federation.client("host")
         for obj in objs:
-            kind = kinds.KINDS[obj["kind"]]
+            kind = registry.KINDS[obj["kind"]]
             namespaced = {**obj, "metadata": {"namespace": "default", **obj["metadata"]}}
             await host.create(kind.ref_of(namespaced), namespaced, strict=True)
         await federation.until_settled(WITHIN_S)
@@ -132,7 +133,7 @@ async def before_and_after(federation: Federation, host: Client) -> list[dict[st
     """Services of all members by name, with all that the shop asks for and without its second Service."""
     seen: list[dict[str, Any]] = []
     for patch in ({}, {"spec": {"additionalServices": None}}):
-        await host.patch(kinds.KINDS["PinterestService"].ref("default", "cart"), patch)
+        await host.patch(registry.KINDS["PinterestService"].ref("default", "cart"), patch)
         await federation.until_settled(WITHIN_S)
         found: dict[str, Any] = {}
         for name in federation.members:

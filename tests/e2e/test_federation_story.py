@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from federator.expand.labels import SHARDS_ANNOTATION
+from federator.kinds.labels import SHARDS_ANNOTATION
 from tests.controlplane import build
 from tests.e2e import federations, workloads
 from tests.e2e.federations import Fleet, until

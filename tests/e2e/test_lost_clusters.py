@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from federator.api import clustercapacity, kinds
+from federator.api import clustercapacity
 from federator.hub.members import claims
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.clock import RealClock
 from federator.sandbox import fleetfile
@@ -49,13 +50,13 @@ async def until(condition: Callable[[], Awaitable[bool]], told: str) -> None:
 
 async def ready(shell: Shell, name: str) -> Any:
     """The Ready condition of a member."""
-    obj = await shell.federation.client("host").get(kinds.KINDS["MemberCluster"].ref("", name))
+    obj = await shell.federation.client("host").get(registry.KINDS["MemberCluster"].ref("", name))
     return next(row for row in obj["status"]["conditions"] if row["type"] == "Ready")
 
 
 async def exists(shell: Shell, cluster: str, name: str) -> bool:
     try:
-        await shell.federation.client(cluster).get(kinds.KINDS["PinterestService"].ref("default", name))
+        await shell.federation.client(cluster).get(registry.KINDS["PinterestService"].ref("default", name))
     except errors.NotFound:
         return False
     return True
@@ -63,7 +64,7 @@ async def exists(shell: Shell, cluster: str, name: str) -> bool:
 
 async def test_a_deletion_waits_for_a_silent_cluster_until_it_is_forgotten(shell: Shell) -> None:
     lost, host = shell.federation.fleet.members[-1].name, shell.federation.client("host")
-    ref = kinds.KINDS["PinterestService"].ref("default", "left")
+    ref = registry.KINDS["PinterestService"].ref("default", "left")
     left = psvc("left", 8)
     # A federation that has just started knows one member before the other, and would give all copies to that one.
     left["spec"]["placement"] = {"clusters": {"names": [lost]}}
@@ -87,13 +88,13 @@ async def test_a_deletion_waits_for_a_silent_cluster_until_it_is_forgotten(shell
     await until(forgotten, "no deletion waits for the lost cluster")
 
     async def gone() -> bool:
-        kind = kinds.KINDS["PlacementDecision"]
+        kind = registry.KINDS["PlacementDecision"]
         found = (await host.list(kind.api_version, kind.plural)).items
         return all(obj["spec"]["workload"]["name"] != "left" for obj in found)
 
     await until(gone, "the decision still waits")
     assert await exists(shell, lost, "left")  # nobody could reach it
-    member = await host.get(kinds.KINDS["MemberCluster"].ref("", lost))
+    member = await host.get(registry.KINDS["MemberCluster"].ref("", lost))
     assert "left" in str(member["status"]["forgotten"])
 
     LINKS.heal("hub", lost, Cut.REFUSED)
@@ -107,7 +108,7 @@ async def test_a_deletion_waits_for_a_silent_cluster_until_it_is_forgotten(shell
 async def test_a_member_of_another_host_is_left_alone_until_it_is_taken_over(shell: Shell) -> None:
     name, host = shell.federation.fleet.members[0].name, shell.federation.client("host")
     assert (await shell.run("cluster", "take-over", name, code=1))[1].count("--from") == 1
-    capacity = kinds.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME)
+    capacity = registry.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME)
     mark = {claims.annotation(OPTIONS.fleet): OTHER_HOST}
     await shell.federation.client(name).patch(capacity, {"metadata": {"annotations": mark}})
 
@@ -121,7 +122,7 @@ async def test_a_member_of_another_host_is_left_alone_until_it_is_taken_over(she
     await shell.create(psvc("elsewhere", 8))
 
     async def placed() -> bool:
-        found = await host.get(kinds.KINDS["PinterestService"].ref("default", "elsewhere"))
+        found = await host.get(registry.KINDS["PinterestService"].ref("default", "elsewhere"))
         return bool((found.get("status") or {}).get("ready") == 8)
 
     await until(placed, "nothing is placed beside the member that is not ours")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from federator.api import crds, kinds
+from federator.kinds import crds, registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import RealClock
@@ -85,7 +85,7 @@ async def world(control_plane: ControlPlane) -> AsyncIterator[RealWorld]:
 
 async def _served(client: Client) -> bool:
     try:
-        for kind in kinds.KINDS.values():
+        for kind in registry.KINDS.values():
             await client.list(kind.api_version, kind.plural, limit=1)
     except errors.NotFound:
         return False

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from federator.expand import priorities
+from federator.kinds.pods import priorities
 from federator.model import names
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Level

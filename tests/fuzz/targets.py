@@ -8,25 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from federator import settings
-from federator.api import (
-    clustercapacity,
-    decisionfacts,
-    decoding,
-    federatedquota,
-    kinds,
-    membercluster,
-    placementpolicy,
-    read,
-    runtimeprofile,
-    verbs,
-)
+from federator.api import clustercapacity, decoding, federatedquota, membercluster, raw, runtimeprofile
 from federator.api.decoding import Limits
+from federator.api.placement import decisionfacts, placementpolicy
 from federator.convert import convert, drafts
 from federator.embedded.rest import bodies
 from federator.embedded.schema.builtins import info
 from federator.embedded.storage import refusals
 from federator.embedded.storage.messages import ApiRequest, Caller
 from federator.hub.records import decisions, slices, workloads
+from federator.kinds import read, registry, verbs
 from federator.kube import errors
 from federator.kube.login import kubeconfigs
 from federator.kube.watch import object_reader
@@ -108,7 +99,7 @@ def _page(data: bytes) -> object:
 
 
 def _observed(kind: str) -> Callable[[dict[str, Any]], object]:
-    table = kinds.verbs_of(kind)
+    table = registry.verbs_of(kind)
 
     def use(obj: dict[str, Any]) -> object:
         seen = table.observe(obj, "a", True)
@@ -220,7 +211,7 @@ TARGETS: Mapping[str, Target] = {
             seeds=(b'{"key":"a","operator":"Equal","value":"b","effect":"NoExecute","tolerationSeconds":5}',),
         ),
         Target("shard ranges", _text(shards.parse), (ValueError,), (b"0-3,7", b"5,4", b"0-99999999999999999999")),
-        Target("ranges in pieces", _text(verbs.read_ranges), (), (b"0-3,4-7",)),
+        Target("ranges in pieces", _text(raw.ranges), (), (b"0-3,4-7",)),
         Target("yaml", _text(lambda text: decoding.from_yaml(text, LIMITS)), seeds=TEXTS),
         Target("json", lambda data: decoding.from_json(data, LIMITS), seeds=TEXTS),
         Target(

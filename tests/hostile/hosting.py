@@ -10,10 +10,10 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 from federator import app
-from federator.api import kinds
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
+from federator.kinds import registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
@@ -73,7 +73,7 @@ class Scene:
 
     async def post(self, obj: dict[str, Any] | bytes, kind: str = "", media: str = "application/json") -> Any:
         """Sends an object to the host's API as a user would: (status, body)."""
-        row = kinds.KINDS[kind if isinstance(obj, bytes) else kind or obj["kind"]]
+        row = registry.KINDS[kind if isinstance(obj, bytes) else kind or obj["kind"]]
         where = "/namespaces/feed" if row.namespaced else ""
         path = f"/apis/{row.group}/{row.version}{where}/{row.plural}"
         body = obj if isinstance(obj, bytes) else json.dumps(obj).encode()

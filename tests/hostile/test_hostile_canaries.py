@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube.metrics import Metrics
 from federator.model.ask import Tier
 from federator.model.kubernetes import quantity
@@ -103,7 +103,7 @@ async def objects_of(world: World, client: Any, namespace: str) -> list[dict[str
     """Everything in a namespace of one server, Secrets too."""
     found: list[dict[str, Any]] = []
     for api_version, plural in (
-        *((kind.api_version, kind.plural) for kind in kinds.KINDS.values() if kind.namespaced),
+        *((kind.api_version, kind.plural) for kind in registry.KINDS.values() if kind.namespaced),
         ("events.k8s.io/v1", "events"),
         ("apps/v1", "controllerrevisions"),
         ("v1", "pods"),
@@ -186,5 +186,5 @@ def test_nothing_of_one_tenant_is_in_what_another_can_read(caplog: pytest.LogCap
 
 
 async def all_of(world: World, *names: str) -> list[dict[str, Any]]:
-    rows = [kinds.KINDS[name] for name in names]
+    rows = [registry.KINDS[name] for name in names]
     return [obj for row in rows for obj in (await world.host.list(row.api_version, row.plural)).items]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from federator.api import kinds, read
+from federator.kinds import read, registry
 from federator.model.errors import FieldError
 from tests.hostile import cases_objects, cases_sense, cases_texts
 from tests.hostile.cases_objects import ObjectCase
@@ -173,7 +173,9 @@ def _problems(given: object) -> tuple[FieldError, ...]:
     return ()
 
 
-LASTING = frozenset(kind.plural for kind in kinds.KINDS.values()) - {"memberclusters", "clustercapacities"} | {"pods"}
+LASTING = frozenset(kind.plural for kind in registry.KINDS.values()) - {"memberclusters", "clustercapacities"} | {
+    "pods"
+}
 """What must be as it was when a hostile object has gone; figures of room say again what they said."""
 
 

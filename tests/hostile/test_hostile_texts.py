@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from federator.api import read
+from federator.kinds import read
 from tests.hostile import cases_texts
 from tests.hostile.table import CPU_S, MEMORY, TIMES, Case, bounded, by_name, size_of
 from tests.unit.cli.files import run

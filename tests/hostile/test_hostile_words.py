@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from federator.kube.wire.transport import Transport
 from federator.model import shards
 from federator.model.names import TRUST_ANNOTATION
@@ -264,7 +264,7 @@ def test_a_flood_of_objects_is_kept_up_to_a_bound_and_moves_nothing() -> None:
         before = await world.shares("feed", "web")
         assert before.get("a")
         member = world.member("a")
-        row = kinds.KINDS[PSVC]
+        row = registry.KINDS[PSVC]
         for number in range(40):
             meta = {"name": f"aaa-{number}", "namespace": "feed"}
             body = {"apiVersion": row.api_version, "kind": PSVC, "metadata": meta, "spec": service(0)}

@@ -7,10 +7,10 @@ import pytest
 import yaml
 
 from federator import settings
-from federator.api import crds
 from federator.cli import config as config_command
 from federator.cli import main
 from federator.hub.cache import router
+from federator.kinds import crds
 from federator.kube import metrics
 from federator.placement import invariants
 from federator.placement.division.division import DIVIDERS

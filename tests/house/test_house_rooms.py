@@ -9,6 +9,31 @@ import pytest
 from tests.house import sources
 
 LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "api": (
+        ("raw", "common"),
+        ("schema", "decoding", "placementfields", "federatedquota", "runtimeprofile"),
+        ("structural", "capacityfields"),
+        ("placement", "membercluster", "clustercapacity"),
+    ),
+    "kinds": (
+        ("labels",),
+        ("verbs",),
+        ("pods",),
+        ("shared",),
+        ("service", "jobset", "deployment"),
+        ("registry",),
+        ("asks", "natives", "crds"),
+        ("read",),
+    ),
+    "member": (
+        ("options",),
+        ("cache",),
+        ("expansion",),
+        ("capacity",),
+        ("rolling", "heartbeat"),
+        ("catchingup",),
+        ("process",),
+    ),
     "hub": (
         ("options",),
         ("records",),
@@ -90,11 +115,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 }
 """Room -> its folders and modules, from below to above; what stands side by side does not know each other."""
 MODULES_MAX = 15
-CROWDED = {
-    "federator/api": 26,
-    "federator/member": 19,
-}
-"""Folders with more modules than a reader takes in at once, and how many. These numbers only fall."""
+"""As many as a reader takes in at once."""
 
 
 def imported() -> dict[str, set[str]]:
@@ -162,4 +183,4 @@ def test_a_folder_has_no_more_modules_than_a_reader_takes_in() -> None:
         if source.path.name != "__init__.py"
     )
 
-    assert {folder: many for folder, many in counted.items() if many > MODULES_MAX} == CROWDED
+    assert not {folder: many for folder, many in counted.items() if many > MODULES_MAX}

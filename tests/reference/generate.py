@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from federator.api import kinds
+from federator.kinds import registry
 from tests.house.sources import ROOT
 from tests.reference import commands, objects, settings_file, tables
 
@@ -23,7 +23,7 @@ PAGES: Final[Mapping[str, Callable[[], str]]] = {
     "docs/reference/objects.md": objects.index,
     **{
         f"docs/reference/objects/{kind.kind.lower()}.md": functools.partial(objects.page, kind)
-        for kind in kinds.KINDS.values()
+        for kind in registry.KINDS.values()
         if kind.model is not None
     },
 }

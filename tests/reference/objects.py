@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from federator.api import crds, kinds
-from federator.api.kinds import Kind
+from federator.kinds import crds, registry
+from federator.kinds.registry import Kind
 from tests.reference.markdown import code, table
 
 Schema = Mapping[str, Any]
@@ -51,7 +51,7 @@ def page(kind: Kind) -> str:
 
 
 def _ours() -> list[Kind]:
-    return [kind for kind in kinds.KINDS.values() if kind.model is not None]
+    return [kind for kind in registry.KINDS.values() if kind.model is not None]
 
 
 def _schema(kind: Kind) -> Schema:

@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from federator.api import kinds
 from federator.embedded.storage.messages import Caller
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.member import heartbeat
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 Obj = Mapping[str, Any]
 TENANT = "mallory"
 """The hostile tenant, and the one namespace in which he may do everything."""
-OWNED = (*kinds.WORKLOADS, "PlacementPolicy", "PlacementDecision")
+OWNED = (*registry.WORKLOADS, "PlacementPolicy", "PlacementDecision")
 """Kinds of what he makes there."""
 LIES_EVERY_S = 2.0
 
@@ -89,7 +89,7 @@ async def tenant(world: "World") -> AsyncIterator[Client]:
 @contextlib.asynccontextmanager
 async def standing(world: "World", kind: str, name: str, spec: Mapping[str, Any]) -> AsyncIterator[None]:
     """An object that an operator makes for as long as this lasts."""
-    admin, info = Client(world.federation.host.transport(), "host", field_manager="kubectl"), kinds.KINDS[kind]
+    admin, info = Client(world.federation.host.transport(), "host", field_manager="kubectl"), registry.KINDS[kind]
     body = {"apiVersion": info.api_version, "kind": kind, "metadata": {"name": name}, "spec": dict(spec)}
     made = await admin.create(info.ref("", name), body)
     try:
@@ -103,7 +103,7 @@ async def standing(world: "World", kind: str, name: str, spec: Mapping[str, Any]
 async def tainted(world: "World", cluster: str) -> AsyncIterator[None]:
     """An operator has a cluster take nothing new, by a taint, for as long as this lasts."""
     admin = Client(world.federation.host.transport(), "host", field_manager="kubectl")
-    ref = kinds.KINDS["MemberCluster"].ref("", cluster)
+    ref = registry.KINDS["MemberCluster"].ref("", cluster)
     await admin.patch(ref, {"spec": {"taints": [{"key": "example.com/private", "effect": "NoSchedule"}]}})
     try:
         yield
@@ -114,7 +114,7 @@ async def tainted(world: "World", cluster: str) -> AsyncIterator[None]:
 
 def _his(world: "World") -> Iterator[tuple[ObjectRef, Obj]]:
     host = world.federation.host
-    for kind in (kinds.KINDS[name] for name in OWNED):
+    for kind in (registry.KINDS[name] for name in OWNED):
         for found in host.store.items(host.registry.get(kind.group, kind.plural), TENANT):
             if kind.kind != "PlacementDecision" or not found.obj["metadata"].get("finalizers"):
                 yield kind.ref(TENANT, found.key[1]), found.obj
@@ -134,7 +134,7 @@ async def tried(world: "World", name: str, attempt: Any) -> Obj | None:
 def service(name: str, replicas: int, **spec: Any) -> tuple[ObjectRef, dict[str, Any]]:
     """A service of the tenant's, to be made."""
     container = {"name": "app", "image": "app:1", "resources": {"requests": {"cpu": "100m", "memory": "16Mi"}}}
-    kind = kinds.KINDS["PinterestService"]
+    kind = registry.KINDS["PinterestService"]
     body = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -174,7 +174,7 @@ async def _lies(world: "World", cluster: str, name: str, lie: Lie) -> None:
         with contextlib.suppress(errors.NotFound):
             await client.patch(lease, beat)
         for ref, obj in list(ours(world, cluster)):
-            if ref.kind not in kinds.WORKLOADS or (told := lie(ref.kind, obj)) is None:
+            if ref.kind not in registry.WORKLOADS or (told := lie(ref.kind, obj)) is None:
                 continue
             with contextlib.suppress(errors.NotFound, errors.Invalid):
                 meta = obj["metadata"]

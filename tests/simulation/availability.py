@@ -13,10 +13,11 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator
 
-from federator.api import kinds, membercluster, raw
-from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api import membercluster, raw
 from federator.api.membercluster import Removal
-from federator.api.verbs import SliceMark
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
+from federator.kinds import registry
+from federator.kinds.verbs import SliceMark
 from federator.model import names
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
@@ -87,7 +88,7 @@ class Availability:
             self._lost_s[uid] = self._now()
 
     def _shrunk(self, step: Step) -> list[str]:
-        verbs = kinds.verbs_of(step.kind)
+        verbs = registry.verbs_of(step.kind)
         mark = verbs.read_mark(step.old) if step.old is not None else None
         if mark is None or step.old is None:
             return []
@@ -121,7 +122,7 @@ class Availability:
 
     def _left_s(self, step: Step) -> float:
         """When this write left its hub."""
-        meta, plural = step.obj["metadata"], kinds.KINDS[step.kind].plural
+        meta, plural = step.obj["metadata"], registry.KINDS[step.kind].plural
         end = f"/namespaces/{meta['namespace']}/{plural}/{meta['name']}"
         sent = (
             at_s
@@ -166,7 +167,7 @@ def _lost(step: Step) -> Iterator[str]:
 def _marks(step: Step, cluster: str, uid: str) -> Iterator[SliceMark]:
     for kind in SERVICES:
         for obj in all_of(step.clusters[cluster], kind):
-            mark = kinds.verbs_of(kind).read_mark(obj)
+            mark = registry.verbs_of(kind).read_mark(obj)
             if mark is not None and mark.workload_uid == uid:
                 yield mark
 

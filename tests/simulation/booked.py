@@ -9,9 +9,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from federator.api import kinds, raw
-from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api import raw
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
+from federator.kinds import registry
 from federator.model import names, shards
 from federator.model.ask import Unit
 from federator.model.kubernetes.quantity import vector
@@ -156,7 +157,7 @@ def _pods(step: Step, facts: DecisionFacts, cluster: str) -> int:
     kind = facts.key.kind
     done = next((finished(one) for one in step.all_of(kind) if one["metadata"]["uid"] == facts.workload_uid), ())
     for obj in all_of(step.clusters[cluster], kind):
-        mark = kinds.verbs_of(kind).read_mark(obj)
+        mark = registry.verbs_of(kind).read_mark(obj)
         if mark is not None and mark.workload_uid == facts.workload_uid:
             done = shards.union(done, finished(obj))
     return min(share.slots, shards.size(shards.minus(shards.normal(share.ranges), done)))

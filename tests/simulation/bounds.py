@@ -7,7 +7,7 @@ place. Pure: `feasibility` brings decision, policy and the MemberClusters, as th
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from federator.api.decisionfacts import DecisionFacts
+from federator.api.placement.decisionfacts import DecisionFacts
 from federator.model.ask import Policy, SpreadRule, Unit
 from federator.model.decision import Reason
 from tests.simulation.invariants import Obj

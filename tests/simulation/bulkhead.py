@@ -9,11 +9,11 @@ import collections
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from federator.api import kinds
-from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.process import HubProcess
 from federator.hub.records.slices import SliceSeen
+from federator.kinds import registry
 from federator.model.decision import Share
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
@@ -66,7 +66,7 @@ class Bulkhead:
 
     def decided(self, step: Step) -> None:
         """Takes note of what a write to a decision owes, and of what no longer stands in a slice's place."""
-        if step.new is None and step.kind in kinds.WORKLOADS:
+        if step.new is None and step.kind in registry.WORKLOADS:
             meta = step.obj["metadata"]
             self._cleared_s[step.cluster, step.kind, meta["namespace"], meta["name"]] = self._now_s()
         hub = self._hubs.get(step.writer)
@@ -114,7 +114,7 @@ class Bulkhead:
     def _held(self, due: Due) -> bool:
         """Whether the member holds that share, or a later one."""
         kind = due.facts.key.kind
-        marks = (kinds.verbs_of(kind).read_mark(obj) for obj in all_of(self._world.facing(due.share.cluster), kind))
+        marks = (registry.verbs_of(kind).read_mark(obj) for obj in all_of(self._world.facing(due.share.cluster), kind))
         return any(
             mark is not None and mark.workload_uid == due.facts.workload_uid and mark.seq >= due.share.seq
             for mark in marks

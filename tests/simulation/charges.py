@@ -10,10 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds, raw
-from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api import raw
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.hub.process import HubProcess
-from federator.member.caches import NATIVES
+from federator.kinds import registry
+from federator.member.cache.caches import NATIVES
 from federator.model import names, shards
 from federator.model.ask import Unit
 from federator.model.kubernetes.quantity import vector
@@ -105,7 +106,7 @@ class Charges:
     def _could_be_served(self) -> Iterator[str]:
         """uids of job sets that hold nothing, are told that their account is full, and would have room in it."""
         host = self._world.federation.host
-        objs = {one["metadata"]["uid"]: one for kind in kinds.WORKLOADS for one in all_of(host, kind)}
+        objs = {one["metadata"]["uid"]: one for kind in registry.WORKLOADS for one in all_of(host, kind)}
         decisions = self._decisions()
         for facts in decisions:
             obj = objs.get(facts.workload_uid)
@@ -164,7 +165,7 @@ class Charges:
         placed: collections.Counter[str] = collections.Counter()
         host = self._world.federation.host
         facts = {one.workload_uid: one for one in self._decisions()}
-        for kind in kinds.WORKLOADS:
+        for kind in registry.WORKLOADS:
             for obj in all_of(host, kind):
                 uid = obj["metadata"]["uid"]
                 if uid not in facts:
@@ -183,7 +184,7 @@ class Charges:
 
     def _pods_of(self, cluster: str, kind: str, uid: str, done: Ranges) -> int:
         """Pods that a member's slice of a workload may have."""
-        verbs = kinds.verbs_of(kind)
+        verbs = registry.verbs_of(kind)
         for obj in all_of(self._world.federation.members[cluster], kind):
             mark = verbs.read_mark(obj)
             if mark is None or mark.workload_uid != uid:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection
 from http import HTTPStatus
 from typing import Any, Protocol
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube.leader.elector import Elector
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending, is_hub
@@ -17,7 +17,9 @@ from tests.simulation.story import Sent
 
 REQUESTS_PER_MINUTE = 60
 """Of one process to one path: a status may be written once a second (rule 21). Runs see half of it."""
-_HOST_LISTS = frozenset({"placementdecisions", "memberclusters", *(kind.plural for kind in kinds.WORKLOADS.values())})
+_HOST_LISTS = frozenset(
+    {"placementdecisions", "memberclusters", *(kind.plural for kind in registry.WORKLOADS.values())}
+)
 
 
 _SLICES = frozenset({"pinterestservices", "pinterestjobsets"})

@@ -9,7 +9,7 @@ a member has pods beyond the level of its namespace. `federator.placement` is ne
 from collections.abc import Iterable, Iterator, Mapping
 
 from federator.api import capacityfields, placementfields, raw
-from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.hub.records.decisions import STRUCK
 from federator.model.kubernetes import taints
 from federator.model.kubernetes.quantity import vector

@@ -8,8 +8,8 @@ the hub had heard of policy and MemberClusters.
 from collections.abc import Iterator, Mapping
 
 from federator.api import capacityfields, membercluster, raw
-from federator.api.decisionfacts import DecisionFacts
 from federator.api.membercluster import Removal
+from federator.api.placement.decisionfacts import DecisionFacts
 from federator.model import shards
 from federator.model.ask import Policy, Strategy
 from federator.model.decision import Share

@@ -8,13 +8,13 @@ asked often enough that no such moment is missed.
 
 from collections.abc import Iterator
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.sandbox.faults.answers import RETRY_AFTER_S
 from tests.simulation.invariants import Obj, all_of
 from tests.simulation.world import World
 
 RESOLVED_S = 30.0
-TOLD = (*kinds.WORKLOADS, "MemberCluster")
+TOLD = (*registry.WORKLOADS, "MemberCluster")
 
 
 class Doubts:
@@ -56,7 +56,7 @@ class Doubts:
         world, leader = self._world, self._world.leader()
         hub = world.federation.processes.get(leader)
         members = hub.state.members.values() if hub is not None else ()
-        if any(len(one.apis) < len(kinds.WORKLOADS) or not one.lane.open for one in members):
+        if any(len(one.apis) < len(registry.WORKLOADS) or not one.lane.open for one in members):
             self._hidden_s = world.federation.clock.monotonic()
         if self._over_s is None or not leader or any(life.dead for life in world.lives.values()):
             return None

@@ -12,12 +12,13 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from federator.api import capacityfields, kinds, raw
-from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api import capacityfields, raw
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.hub.cache import policying, progress
 from federator.hub.process import HubProcess
 from federator.hub.records.decisions import STRUCK, Record
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.kube.store import Version
 from federator.model import shards
 from federator.model.ask import Policy, Strategy, Unit
@@ -34,7 +35,7 @@ from tests.simulation.invariants import Obj, Step, charge, is_decision
 from tests.simulation.world import World
 
 POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
-READ = frozenset({*POLICIES, *kinds.WORKLOADS, "MemberCluster"})
+READ = frozenset({*POLICIES, *registry.WORKLOADS, "MemberCluster"})
 UNHEARD_S = 75.0
 """A hub calls a member lost at the first probe without an answer from 40 s after the last good one, unless it stood
 still itself (F6): then it begins with what it knew."""
@@ -191,7 +192,7 @@ class Feasibility:
         if obj is None or any(one is None for _, one in found):
             return None
         rules = Policies(policying.rule_of(kind, one) for kind, one in found if one is not None)
-        placement = kinds.verbs_of(key.kind).placement(obj) or {}
+        placement = registry.verbs_of(key.kind).placement(obj) or {}
         labels = obj["metadata"].get("labels") or {}
         project = workload.ask.project if workload.ask is not None else ""
         bound = hub.state.bindings().of(key.namespace)
@@ -218,7 +219,7 @@ class Feasibility:
 
 def _runs_anywhere(step: Step, facts: DecisionFacts) -> bool:
     """Whether any member holds a slice of the workload: what a decision gave before the first one is nobody's loss."""
-    verbs = kinds.verbs_of(facts.key.kind)
+    verbs = registry.verbs_of(facts.key.kind)
     marks = (
         verbs.read_mark(one) for name in step.clusters if name != "host" for one in step.all_of(facts.key.kind, name)
     )

@@ -6,8 +6,8 @@ Looks into the memory that reflectors fill, not into what the hub makes of it.
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import kinds
 from federator.hub.process import HubProcess
+from federator.kinds import registry
 from federator.kube.store import Store
 from federator.sandbox.faults.lives import Life
 from tests.simulation.world import World
@@ -27,4 +27,4 @@ def heard(world: World, writer: Life | None, obj: Mapping[str, Any]) -> bool:
 
 def store_of(hub: HubProcess, kind: str) -> Store[Any] | None:
     """What a hub's reflector fills with the host's objects of a kind; None for a kind that it does not follow."""
-    return next((one for one in hub.hosting.stores if one.name == f"host/{kinds.KINDS[kind].plural}"), None)
+    return next((one for one in hub.hosting.stores if one.name == f"host/{registry.KINDS[kind].plural}"), None)

@@ -10,12 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from federator.api import federatedquota, kinds
-from federator.api.decisionfacts import DecisionFacts, decision_facts
-from federator.api.verbs import SliceMark
+from federator.api import federatedquota
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.records import workloads
-from federator.member.caches import NATIVES
+from federator.kinds import registry
+from federator.kinds.verbs import SliceMark
+from federator.member.cache.caches import NATIVES
 from federator.model import names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Unit
@@ -92,7 +93,7 @@ class Step:
 
 def all_of(cluster: EmbeddedCluster, kind: str) -> list[Obj]:
     """Every object of one of our kinds in a cluster."""
-    found = kinds.KINDS[kind]
+    found = registry.KINDS[kind]
     return [one.obj for one in cluster.store.items(cluster.registry.get(found.group, found.plural))]
 
 
@@ -101,7 +102,7 @@ def is_decision(step: Step) -> bool:
 
 
 def is_slice(step: Step) -> bool:
-    return step.kind in kinds.WORKLOADS and step.cluster != "host"
+    return step.kind in registry.WORKLOADS and step.cluster != "host"
 
 
 def conservation(step: Step) -> Iterator[str]:
@@ -156,10 +157,10 @@ def past_rests(step: Step) -> Iterator[str]:
 def marks_of_owners(step: Step) -> Iterator[SliceMark]:
     """The marks of the slices in whose name a native object is written."""
     for owner in step.obj["metadata"].get("ownerReferences") or ():
-        if owner.get("kind") not in kinds.WORKLOADS:
+        if owner.get("kind") not in registry.WORKLOADS:
             continue
         for obj in step.all_of(owner["kind"], step.cluster):
-            mark = kinds.verbs_of(owner["kind"]).read_mark(obj)
+            mark = registry.verbs_of(owner["kind"]).read_mark(obj)
             if obj["metadata"]["uid"] == owner["uid"] and mark is not None:
                 yield mark
 
@@ -171,7 +172,7 @@ def intent_first(step: Step) -> Iterator[str]:
     """
     if not is_slice(step) or not step.writer.startswith("hub") or step.new is None:
         return
-    mark = kinds.verbs_of(step.kind).read_mark(step.new)
+    mark = registry.verbs_of(step.kind).read_mark(step.new)
     if mark is None:
         yield f"{step.name}: {step.writer} wrote a slice without a mark"
         return
@@ -181,7 +182,7 @@ def intent_first(step: Step) -> Iterator[str]:
 
 
 def _seq(kind: str, obj: Obj) -> int | None:
-    mark = kinds.verbs_of(kind).read_mark(obj)
+    mark = registry.verbs_of(kind).read_mark(obj)
     return mark.seq if mark is not None else None
 
 
@@ -190,19 +191,19 @@ def ownership(step: Step) -> Iterator[str]:
     controlled by a slice of ours, in members."""
     if not step.writer or step.old is None or step.cluster == "host":
         return
-    if step.kind not in NATIVES and step.kind not in kinds.WORKLOADS:
+    if step.kind not in NATIVES and step.kind not in registry.WORKLOADS:
         return
     if names.FLEET_LABEL in (step.old["metadata"].get("labels") or {}) or _marked(step.kind, step.old):
         return
     owners = {one["uid"]: one["kind"] for one in step.old["metadata"].get("ownerReferences") or () if one["controller"]}
-    for kind in sorted(set(owners.values()) & set(kinds.WORKLOADS)):
+    for kind in sorted(set(owners.values()) & set(registry.WORKLOADS)):
         if any(obj["metadata"]["uid"] in owners and _marked(kind, obj) for obj in step.all_of(kind, step.cluster)):
             return
     yield f"{step.name}: {step.writer} changed an object that is not ours"
 
 
 def _marked(kind: str, obj: Obj) -> bool:
-    return kind in kinds.WORKLOADS and kinds.verbs_of(kind).read_mark(obj) is not None
+    return kind in registry.WORKLOADS and registry.verbs_of(kind).read_mark(obj) is not None
 
 
 def quota_kept(step: Step) -> Iterator[str]:
@@ -258,7 +259,7 @@ def told_done(step: Step, facts: DecisionFacts) -> Ranges:
     found: Ranges = ()
     for cluster in step.clusters:
         for obj in step.all_of(kind, cluster) if cluster != "host" else ():
-            mark = kinds.verbs_of(kind).read_mark(obj)
+            mark = registry.verbs_of(kind).read_mark(obj)
             if mark is not None and mark.workload_uid == facts.workload_uid:
                 found = shards.union(found, shards.intersect(finished(obj), shards.normal(mark.ranges)))
     return found
@@ -275,7 +276,7 @@ def finished(job_set: Obj) -> Ranges:
 
 def observed_generation(step: Step) -> Iterator[str]:
     """`status.observedGeneration` only rises, and never beyond the generation."""
-    if step.new is None or step.kind not in kinds.WORKLOADS:
+    if step.new is None or step.kind not in registry.WORKLOADS:
         return
     now = _observed(step.new)
     if now > step.new["metadata"].get("generation", 0):
@@ -293,9 +294,9 @@ def ready_means_this_template(step: Step) -> Iterator[str]:
     """Ready=True for the present generation is not said while copies that it counts on are of an earlier image: those
     of slices with the present one are enough. Slices that members have lost and the hub has not missed yet are
     nobody's lie, and so is an image that a webhook puts into a slice of the present generation."""
-    if step.new is None or step.cluster != "host" or not step.writer or step.kind not in kinds.WORKLOADS:
+    if step.new is None or step.cluster != "host" or not step.writer or step.kind not in registry.WORKLOADS:
         return
-    meta, status, verbs = step.new["metadata"], step.new.get("status") or {}, kinds.verbs_of(step.kind)
+    meta, status, verbs = step.new["metadata"], step.new.get("status") or {}, registry.verbs_of(step.kind)
     ready: Obj = next((one for one in status.get("conditions") or () if one["type"] == "Ready"), {})
     same = {_observed(step.new), ready.get("observedGeneration", _observed(step.new))} == {meta.get("generation", 0)}
     if verbs.unit is not Unit.REPLICAS or ready.get("status") != "True" or not same:
@@ -320,7 +321,7 @@ def nobody_forgotten(step: Step) -> Iterator[str]:
     member that is not heard has not lost what it holds."""
     if not step.same or step.cluster != "host" or not step.writer or step.old is None or step.new is None:
         return
-    if step.kind not in kinds.WORKLOADS or step.new["metadata"].get("deletionTimestamp"):
+    if step.kind not in registry.WORKLOADS or step.new["metadata"].get("deletionTimestamp"):
         return
     lost = _named(step.old) - _named(step.new)
     if not lost:
@@ -333,7 +334,7 @@ def nobody_forgotten(step: Step) -> Iterator[str]:
         for share in facts.shares
     }
     for cluster in sorted(lost & shares & step.clusters.keys()):
-        marks = (kinds.verbs_of(step.kind).read_mark(obj) for obj in step.all_of(step.kind, cluster))
+        marks = (registry.verbs_of(step.kind).read_mark(obj) for obj in step.all_of(step.kind, cluster))
         if any(mark is not None and mark.workload_uid == uid for mark in marks):
             yield f"{step.name}: the status forgets {cluster}, which has a share and holds it"
 
@@ -383,7 +384,7 @@ def minimal_movement(step: Step) -> Iterator[str]:
 
 def _slices(step: Step, facts: DecisionFacts) -> dict[str, tuple[int, int]]:
     """By cluster: seq and copies of the workload's slice."""
-    verbs = kinds.verbs_of(facts.key.kind)
+    verbs = registry.verbs_of(facts.key.kind)
     found: dict[str, tuple[int, int]] = {}
     for name in step.clusters:
         for obj in step.all_of(facts.key.kind, name):

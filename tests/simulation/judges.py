@@ -9,12 +9,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 
-from federator.api import kinds, raw
-from federator.api.decisionfacts import decision_facts
+from federator.api import raw
+from federator.api.placement.decisionfacts import decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.embedded.storage.revisions import DELETED, Event
+from federator.kinds import registry
 from federator.kube.leader.elector import Elector
-from federator.member.caches import NATIVES
+from federator.member.cache.caches import NATIVES
 from federator.model.shards import Ranges
 from federator.sandbox.faults.lives import Life
 from tests.simulation import conduct, confined, hearing, invariants, reasons
@@ -34,7 +35,7 @@ from tests.simulation.story import Sent
 from tests.simulation.tombstones import Tombstones
 from tests.simulation.world import WRITER, Listener, World
 
-COUNTED = frozenset({*kinds.WORKLOADS, *NATIVES, "PlacementDecision", "ClusterCapacity"})
+COUNTED = frozenset({*registry.WORKLOADS, *NATIVES, "PlacementDecision", "ClusterCapacity"})
 
 
 class Errors(logging.Handler):
@@ -173,7 +174,7 @@ class Judges:
         )
         self.reasons.update(reasons.spoken(step.kind, name, step.old, step.new))
         now_s = self.world.federation.clock.monotonic()
-        if not step.writer.startswith("member-") and (step.kind in kinds.WORKLOADS or step.kind in NATIVES):
+        if not step.writer.startswith("member-") and (step.kind in registry.WORKLOADS or step.kind in NATIVES):
             self.stability.moved(name, now_s)
         found = [] if invariants.by_a_forger(step) else self._breaches(step, now_s)
         if invariants.is_decision(step) and life is not None:

@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model import shards
@@ -125,7 +125,7 @@ async def _from_the_past(world: "World", rng: random.Random, held: list[str]) ->
         await client.delete(ref, uid=live["metadata"]["uid"])
         await asyncio.sleep(REPORTED_S)
         meta = {name: before["metadata"].get(name, {}) for name in ("name", "namespace", "labels", "annotations")}
-        kind = kinds.KINDS[ref.kind]
+        kind = registry.KINDS[ref.kind]
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": meta, "spec": before["spec"]}
         await client.create(ref, body)
         world.let_up(held.pop())

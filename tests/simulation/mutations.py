@@ -12,8 +12,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 from unittest import mock
 
-from federator.api import kinds, pinterestjobset, placementdecision
-from federator.expand import jobsets
+from federator.api.placement import placementdecision
 from federator.hub import process
 from federator.hub.cache.state import HubState
 from federator.hub.deletion import finalizer
@@ -29,13 +28,15 @@ from federator.hub.placing.placer import Due, Placing
 from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
 from federator.hub.status.workload_status import StatusAggregation
+from federator.kinds import registry
+from federator.kinds.jobset import jobsets, pinterestjobset
 from federator.kube import errors
 from federator.kube.control.applier import Applier, Outcome
 from federator.kube.leader.elector import Elector
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.transport import Request, Response, Transport
-from federator.member.caches import CARRIED, native_ref
-from federator.member.expanding import Expander
+from federator.member.cache.caches import CARRIED, native_ref
+from federator.member.expansion.expanding import Expander
 from federator.model import names
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
@@ -139,7 +140,7 @@ def _never_looks(original: Method) -> Method:
 
 
 def _body(item: Due, decision: Decision, name: str) -> dict[str, Any]:
-    kind = kinds.KINDS["PlacementDecision"]
+    kind = registry.KINDS["PlacementDecision"]
     return {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -154,7 +155,7 @@ def _body(item: Due, decision: Decision, name: str) -> dict[str, Any]:
 
 
 def _name(item: Due) -> str:
-    short = kinds.KINDS[item.workload.key.kind].short_names[0]
+    short = registry.KINDS[item.workload.key.kind].short_names[0]
     return names.decision_name(short, item.workload.key.name, item.workload.uid)
 
 
@@ -164,7 +165,7 @@ def _written_again(original: Method) -> Method:
             found: Mapping[str, Any] = await original(self, item, decision, revision)
         except UNKNOWN:
             name = f"{_name(item)}-2"
-            ref = kinds.KINDS["PlacementDecision"].ref(item.workload.key.namespace, name)
+            ref = registry.KINDS["PlacementDecision"].ref(item.workload.key.namespace, name)
             body = _body(item, decision, name)
             # It is the hub's own: without the seal it would be removed as somebody else's.
             body["spec"]["seal"] = self.state.seals.of(ref.namespace, name, body["spec"])

@@ -5,7 +5,7 @@ from typing import Any
 
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
-from federator.member.highest import Highest
+from federator.member.cache.highest import Highest
 from federator.model import seq as seqs
 from tests.simulation.mutations import Method, in_worlds_of, instead
 from tests.simulation.running import Plant

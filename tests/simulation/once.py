@@ -8,11 +8,12 @@ in memory is noted then, and looked up among what members' API servers stored. A
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from federator.api import kinds, raw
-from federator.api.decisionfacts import decision_facts
+from federator.api import raw
+from federator.api.placement.decisionfacts import decision_facts
 from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.model import shards
 from federator.model.fleet import Holding
 from federator.model.shards import Ranges
@@ -99,7 +100,7 @@ class Once:
     def _reported(self, state: State, uid: str) -> Ranges:
         """What a member says is done of the shards that its slice of this workload names."""
         obj = self._state(state)
-        mark = kinds.verbs_of(JOBSET).read_mark(obj) if obj is not None else None
+        mark = registry.verbs_of(JOBSET).read_mark(obj) if obj is not None else None
         if obj is None or mark is None or mark.workload_uid != uid:
             return ()
         return shards.intersect(finished(obj), shards.normal(mark.ranges))

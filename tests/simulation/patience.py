@@ -12,7 +12,7 @@ from http import HTTPStatus
 
 import msgspec
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube.clock import Clock
 from federator.kube.wire.transport import RefreshesCredentials, Request, Response, Transport
 from federator.sandbox.faults.requests import CannedResponse
@@ -31,7 +31,7 @@ IDENTITY = "/api/v1/namespaces/kube-system"
 VERSION = "/version"
 """The last of what a first probe asks for."""
 _BODY_MAX = 1 << 20
-_SLICES = frozenset(kind.plural for kind in kinds.WORKLOADS.values())
+_SLICES = frozenset(kind.plural for kind in registry.WORKLOADS.values())
 WELL = frozenset({HTTPStatus.NOT_FOUND, HTTPStatus.CONFLICT, HTTPStatus.GONE})
 """Refusals that a server gives when all is well."""
 

@@ -5,11 +5,12 @@ one that has gone, and what a lost one held is never taken for a running copy wh
 import math
 from collections.abc import Iterator
 
-from federator.api import clustercapacity, kinds, membercluster, raw
-from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api import clustercapacity, membercluster, raw
 from federator.api.membercluster import Removal
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.hub.members import claims
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from tests.simulation.invariants import Obj, Step, is_decision, is_slice
 
 STANDS_S = 30.0
@@ -61,9 +62,9 @@ class Removals:
             self._left_s[uid] = now_s
         if how is not Removal.EMPTY or not self._is_its_own(step, cluster, uid):
             return
-        for kind in kinds.WORKLOADS:
+        for kind in registry.WORKLOADS:
             for found in step.all_of(kind, cluster):
-                mark = kinds.verbs_of(kind).read_mark(found)
+                mark = registry.verbs_of(kind).read_mark(found)
                 stood_s = now_s - self._since_s.get(found["metadata"]["uid"], now_s)
                 if mark is not None and mark.fleet == FLEET and stood_s >= STANDS_S:
                     meta = found["metadata"]
@@ -101,6 +102,6 @@ class Removals:
 
 
 def _serves(facts: DecisionFacts, obj: Obj) -> bool:
-    mark = kinds.verbs_of(facts.key.kind).read_mark(obj)
+    mark = registry.verbs_of(facts.key.kind).read_mark(obj)
     going = raw.at(obj, "metadata", "deletionTimestamp") is not None
     return mark is not None and mark.workload_uid == facts.workload_uid and not going

@@ -8,17 +8,18 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from federator.api import federatedquota, kinds, membercluster
-from federator.api.decisionfacts import DecisionFacts, decision_facts
+from federator.api import federatedquota, membercluster
+from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.controllers.nodes import Node
 from federator.embedded.controllers.scheduling.fit import node_matches
 from federator.embedded.server import EmbeddedCluster
-from federator.expand import jobsets
 from federator.hub.cache import policying
 from federator.hub.deletion import departed
 from federator.hub.options import HubOptions
 from federator.hub.records import workloads
-from federator.member.caches import NATIVES
+from federator.kinds import registry
+from federator.kinds.jobset import jobsets
+from federator.member.cache.caches import NATIVES
 from federator.model import names, shards
 from federator.model.ask import PodShape, Policy, Strategy, Unit
 from federator.model.decision import Reason
@@ -40,7 +41,9 @@ NO_ROOM = frozenset({Reason.INSUFFICIENT_CAPACITY, Reason.UNSCHEDULABLE})
 def host_workloads(world: World) -> dict[Uid, tuple[str, Obj]]:
     """(kind, object) of every workload on the host, by uid."""
     return {
-        obj["metadata"]["uid"]: (kind, obj) for kind in kinds.WORKLOADS for obj in all_of(world.federation.host, kind)
+        obj["metadata"]["uid"]: (kind, obj)
+        for kind in registry.WORKLOADS
+        for obj in all_of(world.federation.host, kind)
     }
 
 
@@ -54,7 +57,7 @@ def slices(world: World, kind: str, uid: Uid) -> dict[str, Obj]:
         cluster: obj
         for cluster, member in world.federation.members.items()
         for obj in all_of(member, kind)
-        if (mark := kinds.verbs_of(kind).read_mark(obj)) is not None and mark.workload_uid == uid
+        if (mark := registry.verbs_of(kind).read_mark(obj)) is not None and mark.workload_uid == uid
     }
 
 
@@ -82,14 +85,14 @@ def decided_as_asked(world: World) -> Iterator[str]:
             yield f"{name} has {len(mine)} decisions"
             continue
         (facts,) = mine
-        asked = kinds.verbs_of(kind).count(obj) - _done_elsewhere(obj, facts)
+        asked = registry.verbs_of(kind).count(obj) - _done_elsewhere(obj, facts)
         if _policy(world, facts, obj).division.strategy is Strategy.DUPLICATE and facts.terms.unit is Unit.REPLICAS:
             asked *= max(facts.terms.wanted // max(asked, 1), 1)  # in how many clusters is the split, and free
         elif facts.terms.surplus and facts.terms.per_cluster == asked:
             asked = min(sum(min(share.count, asked) for share in facts.shares), asked + facts.terms.surplus)
         if facts.terms.wanted != asked:
             yield f"{name} asks for {asked}, its decision is for {facts.terms.wanted}"
-        if facts.terms.unit is Unit.SHARDS and shards.size(finished(obj)) == kinds.verbs_of(kind).count(obj):
+        if facts.terms.unit is Unit.SHARDS and shards.size(finished(obj)) == registry.verbs_of(kind).count(obj):
             continue
         shares = {share.cluster: share.count for share in facts.shares}
         held = {cluster: _held(kind, one) for cluster, one in slices(world, kind, uid).items()}
@@ -104,7 +107,7 @@ def _done_elsewhere(obj: Obj, facts: DecisionFacts) -> int:
 
 
 def _held(kind: str, obj: Obj) -> int:
-    mark = kinds.verbs_of(kind).read_mark(obj)
+    mark = registry.verbs_of(kind).read_mark(obj)
     assert mark is not None
     return shards.size(mark.ranges) if kind == "PinterestJobSet" else int(obj["spec"].get("replicas", 1))
 
@@ -176,7 +179,7 @@ def room_is_used(world: World) -> Iterator[str]:
 
 def _policy(world: World, facts: DecisionFacts, obj: Obj) -> Policy:
     """The policy in force for a workload."""
-    host, verbs = world.federation.host, kinds.verbs_of(facts.key.kind)
+    host, verbs = world.federation.host, registry.verbs_of(facts.key.kind)
     rules = Policies(policying.rule_of(kind, obj) for kind in feasibility.POLICIES for obj in all_of(host, kind))
     bound = Bindings([federatedquota.to_account(obj) for obj in all_of(host, "FederatedQuota")]).of(facts.key.namespace)
     labels, placement = obj["metadata"].get("labels") or {}, verbs.placement(obj) or {}
@@ -221,7 +224,7 @@ def shards_have_jobs(world: World) -> Iterator[str]:
         name, done = f"{obj['metadata']['namespace']}/{obj['metadata']['name']}", finished(obj)
         given: list[tuple[int, int]] = []
         for cluster, slice_ in sorted(slices(world, kind, uid).items()):
-            mark = kinds.verbs_of(kind).read_mark(slice_)
+            mark = registry.verbs_of(kind).read_mark(slice_)
             assert mark is not None
             pieces = [piece for job in jobs(world.federation.members[cluster], uid) if (piece := shards_of(job))]
             given += pieces

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.steps import ObjectRef
@@ -50,7 +50,7 @@ class Action:
 
 async def perform(action: Action, host: Client) -> None:
     """Does it. The user's own connection has no faults."""
-    ref = kinds.KINDS[action.kind].ref(action.namespace, action.name)
+    ref = registry.KINDS[action.kind].ref(action.namespace, action.name)
     if action.what in ("delete", "re-create"):
         live = await host.get(ref)
         await host.delete(ref, uid=live["metadata"]["uid"])
@@ -71,7 +71,7 @@ def whole(action: Action) -> dict[str, Any]:
     """The object that a creating action makes."""
     meta = {"name": action.name} | ({"namespace": action.namespace} if action.namespace else {})
     return {
-        "apiVersion": kinds.KINDS[action.kind].api_version,
+        "apiVersion": registry.KINDS[action.kind].api_version,
         "kind": action.kind,
         "metadata": meta,
         **action.body,

@@ -7,7 +7,6 @@ import string
 from collections.abc import Sequence
 from typing import Any
 
-from federator.api import crds, kinds
 from federator.embedded.catalogue import crds as served
 from federator.embedded.schema import builtins
 from federator.embedded.schema.defaults import fill
@@ -15,6 +14,7 @@ from federator.embedded.schema.pruning import copy_json
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
 from federator.hub.process import HubProcess
+from federator.kinds import crds, registry
 from federator.member.options import MemberOptions
 from federator.sandbox.fleetfile import FleetSpec, MemberSpec
 from tests.simulation import machines
@@ -63,7 +63,7 @@ def unready(hub: HubProcess) -> list[str]:
         ready, why = member.readiness()
         if not ready or member.report is None or not member.report.told:
             found.append(f"{name} is not ready: {why or 'it has not reported its room'}")
-        if len(member.apis) < len(kinds.WORKLOADS):
+        if len(member.apis) < len(registry.WORKLOADS):
             found.append(f"{name} is believed to serve no more than {', '.join(sorted(member.apis))}")
     return found
 
@@ -71,7 +71,7 @@ def unready(hub: HubProcess) -> list[str]:
 def going(host: EmbeddedCluster) -> list[str]:
     """Decisions whose workload is gone: once faults are over they go too, sooner or later."""
     decisions = host.store.items(host.registry.get("federation.pinterest.com", "placementdecisions"))
-    stores = [host.store.items(host.registry.get(kind.group, kind.plural)) for kind in kinds.WORKLOADS.values()]
+    stores = [host.store.items(host.registry.get(kind.group, kind.plural)) for kind in registry.WORKLOADS.values()]
     live = {found.obj["metadata"]["uid"] for store in stores for found in store}
     left = [found.key for found in decisions if found.obj["spec"]["workload"]["uid"] not in live]
     return [f"the deletion of decision {'/'.join(key)} is not over" for key in left]

@@ -7,10 +7,10 @@ This never asks `federator.placement`. It keeps what every API server stored, so
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterator
 
-from federator.api import kinds
-from federator.api.decisionfacts import decision_facts
-from federator.expand import jobsets
+from federator.api.placement.decisionfacts import decision_facts
 from federator.hub.records.decisions import STRUCK
+from federator.kinds import registry
+from federator.kinds.jobset import jobsets
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Reason
@@ -101,7 +101,7 @@ class ShardRuns:
 
     def _spoken(self, step: Step) -> Iterator[str]:
         """A slice goes only when all that it completed is recorded on the host."""
-        verbs = kinds.verbs_of(JOBSET)
+        verbs = registry.verbs_of(JOBSET)
         mark = verbs.read_mark(step.obj)
         if mark is None:
             return

@@ -6,7 +6,7 @@ the hub has lived, and has not stood still, for as long.
 
 from collections.abc import Iterator
 
-from federator.api import kinds
+from federator.kinds import registry
 from tests.simulation.invariants import Step
 from tests.simulation.world import World
 
@@ -34,7 +34,7 @@ class Silence:
                 self._dead_s.pop(member, None)
             elif self._dead_s.get(member, ("", 0.0))[0] != life.name:
                 self._dead_s[member] = life.name, now_s
-        if step.kind not in kinds.WORKLOADS or step.cluster != "host" or not step.writer.startswith("hub"):
+        if step.kind not in registry.WORKLOADS or step.cluster != "host" or not step.writer.startswith("hub"):
             return
         born_s = self._world.patience.born_s.get(step.writer, now_s)
         if step.new is None or now_s - max(born_s, self._world.reach.awake_since_s(step.writer, now_s)) < DEAD_S:

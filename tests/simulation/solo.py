@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.sandbox.faults import table
 from federator.sandbox.faults.rows import HUB, RequestFault
 from federator.sandbox.faults.schedules import Seeded
@@ -136,6 +136,6 @@ def shares(stage: World) -> Mapping[str, Mapping[str, int]]:
     found: dict[str, Counter[str]] = {}
     for cluster in stage.members:
         for obj in all_of(stage.clusters[cluster], SERVICE):
-            if kinds.verbs_of(SERVICE).read_mark(obj) is not None:
+            if registry.verbs_of(SERVICE).read_mark(obj) is not None:
                 found.setdefault(obj["metadata"]["name"], Counter())[cluster] = obj["spec"]["replicas"]
     return {name: dict(sorted(counts.items())) for name, counts in sorted(found.items())}

@@ -6,7 +6,7 @@ import random
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model import seq as seqs
 from federator.model.steps import ObjectRef
@@ -70,7 +70,7 @@ async def decision_forged(world: "World", rng: random.Random) -> AsyncIterator[N
     with the highest seq there is. Where a hub dies in the instant in which it has removed such a decision, and the
     service is deleted then, nobody can prove any more that its slices may go: they are told (UnknownSlices), and an
     operator removes them."""
-    kind = kinds.KINDS["PlacementDecision"]
+    kind = registry.KINDS["PlacementDecision"]
     async with tenant(world) as client:
         ref, body = service(FORGED[1], rng.randint(2, 5))
         await tried(world, "decision-forged", client.create(ref, body))
@@ -142,7 +142,7 @@ async def policy_dodged(world: "World", rng: random.Random) -> AsyncIterator[Non
     if not clusters.get("names", [kept]):
         spec["clusters"] = {"exclude": [kept]}
     private = rng.choice([one for one in sorted(world.members) if one != kept] or [kept])
-    policy = kinds.KINDS["PlacementPolicy"]
+    policy = registry.KINDS["PlacementPolicy"]
     free = {"clusters": {"names": [kept]}, "tolerations": EVERYTHING}
     ways = (
         {"policyRef": "free", "clusters": None, "tolerations": None},
@@ -189,7 +189,7 @@ async def decision_owned(world: "World", rng: random.Random) -> AsyncIterator[No
     """He makes a ConfigMap of his the owner of the decision of a service that runs, and deletes the ConfigMap: the
     garbage collector deletes the decision with it, and the service begins anew. Admission, which these worlds have
     not, refuses the first; without it nobody else's may suffer, and nothing may be left behind."""
-    kind = kinds.KINDS["PlacementDecision"]
+    kind = registry.KINDS["PlacementDecision"]
     async with tenant(world) as client:
         ref, body = service("owned", rng.randint(2, 5))
         await tried(world, "decision-owned", client.create(ref, body))

@@ -6,8 +6,8 @@ from itertools import pairwise
 
 import pytest
 
-from federator.api import kinds
 from federator.embedded.storage.revisions import DELETED, Event
+from federator.kinds import registry
 from federator.kube.wire.transport import Response, Transport
 from federator.sandbox.faults.episodes import admission
 from federator.sandbox.faults.lives import Life
@@ -22,7 +22,7 @@ from tests.simulation.world import World
 
 REFUSED_401, REFUSED_403 = 0, 1
 """Draws of credentials-refused."""
-OURS = frozenset({*kinds.WORKLOADS, "Deployment", "Service"})
+OURS = frozenset({*registry.WORKLOADS, "Deployment", "Service"})
 
 
 def struck(name: str, draw: int) -> str:
@@ -234,7 +234,7 @@ def test_a_webhook_that_changes_what_we_write_is_not_fought(
 @pytest.mark.parametrize("draw", [0, 2])
 def test_a_kind_that_a_member_does_not_serve_is_not_sent_there_and_its_copies_stay(draw: int) -> None:
     rng = generator(draw, "kind-not-served")
-    member, kind = rng.choice(["a", "b"]), rng.choice([one for one in kinds.WORKLOADS.values() if one.model]).kind
+    member, kind = rng.choice(["a", "b"]), rng.choice([one for one in registry.WORKLOADS.values() if one.model]).kind
 
     async def story(world: World) -> None:
         gone, before = deleted(world), solo.shares(world)

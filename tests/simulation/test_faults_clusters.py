@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube.wire.transport import Request, Response, Transport
 from federator.model import names
 from federator.sandbox.faults.episodes import clusters
@@ -19,11 +19,11 @@ from tests.simulation.world import World
 def _slices(world: World, cluster: str) -> int:
     """How many slices stand at the address of a cluster."""
     found = all_of(world.facing(cluster), SERVICE)
-    return len([obj for obj in found if kinds.verbs_of(SERVICE).read_mark(obj) is not None])
+    return len([obj for obj in found if registry.verbs_of(SERVICE).read_mark(obj) is not None])
 
 
 def _slice_uids(world: World, cluster: str) -> set[str]:
-    found = (obj for obj in all_of(world.clusters[cluster], SERVICE) if kinds.verbs_of(SERVICE).read_mark(obj))
+    found = (obj for obj in all_of(world.clusters[cluster], SERVICE) if registry.verbs_of(SERVICE).read_mark(obj))
     return {obj["metadata"]["uid"] for obj in found}
 
 

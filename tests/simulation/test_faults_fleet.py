@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Collection
 
 import pytest
 
-from federator.api.decisionfacts import decision_facts
+from federator.api.placement.decisionfacts import decision_facts
 from federator.embedded.storage.revisions import DELETED, Event
 from federator.sandbox.faults.links import Cut
 from tests.simulation import rest, running, script, solo

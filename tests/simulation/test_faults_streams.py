@@ -6,8 +6,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from federator.api import kinds
 from federator.embedded.storage.revisions import DELETED, Event
+from federator.kinds import registry
 from federator.sandbox.faults.lives import Life
 from federator.sandbox.faults.rows import Sending
 from tests.simulation import solo
@@ -18,7 +18,7 @@ SCALED = 6
 
 
 async def scale(world: World, name: str = "web", replicas: int = SCALED) -> None:
-    ref = kinds.KINDS["PinterestService"].ref("feed", name)
+    ref = registry.KINDS["PinterestService"].ref("feed", name)
     await world.user("host").patch(ref, {"spec": {"replicas": replicas}})
 
 
@@ -32,7 +32,7 @@ def deletions(world: World) -> Counter[str]:
 
     def note(event: Event) -> None:
         obj = event.current.obj
-        if event.type is DELETED and (obj["kind"] in kinds.WORKLOADS or obj["kind"] in ("Service", "ConfigMap")):
+        if event.type is DELETED and (obj["kind"] in registry.WORKLOADS or obj["kind"] in ("Service", "ConfigMap")):
             found[f"{obj['kind']} {obj['metadata']['name']}"] += 1
 
     for name in world.members:
@@ -59,7 +59,7 @@ def during(name: str, for_s: float, *, draws: tuple[int, ...] = (0, 1)) -> Calla
 
 def test_a_list_from_the_past_deletes_nothing_of_a_service_made_anew() -> None:
     async def story(world: World) -> None:
-        ref = kinds.KINDS["PinterestService"].ref("feed", "web")
+        ref = registry.KINDS["PinterestService"].ref("feed", "web")
         old = await world.user("host").get(ref)
         await world.user("host").delete(ref, uid=old["metadata"]["uid"])
         await asyncio.sleep(5)

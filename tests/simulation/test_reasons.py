@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from federator.api import kinds
+from federator.kinds import registry
 from tests.simulation import reasons, tally
 from tests.simulation.tally import CAMPAIGN, Outcome
 
@@ -19,7 +19,7 @@ SOURCES = (
 WORD = re.compile(r"[A-Z][a-z]+(?:[A-Z][a-z]+)+|APINotAvailable")
 NO_REASONS = (
     frozenset({"SelfSubjectAccessReview"})
-    | frozenset(kinds.KINDS)
+    | frozenset(registry.KINDS)
     | {
         *(
             "ClockSynced",

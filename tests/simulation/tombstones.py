@@ -7,9 +7,9 @@ was dropped early. Hence only slices count that have stood for a while, in membe
 
 from collections.abc import Iterator
 
-from federator.api import kinds
-from federator.api.decisionfacts import decision_facts
+from federator.api.placement.decisionfacts import decision_facts
 from federator.hub.records import decisions
+from federator.kinds import registry
 from tests.simulation.invariants import Obj, Step, is_slice
 
 DOUBT = "14 no delete on doubt"
@@ -50,7 +50,7 @@ class Tombstones:
     def _held(self, step: Step, kind: str, uid: str) -> Iterator[tuple[str, Obj]]:
         for cluster in sorted(_ready(step) & step.clusters.keys()):
             for obj in step.all_of(kind, cluster):
-                mark = kinds.verbs_of(kind).read_mark(obj)
+                mark = registry.verbs_of(kind).read_mark(obj)
                 if mark is not None and mark.workload_uid == uid and not obj["metadata"].get("deletionTimestamp"):
                     yield cluster, obj
 

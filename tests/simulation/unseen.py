@@ -5,18 +5,18 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import kinds
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.dispatch import slice_writer
 from federator.hub.host import decision_writer
 from federator.hub.records import decisions
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.control import applier
 from federator.kube.leader.elector import Elector
 from federator.kube.leader.lease import LeaseEvent
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.transport import Request, Response, Transport
-from federator.member import jobs
+from federator.member.cache import jobs
 from federator.model import shards
 from federator.model.shards import Ranges
 from federator.model.steps import Delete, Patch
@@ -99,7 +99,7 @@ def _rivalled(process: str, cluster: str, inner: Transport) -> Transport:
 
 
 def _ref(key: Any, before: Any) -> Any:
-    return kinds.KINDS["PlacementDecision"].ref(key.namespace, before.name)
+    return registry.KINDS["PlacementDecision"].ref(key.namespace, before.name)
 
 
 def _unversioned(original: Method) -> Method:

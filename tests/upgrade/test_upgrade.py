@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import crds, kinds
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.options import HubOptions
+from federator.kinds import crds, registry
 from federator.sandbox import virtual_time
 from tests.unit.hub.world import World, small_fleet
 
@@ -54,7 +54,7 @@ def _uids(cluster: EmbeddedCluster) -> dict[tuple[str, str, str], str]:
 def _desired(cluster: EmbeddedCluster) -> dict[tuple[str, str, str], Any]:
     """The specs of workloads and slices."""
     found = {}
-    for kind in kinds.WORKLOADS.values():
+    for kind in registry.WORKLOADS.values():
         for row in cluster.store.items(cluster.registry.get(kind.group, kind.plural)):
             found[kind.plural, *row.key] = row.obj["spec"]
     return found

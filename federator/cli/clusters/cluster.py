@@ -89,12 +89,13 @@ def add(
 def check(name: str, member_context: str, strict: bool, kubeconfig: str, context: str) -> None:
     """What the hub says of a member, and whether the host is set up as docs/operating/hardening.md asks; with -C also
     the member's connectivity, rights, versions, clock and hardening as you see them."""
-    from federator.api import kinds, membercluster
+    from federator.api import membercluster
     from federator.cli.clusters import joining
     from federator.hub import hardening
+    from federator.kinds import registry
 
     async def work(host: "Client") -> bool:
-        kind = kinds.KINDS["MemberCluster"]
+        kind = registry.KINDS["MemberCluster"]
         obj = await host.get(kind.ref("", name))
         status = obj.get("status") or {}
         rows = [
@@ -148,14 +149,15 @@ def report(examination: "Examination") -> None:
 def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: str, context: str) -> None:
     """Give the hub a fresh token of its account in a member that has joined, and its rights there as `add` does: after
     an outage in which the old one ended, or when it may be known to somebody."""
-    from federator.api import kinds, membercluster
+    from federator.api import membercluster
     from federator.cli.clusters import contexts, joining
+    from federator.kinds import registry
     from federator.kube.login.kubeconfigs import MemberAccess
 
     where = member_kubeconfig or kubeconfig, member_context or name
 
     async def work(host: "Client") -> None:
-        obj = await host.get(kinds.KINDS["MemberCluster"].ref("", name))
+        obj = await host.get(registry.KINDS["MemberCluster"].ref("", name))
 
         async def at_member(client: "Client") -> None:
             uid, pinned = await client.kube_system_uid(), membercluster.recorded_uid(obj)
@@ -182,14 +184,14 @@ def renew(name: str, member_context: str, member_kubeconfig: str, kubeconfig: st
 def grant(names: tuple[str, ...], everyone: bool, kubeconfig: str, context: str) -> None:
     """Let the hub read and renew the Secrets of these members, each by its name: for MemberClusters that were written
     by hand, and for those that joined before `add` did this."""
-    from federator.api import kinds
     from federator.cli.clusters import granting
+    from federator.kinds import registry
 
     if bool(names) == everyone:
         common.fail("name the members, or say --all")
 
     async def work(host: "Client") -> None:
-        kind = kinds.KINDS["MemberCluster"]
+        kind = registry.KINDS["MemberCluster"]
         if everyone:
             found: Sequence[Any] = (await host.list(kind.api_version, kind.plural)).items
         else:
@@ -224,10 +226,10 @@ def uncordon(name: str, kubeconfig: str, context: str) -> None:
 
 
 def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
-    from federator.api import kinds
+    from federator.kinds import registry
 
     async def work(host: "Client") -> None:
-        await host.patch(kinds.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}})
+        await host.patch(registry.KINDS["MemberCluster"].ref("", name), {"spec": {"cordoned": cordoned}})
 
     common.run(common.with_federation(kubeconfig, context, work))
     common.say(f"membercluster.federation.pinterest.com/{name} {'cordoned' if cordoned else 'uncordoned'}")
@@ -238,12 +240,13 @@ def _cordon(name: str, cordoned: bool, kubeconfig: str, context: str) -> None:
 @common.connection_options
 def trust(name: str, kubeconfig: str, context: str) -> None:
     """Trust a member again that was found Untrustworthy; if it contradicts itself still, it is found out again."""
-    from federator.api import kinds, raw
+    from federator.api import raw
     from federator.api.membercluster import UNTRUSTWORTHY
+    from federator.kinds import registry
     from federator.model import names
 
     async def work(host: "Client") -> bool:
-        ref = kinds.KINDS["MemberCluster"].ref("", name)
+        ref = registry.KINDS["MemberCluster"].ref("", name)
         since = raw.text(raw.condition(await host.get(ref), UNTRUSTWORTHY), "lastTransitionTime")
         if since:
             await host.patch(ref, {"metadata": {"annotations": {names.TRUST_ANNOTATION: since}}})
@@ -298,11 +301,11 @@ def remove(name: str, orphan: bool, lost: bool, no_wait: bool, kubeconfig: str, 
 @common.connection_options
 def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
     """Say that this host has taken another's place for good: the member's slices are this host's from then on."""
-    from federator.api import kinds
     from federator.cli.clusters import joining
+    from federator.kinds import registry
 
     async def work(host: "Client") -> str:
-        ref = kinds.KINDS["MemberCluster"].ref("", name)
+        ref = registry.KINDS["MemberCluster"].ref("", name)
         given = other or joining.other_host(await host.get(ref))
         if not given:
             common.fail(f"{name} does not say that it belongs to another host; name that host's uid with --from")
@@ -318,13 +321,15 @@ def take_over(name: str, other: str, kubeconfig: str, context: str) -> None:
 @common.connection_options
 def forget(name: str, kubeconfig: str, context: str) -> None:
     """Let deletions that wait for this unreachable member go on; it is cleaned up when it is heard again."""
-    from federator.api import kinds
     from federator.cli.clusters import joining
+    from federator.kinds import registry
 
     async def work(host: "Client") -> list[str]:
         found = await joining.forget(host, name)
         if not found:
-            await host.get(kinds.KINDS["MemberCluster"].ref("", name))  # a deletion may wait for one that was removed
+            await host.get(
+                registry.KINDS["MemberCluster"].ref("", name)
+            )  # a deletion may wait for one that was removed
         return found
 
     given_up = common.run(common.with_federation(kubeconfig, context, work))

@@ -10,7 +10,8 @@ import contextlib
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federator.api import kinds, raw
+from federator.api import raw
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.errors import FieldError
@@ -56,7 +57,7 @@ async def grant(host: Client, secret: str) -> None:
 async def own(host: Client, member: Mapping[str, Any]) -> None:
     """Has the Secret of a member, and the hub's right to it, go when the last MemberCluster that uses it is gone.
     Raises ApiErrors; a caller who may not leaves them to be deleted by hand."""
-    secret, kind = secret_of(member), kinds.KINDS["MemberCluster"]
+    secret, kind = secret_of(member), registry.KINDS["MemberCluster"]
     ours = {"apiVersion": kind.api_version, "kind": kind.kind}
     ours |= {"name": member["metadata"]["name"], "uid": member["metadata"]["uid"]}
     where = ObjectRef("v1", "secrets", CREDENTIALS_NAMESPACE, secret, "Secret")

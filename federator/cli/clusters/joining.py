@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from federator.api import kinds
 from federator.cli.clusters import granting
 from federator.cli.clusters.granting import CREDENTIALS_NAMESPACE, HUB_ACCOUNT, RBAC, SYSTEM_NAMESPACE
+from federator.kinds import registry
 from federator.kube import errors, tokens
 from federator.kube.client import Client
 from federator.kube.login import kubeconfigs
@@ -90,7 +90,7 @@ async def examine(client: Client, now_s: float) -> Examination:
         _clock(date, now_s),
     ]
     served = {(found.api_version, found.kind) for found in await client.discover()}
-    for kind in kinds.KINDS.values():
+    for kind in registry.KINDS.values():
         if kind.kind in ("PinterestService", "PinterestJobSet", "RuntimeProfile", "ClusterCapacity"):
             there = (kind.api_version, kind.kind) in served
             fix = "served" if there else "not served: run `federator crd install` with the member's context"
@@ -216,7 +216,7 @@ async def join(host: Client, name: str, uid: str, kubeconfig: str, labels: Mappi
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": CREDENTIALS_NAMESPACE}}
     with contextlib.suppress(errors.AlreadyExists):
         await host.create(_ref("namespaces", namespace), namespace)
-    kind = kinds.KINDS["MemberCluster"]
+    kind = registry.KINDS["MemberCluster"]
     member = {
         "apiVersion": kind.api_version,
         "kind": kind.kind,
@@ -259,7 +259,7 @@ async def renew(host: Client, member: Mapping[str, Any], token: str, access: Mem
 async def refuse_known(host: Client, name: str, uid: str) -> None:
     """Raises FieldError for a cluster that is a member already, or the host itself, and for the name of another one:
     nothing is written there, and the credentials of that one stay as they are."""
-    kind = kinds.KINDS["MemberCluster"]
+    kind = registry.KINDS["MemberCluster"]
     for other in (await host.list(kind.api_version, kind.plural)).items:
         if other["metadata"]["name"] == name and (other.get("spec") or {}).get("clusterUID") != uid:
             raise FieldError("", f"another cluster has joined as {name}; choose another name, or remove that one first")
@@ -273,7 +273,7 @@ async def refuse_known(host: Client, name: str, uid: str) -> None:
 
 async def forget(host: Client, name: str) -> list[str]:
     """Tells every deletion that waits for this cluster not to. Returns the decisions, as namespace/name."""
-    kind = kinds.KINDS["PlacementDecision"]
+    kind = registry.KINDS["PlacementDecision"]
     found = []
     for obj in (await host.list(kind.api_version, kind.plural)).items:
         meta = obj["metadata"]

@@ -9,9 +9,10 @@ import contextlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import kinds, raw
+from federator.api import raw
 from federator.api.membercluster import Removal
 from federator.cli.clusters import granting
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
@@ -20,7 +21,7 @@ from federator.model.steps import ObjectRef
 
 LOOK_S = 1.0
 """How often a person who waits is looked for news."""
-KIND = kinds.KINDS["MemberCluster"]
+KIND = registry.KINDS["MemberCluster"]
 
 
 async def find(host: Client, name: str) -> dict[str, Any]:

@@ -23,7 +23,7 @@ def install(kubeconfig: str, context: str) -> None:
             await client.patch(ref, body, kind="apply", force=True)
             common.say(f"customresourcedefinition.apiextensions.k8s.io/{name} serverside-applied")
 
-    from federator.api import crds
+    from federator.kinds import crds
     from federator.kube import client as clients
     from federator.model.steps import ObjectRef
 
@@ -33,6 +33,6 @@ def install(kubeconfig: str, context: str) -> None:
 @crd.command(name="print")
 def print_() -> None:
     """Print the CRDs as YAML."""
-    from federator.api import crds
+    from federator.kinds import crds
 
     common.show(yaml.safe_dump_all(crds.all_crds(), sort_keys=False).rstrip())

@@ -132,7 +132,7 @@ def _text(name: str) -> str:
 
 
 def _objects(text: str, origin: str, command: str) -> Iterator[Manifest]:
-    from federator.api import read as reading
+    from federator.kinds import read as reading
 
     try:
         objs = reading.load_yaml(text)

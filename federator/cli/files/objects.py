@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model.errors import FieldError
@@ -21,7 +21,7 @@ _PLURALS: Mapping[tuple[str, str], tuple[str, bool]] = {
 
 def ref_of(obj: Mapping[str, Any]) -> ObjectRef:
     """The resource an object belongs to. Raises FieldError for kinds that we do not know."""
-    kind = kinds.kind_of(obj)
+    kind = registry.kind_of(obj)
     if kind is not None:
         return kind.ref_of(obj)
     found = _PLURALS.get((str(obj.get("apiVersion")), str(obj.get("kind"))))

@@ -66,10 +66,10 @@ def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **
 
 async def _asked(objs: Sequence[Mapping[str, Any]], given: Mapping[str, str]) -> list[dict[str, Any]]:
     """The leader's answer for each workload: alone, as if the others were not there."""
-    from federator.api import kinds
     from federator.cli.leader import asking
+    from federator.kinds import registry
 
-    other = next((obj for obj in objs if obj.get("kind") not in kinds.WORKLOADS), None)
+    other = next((obj for obj in objs if obj.get("kind") not in registry.WORKLOADS), None)
     if other is not None:
         title = f"{other.get('kind')}/{raw.text(other, 'metadata', 'name')}"
         common.fail(f"{title}: with --live the fleet is the hub's own, and the files hold workloads only")
@@ -82,7 +82,7 @@ async def _asked(objs: Sequence[Mapping[str, Any]], given: Mapping[str, str]) ->
     async def ask(host: Any) -> list[dict[str, Any]]:
         found = []
         for obj in objs:
-            parts = (raw.text(obj, "metadata", "namespace"), kinds.KINDS[str(obj["kind"])].plural, "place")
+            parts = (raw.text(obj, "metadata", "namespace"), registry.KINDS[str(obj["kind"])].plural, "place")
             found.append(await leader.asked(host, parts, body=obj))
         return found
 
@@ -147,7 +147,7 @@ def load(files: Sequence[str], namespace: str) -> list[dict[str, Any]]:
     """Every object of the files that placing reads, checked against its schema. Ends the command at the first bad one,
     with its field; what is not read is named on stderr. What names no namespace gets this one, where its kind has
     one."""
-    from federator.api import read
+    from federator.kinds import read
 
     objs: list[dict[str, Any]] = []
     seen: dict[tuple[str, str, str], str] = {}
@@ -183,9 +183,9 @@ def _unread(obj: Mapping[str, Any]) -> str:
 
 
 def _settle(obj: dict[str, Any], namespace: str) -> None:
-    from federator.api import kinds
+    from federator.kinds import registry
 
-    kind, meta = kinds.kind_of(obj), obj.get("metadata")
+    kind, meta = registry.kind_of(obj), obj.get("metadata")
     if kind is not None and kind.namespaced and isinstance(meta, dict) and not meta.get("namespace"):
         meta["namespace"] = namespace
 
@@ -199,10 +199,10 @@ def _is_namespace(obj: Mapping[str, Any]) -> bool:
 
 def _is_read(obj: Mapping[str, Any]) -> bool:
     """Whether it is of a kind that we know; one of ours under a wrong apiVersion is, so that it is refused."""
-    from federator.api import kinds
+    from federator.kinds import registry
 
-    known = kinds.KINDS.get(str(obj.get("kind")))
-    return kinds.kind_of(obj) is not None or (known is not None and known.model is not None)
+    known = registry.KINDS.get(str(obj.get("kind")))
+    return registry.kind_of(obj) is not None or (known is not None and known.model is not None)
 
 
 def rendered(decisions: Sequence[Mapping[str, Any]], output: str) -> str:
@@ -214,7 +214,7 @@ def rendered(decisions: Sequence[Mapping[str, Any]], output: str) -> str:
 
 def table(decisions: Sequence[Mapping[str, Any]]) -> str:
     """One row per share; what is short gets a row of its own with the reason."""
-    from federator.api import decisionfacts
+    from federator.api.placement import decisionfacts
     from federator.model import shards
 
     rows: list[list[str]] = []

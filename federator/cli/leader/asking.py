@@ -19,10 +19,10 @@ import msgspec
 from federator.cli import common
 
 if TYPE_CHECKING:
-    from federator.api.kinds import Kind
     from federator.hub.query.announcing import Announcement
     from federator.hub.query.collecting import Wanted
     from federator.hub.query.selection import Selection
+    from federator.kinds.registry import Kind
     from federator.kube.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -113,8 +113,10 @@ class Asking:
     async def _parts(self, host: "Client") -> tuple["Selection", dict[str, Any], dict[str, str]]:
         """Which pods belong to the workload, the clusters that have a part of it with their shards, and which cluster
         each name stands for, as far as the caller may know. Raises FieldError for one that selects no pods."""
-        from federator.api import decisionfacts, kinds, membercluster
+        from federator.api import membercluster
+        from federator.api.placement import decisionfacts
         from federator.hub.query import selection
+        from federator.kinds import registry
         from federator.kube import errors
         from federator.model import names
 
@@ -123,7 +125,7 @@ class Asking:
         except errors.NotFound:
             common.fail(f'{self.kind.plural} "{self.name}" not found in namespace {self.namespace}')
         chosen = selection.of_workload(self.kind.kind, obj)
-        row = kinds.KINDS["PlacementDecision"]
+        row = registry.KINDS["PlacementDecision"]
         mark = f"{names.WORKLOAD_UID_LABEL}={chosen.uid}"
         pieces: dict[str, Any] = {}
         for decision in (await host.list(row.api_version, row.plural, self.namespace, label_selector=mark)).items:
@@ -132,7 +134,7 @@ class Asking:
             pieces |= {share.cluster: share.ranges for share in facts.shares}
         uids: dict[str, str] = {}
         with contextlib.suppress(errors.Denied):  # who may not see the fleet trusts the names of contexts
-            members = kinds.KINDS["MemberCluster"]
+            members = registry.KINDS["MemberCluster"]
             listing = await host.list(members.api_version, members.plural)
             uids = {one["metadata"]["name"]: membercluster.recorded_uid(one) for one in listing.items}
         return chosen, pieces, uids

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from federator.api import raw
-from federator.api.kinds import Kind
 from federator.api.raw import Obj
+from federator.kinds.registry import Kind
 from federator.model.ask import Unit
 
 

@@ -13,7 +13,7 @@ import click
 from federator.cli import common
 
 if TYPE_CHECKING:
-    from federator.api.kinds import Kind
+    from federator.kinds.registry import Kind
     from federator.kube.client import Client
 
 POLICIES = ("PlacementPolicy", "ClusterPlacementPolicy")
@@ -52,12 +52,13 @@ def rebalance(target: str, namespace: str, kubeconfig: str, context: str) -> Non
 async def ask(client: "Client", kind: "Kind", namespace: str, name: str) -> list[tuple[str, int, int]]:
     """Marks the decisions that are meant. Returns each workload with how many of its copies are to move, and how many
     beyond its count leave. Raises ApiErrors; NotFound where there is no such object."""
-    from federator.api import kinds, raw
-    from federator.api.decisionfacts import decision_facts
+    from federator.api import raw
+    from federator.api.placement.decisionfacts import decision_facts
+    from federator.kinds import registry
     from federator.model import names
 
     await client.get(kind.ref(namespace, name))
-    decision = kinds.KINDS["PlacementDecision"]
+    decision = registry.KINDS["PlacementDecision"]
     mark = {names.REBALANCE_ANNOTATION: f"{raw.rfc3339(time.time())} by {_user()}"}
     asked: list[tuple[str, int, int]] = []
     for obj in (await client.list(decision.api_version, decision.plural)).items:

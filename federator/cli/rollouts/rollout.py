@@ -12,7 +12,7 @@ from federator.cli.rollouts import waiting
 from federator.model import plaintext
 
 if TYPE_CHECKING:
-    from federator.api.revisions import Revision
+    from federator.kinds.pods.revisions import Revision
     from federator.kube.client import Client
 
 RESTARTED_AT = "kubectl.kubernetes.io/restartedAt"
@@ -134,7 +134,7 @@ def history(workload: tuple[str, ...], namespace: str, revision: int, kubeconfig
 
 async def _revisions(client: "Client", target: waiting.Target, obj: Mapping[str, Any]) -> list["Revision"]:
     """The history, oldest first; of a workload that never rolled, what it is now as number 1."""
-    from federator.api import revisions
+    from federator.kinds.pods import revisions
     from federator.model import names
 
     meta = obj["metadata"]
@@ -153,7 +153,7 @@ def _parts(target: waiting.Target, obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _table(kept: list["Revision"]) -> str:
-    from federator.api import revisions
+    from federator.kinds.pods import revisions
 
     rows = []
     for before, one in zip([None, *kept], kept, strict=False):
@@ -164,7 +164,7 @@ def _table(kept: list["Revision"]) -> str:
 
 
 def _in_full(target: waiting.Target, kept: list["Revision"], number: int) -> str:
-    from federator.api import revisions
+    from federator.kinds.pods import revisions
 
     numbers = [one.number for one in kept]
     if number not in numbers:
@@ -209,7 +209,7 @@ def undo(workload: tuple[str, ...], namespace: str, to_revision: int, kubeconfig
 async def _write_back(client: "Client", target: waiting.Target, obj: Mapping[str, Any], chosen: "Revision") -> None:
     """Writes the parts of a revision into the workload as it was read. Ends the command when somebody has changed what
     it asks for; a status that was written meanwhile is no such change."""
-    from federator.api import podparts
+    from federator.kinds.pods import podparts
     from federator.kube import errors
     from federator.model.kubernetes import diffs
 
@@ -237,7 +237,7 @@ def _asked(obj: Mapping[str, Any]) -> tuple[Any, ...]:
 
 def _cause(obj: Mapping[str, Any], cause: str) -> dict[str, Any]:
     """The reason of the revision that comes back, instead of that of the change that is undone."""
-    from federator.api import revisions
+    from federator.kinds.pods import revisions
 
     if cause == revisions.cause_of(obj):
         return {}
@@ -260,14 +260,15 @@ def _chosen(target: waiting.Target, kept: list["Revision"], now: dict[str, Any],
 
 async def _warn_of_profile(client: "Client", chosen: "Revision") -> None:
     """What an undo cannot bring back: the version of the RuntimeProfile."""
-    from federator.api import kinds, runtimeprofile
+    from federator.api import runtimeprofile
+    from federator.kinds import registry
     from federator.kube import errors
 
     name, pinned = chosen.profile
     if not name:
         return
     try:
-        present = runtimeprofile.content_hash(await client.get(kinds.KINDS["RuntimeProfile"].ref("", name)))
+        present = runtimeprofile.content_hash(await client.get(registry.KINDS["RuntimeProfile"].ref("", name)))
     except errors.NotFound:
         present = ""
     except errors.ApiError:

@@ -66,8 +66,9 @@ def _met(goal: str) -> str:
 
 async def progress_of(client: "Client", target: waiting.Target, namespace: str, goal: str) -> "Progress":
     """How far one workload is on its way to a goal. Raises ApiErrors."""
-    from federator.api import kinds, raw
+    from federator.api import raw
     from federator.cli.rollouts import progress
+    from federator.kinds import registry
     from federator.kube import errors
 
     try:
@@ -76,7 +77,7 @@ async def progress_of(client: "Client", target: waiting.Target, namespace: str, 
         if goal != "deleted":
             text = f'{target.kind.plural} "{target.name}" not found in namespace {namespace}'
             return progress.Progress(failed=text)
-        decision = kinds.KINDS["PlacementDecision"]
+        decision = registry.KINDS["PlacementDecision"]
         listing = await client.list(decision.api_version, decision.plural, namespace)
         left = progress.decisions_left(listing.items, target.kind, target.name)
         if not left:

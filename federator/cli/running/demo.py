@@ -78,8 +78,8 @@ def data(name: str) -> str:
 
 async def submit(federation: Any) -> None:
     """Creates the application on the host, as a user would."""
-    from federator.api import read
     from federator.cli.files import objects
+    from federator.kinds import read
 
     client = federation.client("host")
     for obj in [profile(), *read.load_yaml(data("application.yaml"))]:
@@ -88,7 +88,7 @@ async def submit(federation: Any) -> None:
 
 def profile() -> Any:
     """The RuntimeProfile that ships with the package."""
-    from federator.api import read
+    from federator.kinds import read
 
     text = resources.files("federator.cli").joinpath("data", "runtimeprofile.yaml").read_text(encoding="utf-8")
     return read.load_yaml(text)[0]
@@ -132,11 +132,12 @@ async def progress(federation: Any, deadline_s: float) -> None:
 
 async def ending(federation: Any, took_s: float) -> str:
     """What has come of it in one sentence; and a line for each workload that lacks something."""
-    from federator.api import kinds, raw
+    from federator.api import raw
+    from federator.kinds import registry
 
     client = federation.client("host")
     total, short = 0, []
-    for kind in kinds.WORKLOADS.values():
+    for kind in registry.WORKLOADS.values():
         for obj in (await client.list(kind.api_version, kind.plural)).items:
             total += 1
             placed = raw.condition(obj, "Placed")

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import placementfields, placementpolicy
+from federator.api import placementfields
+from federator.api.placement import placementpolicy
 from federator.hub.records.workloads import Workload
 from federator.model.ask import Ask, Policy
 from federator.model.errors import FieldError

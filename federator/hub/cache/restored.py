@@ -10,13 +10,13 @@ and reporting.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from federator.api import kinds
 from federator.hub.cache.state import NUMBERS, HubState
 from federator.hub.members.member import Member
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Decision, Share
@@ -205,7 +205,7 @@ def _heard_empty(state: HubState, key: WorkloadKey, cluster: str) -> bool:
 
 def _share_of(seen: SliceSeen, decided: Share | None) -> Share:
     ranges = seen.mark.ranges if seen.mark is not None else ()
-    if kinds.verbs_of(seen.key.kind).unit is Unit.REPLICAS:
+    if registry.verbs_of(seen.key.kind).unit is Unit.REPLICAS:
         count = seen.observation.desired
         return Share(seen.cluster, count, count, _seq(seen))
     slots = decided.slots if decided is not None else max(seen.observation.active, 1)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from federator.api import kinds, raw
+from federator.api import raw
 from federator.hub.cache.deletion_budget import DeletionBudget
 from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
@@ -24,6 +24,7 @@ from federator.hub.records.seals import Seals
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.tombstones import Tombstones
 from federator.hub.records.workloads import Served, Workload
+from federator.kinds import registry
 from federator.kube.clock import Clock
 from federator.kube.metrics import Metrics
 from federator.kube.store import version_number
@@ -356,7 +357,7 @@ class HubState:
 
     def refuses_native(self, kind: str) -> bool:
         """Whether the host would run this kind itself, so that it must not be carried to members too."""
-        return self.options.shared_host and kinds.KINDS[kind].model is None
+        return self.options.shared_host and registry.KINDS[kind].model is None
 
     def may_delete(self, slices: int, now_s: float) -> float:
         """Seconds to wait before so many slices may be deleted; 0.0 for now, and then they are counted. The one way to

@@ -7,12 +7,12 @@ itself that there is none.
 
 import logging
 
-from federator.api import kinds
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model.steps import Delete
 
@@ -52,7 +52,7 @@ class AbsenceProof:
         """Asks the member itself. One that does not answer its probes is not asked: that would keep others waiting."""
         if member.client is None or member.applier is None or member.reachability.state is not Reachability.LIVE:
             return False
-        ref = kinds.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
+        ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
         try:
             live = await member.client.get(ref, timeout_s=self.state.options.probe_timeout_s)
         except errors.NotServed:

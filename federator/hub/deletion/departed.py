@@ -14,11 +14,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds, membercluster, raw
+from federator.api import membercluster, raw
 from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.slices import SliceSeen
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -105,7 +106,7 @@ class Departed:
         is given): lists and watches may come of an API server that lags behind, and not show it (F11). Raises
         ApiErrors."""
         try:
-            found = await self.host.get(kinds.KINDS["MemberCluster"].ref("", cluster))
+            found = await self.host.get(registry.KINDS["MemberCluster"].ref("", cluster))
         except errors.NotServed:
             raise
         except errors.NotFound:
@@ -155,7 +156,7 @@ class Departed:
         entry = self.entries.get(member.identity)
         if entry is None or member.identity != member.uid:
             return None
-        if any(not member.knows(kind) for kind in kinds.WORKLOADS if serves(member.apis, kind)):
+        if any(not member.knows(kind) for kind in registry.WORKLOADS if serves(member.apis, kind)):
             return RequeueAfter(name, SLOW_RECHECK_S, "what it holds is still being listed")
         stale = list(self._stale(member, entry))
         if not stale:
@@ -174,7 +175,7 @@ class Departed:
                 return RequeueAfter(name, min(wait_s, SLOW_RECHECK_S), "deletions are spread over time")
             log.info("%s: removing the slice of %s, which is of the time before it was given up", name, key)
             outcome = await member.applier.apply(
-                Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
+                Delete(registry.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
             )
             if outcome.error is not None:
                 log.info("%s: stale slice of %s not removed yet: %s", name, key, outcome.error)

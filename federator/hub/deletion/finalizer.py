@@ -12,7 +12,6 @@ import random
 from collections import Counter
 from collections.abc import Awaitable, Callable
 
-from federator.api import kinds
 from federator.hub.cache.router import Changed, MemberChanged
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.absence import AbsenceProof
@@ -20,6 +19,7 @@ from federator.hub.deletion.force_forget import Forgetting
 from federator.hub.host.events import Events
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -101,7 +101,7 @@ class Finalizing:
             return await self._finalize_lost(name, record)
         if wait := await self._wait_for_budget(name, record):
             return wait
-        kind = kinds.KINDS["PlacementDecision"]
+        kind = registry.KINDS["PlacementDecision"]
         ref = kind.ref(*name)
         if not record.deleting:
             await confirm_absence(self.host, record.key, record.workload_uid)
@@ -204,7 +204,7 @@ class Finalizing:
                 continue
             if seen.deleting:
                 continue
-            ref = kinds.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
+            ref = registry.KINDS[record.key.kind].ref(record.key.namespace, record.key.name)
             outcome = await member.applier.apply(Delete(ref, seen.uid), record.key)
             if outcome.error is not None:
                 log.info("%s: slice of %s not removed yet: %s", seen.cluster, record.key, outcome.error)
@@ -240,7 +240,7 @@ class Finalizing:
         deletion = {"reason": reason, "message": message[:1024], "waitingFor": list(blocked)} if reason else None
         patch = {"metadata": {"uid": record.uid}, "spec": {"deletion": deletion}}
         try:
-            written = await self.host.patch(kinds.KINDS["PlacementDecision"].ref(*name), patch)
+            written = await self.host.patch(registry.KINDS["PlacementDecision"].ref(*name), patch)
         except errors.NotFound:
             self._gone(name, record)
             return
@@ -253,7 +253,7 @@ class Finalizing:
 
     async def _release(self, name: tuple[str, str], record: Record) -> None:
         """Takes our finalizer from the decision, if it is there still. Raises ApiErrors."""
-        ref = kinds.KINDS["PlacementDecision"].ref(*name)
+        ref = registry.KINDS["PlacementDecision"].ref(*name)
         try:
             live = await self.host.get(ref)
             if live["metadata"].get("uid") != record.uid:
@@ -285,7 +285,7 @@ class Finalizing:
 async def is_there(host: clients.Client, key: WorkloadKey, uid: str) -> bool:
     """Reads the workload itself: presence in a cache is not proof enough to let its decision go. Raises ApiErrors."""
     try:
-        found = await host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+        found = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
     except errors.NotServed:
         raise
     except errors.NotFound:
@@ -297,7 +297,7 @@ async def confirm_absence(host: clients.Client, key: WorkloadKey, uid: str) -> N
     """Reads the workload itself: absence in a cache is not proof enough for a delete. Raises `errors.Conflict` while it
     is there, and other ApiErrors."""
     try:
-        found = await host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+        found = await host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
     except errors.NotServed:
         raise  # the kind is not served, or something else answered: that proves no workload's absence
     except errors.NotFound:

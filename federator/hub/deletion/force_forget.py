@@ -11,12 +11,13 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import kinds, raw
+from federator.api import raw
 from federator.api.membercluster import FORGOTTEN_MAX
 from federator.hub.cache.router import MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube.control.work_queue import WorkQueue
 from federator.model.names import WorkloadKey
@@ -80,7 +81,7 @@ class Forgetting:
 
     def _still_there(self, member: Member, entry: Mapping[str, Any]) -> bool:
         key, uid = key_of(entry), raw.text(entry, "workloadUID")
-        if key.kind not in kinds.WORKLOADS:
+        if key.kind not in registry.WORKLOADS:
             return False
         workload = self.state.workloads.get(key)
         if workload is not None and workload.uid == uid:
@@ -94,7 +95,9 @@ class Forgetting:
         seen = member.slice_of(key)
         if seen is None or seen.deleting or member.applier is None:
             return
-        outcome = await member.applier.apply(Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key)
+        outcome = await member.applier.apply(
+            Delete(registry.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
+        )
         if outcome.error is not None:
             log.info("%s: slice of %s not removed yet: %s", member.name, key, outcome.error)
 
@@ -104,7 +107,7 @@ class Forgetting:
             "metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]},
             "status": {"forgotten": entries},
         }
-        ref = kinds.KINDS["MemberCluster"].ref("", member.name)
+        ref = registry.KINDS["MemberCluster"].ref("", member.name)
         self.state.observe_member(member, await self.host.patch(ref, body, subresource="status"))
 
 

@@ -9,12 +9,12 @@ in a minute. What cannot be proven is left alone and reported (`restored.strange
 import logging
 import random
 
-from federator.api import kinds
 from federator.hub.cache import restored
 from federator.hub.cache.router import MemberTurn, SliceTurn
 from federator.hub.cache.state import HubState
 from federator.hub.deletion.finalizer import confirm_absence
 from federator.hub.members.member import Member
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -75,17 +75,19 @@ class Orphans:
         if wait_s := self.state.may_delete(1, self.clock.monotonic()):
             return RequeueAfter(place, wait_s, "deletions are spread over time")
         log.warning("%s: slice of %s came back, whose workload %s was deleted; removing it", cluster, key, uid)
-        outcome = await member.applier.apply(Delete(kinds.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key)
+        outcome = await member.applier.apply(
+            Delete(registry.KINDS[key.kind].ref(key.namespace, key.name), seen.uid), key
+        )
         if outcome.error is not None:
             raise outcome.error
         return None
 
     async def _confirm_no_decision(self, key: WorkloadKey, uid: str) -> None:
         """The slices of a decision that stands are removed by its finalizer."""
-        short = kinds.KINDS[key.kind].short_names[0]
+        short = registry.KINDS[key.kind].short_names[0]
         name = names.decision_name(short, key.name, uid)
         try:
-            await self.host.get(kinds.KINDS["PlacementDecision"].ref(key.namespace, name))
+            await self.host.get(registry.KINDS["PlacementDecision"].ref(key.namespace, name))
         except errors.NotServed:
             raise
         except errors.NotFound:

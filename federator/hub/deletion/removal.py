@@ -13,7 +13,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from federator.api import kinds, membercluster, raw
+from federator.api import membercluster, raw
 from federator.api.membercluster import Removal
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
 from federator.hub.cache.state import HubState
@@ -25,6 +25,7 @@ from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
 from federator.hub.records import slices
 from federator.hub.records.decisions import Record
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -208,7 +209,7 @@ class Removing:
         if member.client is None or member.reachability.state is not Reachability.LIVE:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         left: list[WorkloadKey] = []
-        for kind in kinds.WORKLOADS.values():
+        for kind in registry.WORKLOADS.values():
             if not serves(member.apis, kind.kind):
                 continue
             chosen = f"{FLEET_LABEL}={member.fleet}"
@@ -306,7 +307,7 @@ class Removing:
         meta = member.obj["metadata"]
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"], "finalizers": finalizers}}
         try:
-            answer = await self.host.patch(kinds.KINDS["MemberCluster"].ref("", member.name), body)
+            answer = await self.host.patch(registry.KINDS["MemberCluster"].ref("", member.name), body)
         except errors.NotServed:
             raise
         except errors.NotFound:

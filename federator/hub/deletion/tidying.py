@@ -12,12 +12,13 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import clustercapacity, kinds, raw
+from federator.api import clustercapacity, raw
 from federator.hub.cache.router import MemberTurn
 from federator.hub.cache.state import HubState
 from federator.hub.members import claims
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -171,7 +172,7 @@ class Tidying:
         return found
 
     async def _drop_profiles(self, member: Member) -> list[str]:
-        kind = kinds.KINDS["RuntimeProfile"]
+        kind = registry.KINDS["RuntimeProfile"]
         for obj in await self._marked(member, kind.api_version, kind.plural):
             await self._delete(member, obj, kind.plural)
         return []
@@ -193,7 +194,7 @@ class Tidying:
         report = member.report
         if member.client is None or report is None or not member.claimed:
             return
-        kind = kinds.KINDS["ClusterCapacity"]
+        kind = registry.KINDS["ClusterCapacity"]
         ref = kind.ref("", clustercapacity.NAME)
         meta = {"uid": report.uid, "resourceVersion": report.resource_version}
         body = {"metadata": {**meta, "annotations": {claims.annotation(member.fleet): None}}}
@@ -247,7 +248,7 @@ class Tidying:
         if member.applier is None:
             raise errors.Unreachable(f"{member.name}: there is no connection")
         meta = obj["metadata"]
-        api_version = "v1" if plural == "namespaces" else kinds.KINDS["RuntimeProfile"].api_version
+        api_version = "v1" if plural == "namespaces" else registry.KINDS["RuntimeProfile"].api_version
         ref = ObjectRef(api_version, plural, "", meta["name"], obj.get("kind", ""))
         outcome = await member.applier.apply(Delete(ref, meta["uid"], resource_version=meta["resourceVersion"]))
         if outcome.error is not None:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import kinds, runtimeprofile
+from federator.api import runtimeprofile
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
 from federator.hub.dispatch import drift
@@ -23,6 +23,7 @@ from federator.hub.records import slices, workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model import names
 from federator.model.ask import Unit
@@ -75,7 +76,7 @@ class SliceWriter:
         if member.client is None or mark is None or (mark.profile_name, mark.profile_hash) != profile or not profile[0]:
             return
         try:
-            await member.client.get(kinds.KINDS["RuntimeProfile"].ref("", runtimeprofile.member_name(*profile)))
+            await member.client.get(registry.KINDS["RuntimeProfile"].ref("", runtimeprofile.member_name(*profile)))
         except errors.NotFound:
             member.profiles.discard("-".join(profile))
             await self._ensure_profile(member, profile)
@@ -207,7 +208,7 @@ class SliceWriter:
         if seen is None or not member.synced:
             return
         log.info("%s: delete slice of %s", member.name, key)
-        if kinds.verbs_of(key.kind).unit is not Unit.SHARDS:
+        if registry.verbs_of(key.kind).unit is not Unit.SHARDS:
             await _done(member, Delete(_ref(key), seen.uid), key)
             return
         try:
@@ -239,13 +240,13 @@ class SliceWriter:
         if not profile[0] or name in member.profiles:
             return
         body = self.state.profiles[profile[0]]["copy"]
-        ref = kinds.KINDS["RuntimeProfile"].ref("", body["metadata"]["name"])
+        ref = registry.KINDS["RuntimeProfile"].ref("", body["metadata"]["name"])
         await _done_or_there(member, Create(ref, body))
         member.profiles.add(name)
 
 
 def _ref(key: WorkloadKey) -> ObjectRef:
-    return kinds.KINDS[key.kind].ref(key.namespace, key.name)
+    return registry.KINDS[key.kind].ref(key.namespace, key.name)
 
 
 async def _done(member: Member, step: Step, key: WorkloadKey) -> Mapping[str, Any]:

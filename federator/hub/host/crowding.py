@@ -8,8 +8,10 @@ import random
 from collections.abc import Mapping
 from typing import Any, Final
 
-from federator.api import kinds, placementpolicy, raw
+from federator.api import raw
+from federator.api.placement import placementpolicy
 from federator.hub.cache.state import HubState
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -82,7 +84,7 @@ class Crowding:
             return
         body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
         try:
-            await self.host.patch(kinds.KINDS[placementpolicy.KIND].ref(*which), body, subresource="status")
+            await self.host.patch(registry.KINDS[placementpolicy.KIND].ref(*which), body, subresource="status")
         except errors.NotFound:
             return
         self._note(which, marked=beyond)

@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import kinds, raw
-from federator.api.placementdecision import MAX_CAUSES
+from federator.api import raw
+from federator.api.placement.placementdecision import MAX_CAUSES
 from federator.hub.records import decisions
 from federator.hub.records.decisions import STRUCK, Record
 from federator.hub.records.seals import Seals, author
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
@@ -21,7 +22,7 @@ async def write(
 
     One request, no read before it: the whole spec is replaced on the condition that nobody wrote in between.
     """
-    kind = kinds.KINDS["PlacementDecision"]
+    kind = registry.KINDS["PlacementDecision"]
     name = decisions.name_of(key, uid)
     ref = kind.ref(key.namespace, name)
     if before is None or before.lost:
@@ -44,7 +45,7 @@ async def strike(host: Client, record: Record, cluster: str, seq: int, seals: Se
     """Takes a cluster that was let go out of a decision that is not made anew by itself (its workload is suspended, or
     cannot be read, or is gone). `seq`: of the decision from now on. Answers with the decision, None where it is gone.
     Raises ApiErrors."""
-    kind = kinds.KINDS["PlacementDecision"]
+    kind = registry.KINDS["PlacementDecision"]
     ref = kind.ref(record.key.namespace, record.name)
     try:
         live = await host.get(ref)

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from federator.api import kinds, raw
+from federator.api import raw
 from federator.hub.records import packing, workloads
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.model.names import WorkloadKey
@@ -98,7 +99,7 @@ class Documents:
             return workloads.composed(self._opened(workload.key, kept), workload.served, workload.generation)
         key = workload.key
         try:
-            obj = await self._host.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+            obj = await self._host.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
         except errors.NotFound:
             return None
         if obj["metadata"].get("uid") != workload.uid:

@@ -11,11 +11,11 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from federator.api import kinds
 from federator.hub.history.journal import Journal
 from federator.hub.members.member import Member
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.model.decision import Decision
@@ -66,7 +66,7 @@ class Events:
     def turned(self, member: Member, reason: str, note: str, *, lost: bool) -> None:
         """A member takes no new work any more, or does again."""
         uid = str(member.obj["metadata"].get("uid", ""))
-        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        regarding = registry.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=lost, action="Probe"))
         self._journal.cluster(member.name, reason, note, lost=lost)
 
@@ -88,27 +88,27 @@ class Events:
 
     def about_decision(self, name: tuple[str, str], record: Record, reason: str, note: str) -> None:
         """An Event on a PlacementDecision: the workload it speaks of is gone."""
-        regarding = kinds.KINDS["PlacementDecision"].ref(*name)
+        regarding = registry.KINDS["PlacementDecision"].ref(*name)
         self._enqueue(EmitEvent(regarding, record.uid, reason, note, warning=True, action="Delete"))
 
     def about_cluster(self, member: Member, reason: str, note: str, *, warning: bool = False) -> None:
         """An Event on a MemberCluster that is being removed."""
         uid = str(member.obj["metadata"].get("uid", ""))
-        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        regarding = registry.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action="Remove"))
 
     def member_went_back(self, member: Member) -> None:
         """An Event on a MemberCluster."""
         note = "its API server tells of an older state than before, as after a restore; its slices are compared anew"
         uid = str(member.obj["metadata"].get("uid", ""))
-        regarding = kinds.KINDS["MemberCluster"].ref("", member.name)
+        regarding = registry.KINDS["MemberCluster"].ref("", member.name)
         self._enqueue(EmitEvent(regarding, uid, "MemberWentBack", note, warning=True, action="Compare"))
 
     def tell(
         self, key: WorkloadKey, uid: str, reason: str, note: str, *, action: str = "Reconcile", warning: bool = False
     ) -> None:
         """Queues one Event on a workload; when too many wait, it is dropped and counted."""
-        regarding: ObjectRef = kinds.KINDS[key.kind].ref(key.namespace, key.name)
+        regarding: ObjectRef = registry.KINDS[key.kind].ref(key.namespace, key.name)
         self._enqueue(EmitEvent(regarding, uid, reason, note, warning=warning, action=action))
 
     def _enqueue(self, event: EmitEvent) -> None:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from federator.api import federatedquota, kinds, membercluster, raw, runtimeprofile
+from federator.api import federatedquota, membercluster, raw, runtimeprofile
 from federator.hub.cache import pauses, policying, progress
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
@@ -21,6 +21,7 @@ from federator.hub.host.requeueing import Requeueing
 from federator.hub.records import workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.backoff import Backoff
@@ -74,7 +75,7 @@ class Hosting:
         self._profiles = self._reflector("RuntimeProfile", _identity, self._profile_changed)
         self._workloads = [
             self._reflector(kind.kind, self._projection(kind.kind), self._workload_changed, own_version)
-            for kind in kinds.WORKLOADS.values()
+            for kind in registry.WORKLOADS.values()
         ]
         policies = self._reflector("PlacementPolicy", _identity, self._policy_listener("PlacementPolicy"))
         self.crowding.policies = policies.store
@@ -160,7 +161,7 @@ class Hosting:
         opened now."""
         for reflector in self.reflectors:
             reflector.hurry()
-        kind = kinds.KINDS["PlacementDecision"]
+        kind = registry.KINDS["PlacementDecision"]
         unseen, version = set(self.state.records), -1
 
         def known(name: tuple[str, str]) -> tuple[str, str]:
@@ -192,7 +193,7 @@ class Hosting:
         on_change: Callable[[Any, Any, Any], None],
         version_of: Callable[[Any], Version] | None = None,
     ) -> Reflector[Any]:
-        kind = kinds.KINDS[kind_name]
+        kind = registry.KINDS[kind_name]
         return Reflector(
             self.host,
             kind.api_version,
@@ -254,7 +255,7 @@ class Hosting:
         return project
 
     def _summarised(self, kind: str, obj: dict[str, Any]) -> Workload:
-        entry = self.state.profiles.get(kinds.verbs_of(kind).profile(obj))
+        entry = self.state.profiles.get(registry.verbs_of(kind).profile(obj))
         summary = workloads.summarise(kind, obj, entry["object"] if entry is not None else None)
         self.documents.offer(summary.key, obj, summary)
         return summary

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from federator.api import kinds, raw, revisions
+from federator.api import raw
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host.documents import Documents
@@ -18,6 +18,8 @@ from federator.hub.records import workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Served, Workload
+from federator.kinds import registry
+from federator.kinds.pods import revisions
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.control.applier import Applier
@@ -224,7 +226,7 @@ class InForce:
             if member is None or member.client is None or not member.heard or member.trust.why:
                 continue
             key = workload.key
-            live = await member.client.get(kinds.KINDS[key.kind].ref(key.namespace, key.name))
+            live = await member.client.get(registry.KINDS[key.kind].ref(key.namespace, key.name))
             found = _origin(one), _kept(raw.mapping(live, "spec"))
             told = _proven(workload, record, live, found) if sealed else found
             if told is not None:
@@ -235,7 +237,7 @@ class InForce:
     def _body(self, workload: Workload, record: Record, spec: Spec) -> tuple[str, dict[str, Any]]:
         generation, kept = spec
         name = f"{record.name[:200]}-{_digest(generation, kept)}"
-        kind = kinds.KINDS["PlacementDecision"]
+        kind = registry.KINDS["PlacementDecision"]
         owner = {"apiVersion": kind.api_version, "kind": kind.kind, "name": record.name, "uid": record.uid}
         metadata = {
             "name": name,

@@ -12,10 +12,12 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import kinds, podparts, raw, revisions
-from federator.api.revisions import Profile, Revision
+from federator.api import raw
 from federator.hub.host.documents import Documents
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
+from federator.kinds.pods import podparts, revisions
+from federator.kinds.pods.revisions import Profile, Revision
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.control.applier import Applier
@@ -78,7 +80,7 @@ class Revisions:
         profile: Profile,
         live: Mapping[str, Any],
     ) -> None:
-        kind = kinds.KINDS[workload.key.kind]
+        kind = registry.KINDS[workload.key.kind]
         selector = f"{names.WORKLOAD_UID_LABEL}={workload.uid}"
         listing = await self._client.list(
             revisions.API_VERSION, revisions.PLURAL, workload.key.namespace, label_selector=selector

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from federator.api import kinds, membercluster, raw
+from federator.api import membercluster, raw
 from federator.api.membercluster import Removal
 from federator.hub.members import capacity_report, claims
 from federator.hub.members.capacity_report import CapacityReport
@@ -22,6 +22,7 @@ from federator.hub.members.reachability import Reachability, ReachabilityState
 from federator.hub.members.trust import Trust
 from federator.hub.records import slices
 from federator.hub.records.slices import SliceSeen, SliceShape
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -166,7 +167,7 @@ class Member:
     def speaks_of(self, kind: str) -> bool:
         """Whether what a slice of this kind says of its copies may be taken for the present state. Its member process
         writes that; the status of a carried native kind is written by the cluster itself."""
-        return self.heard and (self.process.speaks or kinds.KINDS[kind].model is None)
+        return self.heard and (self.process.speaks or registry.KINDS[kind].model is None)
 
     def lacks(self, key: WorkloadKey) -> bool:
         """Whether it holds no slice of this workload, by stores that its last probe shows to be of now."""
@@ -309,7 +310,9 @@ class Member:
         """The workload kinds it serves in the version we speak, as `Kind.group`."""
         served = {(found.api_version, found.kind) for found in await client.discover()}
         return frozenset(
-            f"{kind.kind}.{kind.group}" for kind in kinds.WORKLOADS.values() if (kind.api_version, kind.kind) in served
+            f"{kind.kind}.{kind.group}"
+            for kind in registry.WORKLOADS.values()
+            if (kind.api_version, kind.kind) in served
         )
 
     async def hear_process(self, client: clients.Client, namespace: str, clock: Clock, grace_s: float) -> None:
@@ -334,7 +337,7 @@ class Member:
         how many lists are read at once; kinds whose `use_of` is not set are not watched: a watch costs a connection."""
         verify = Sameness(client, self.name, self.uid, clock, self.meet_other).check
         made: list[Reflector[Any]] = []
-        for kind in kinds.WORKLOADS.values():
+        for kind in registry.WORKLOADS.values():
             if f"{kind.kind}.{kind.group}" not in self.apis:
                 continue
             store = self.stores.setdefault(kind.kind, slice_store(f"{self.name}/{kind.plural}", self.bound))
@@ -356,7 +359,7 @@ class Member:
                     verify=verify,
                 )
             )
-        capacity = kinds.KINDS["ClusterCapacity"]
+        capacity = registry.KINDS["ClusterCapacity"]
         made.append(
             Reflector(
                 client,
@@ -382,7 +385,7 @@ class Member:
             if serves(self.apis, kind):
                 await store.wait_synced()
         if not self.claim_known:
-            await self.reflectors[kinds.KINDS["ClusterCapacity"].plural].answered.wait()
+            await self.reflectors[registry.KINDS["ClusterCapacity"].plural].answered.wait()
 
     def note_capacity(self, obj: Mapping[str, Any]) -> None:
         """Files the answer to our own write of its ClusterCapacity, the claim in it above all."""

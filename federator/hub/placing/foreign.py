@@ -9,10 +9,10 @@ import logging
 import random
 from collections import Counter
 
-from federator.api import kinds
 from federator.hub.cache.state import HubState
 from federator.hub.host.events import Events
 from federator.hub.records.decisions import Record
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -66,7 +66,7 @@ class Foreign:
         if not self._removed[name]:
             log.warning("decision %s/%s is removed: %s", *name, self.state.objection(refused))
         self._tell(name, refused)
-        ref = kinds.KINDS["PlacementDecision"].ref(*name)
+        ref = registry.KINDS["PlacementDecision"].ref(*name)
         try:
             live = await self.host.get(ref)
             if live["metadata"].get("uid") != refused.uid:

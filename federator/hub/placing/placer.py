@@ -13,7 +13,7 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from federator.api import placementdecision
+from federator.api.placement import placementdecision
 from federator.hub.cache import policying, progress, restored
 from federator.hub.cache.router import Changed, MemberTurn, SliceTurn
 from federator.hub.cache.state import HubState

@@ -7,9 +7,9 @@ import asyncio
 import logging
 import random
 
-from federator.api import kinds
 from federator.hub.cache.state import HubState
 from federator.hub.records.decisions import Record
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
@@ -48,7 +48,7 @@ class Sealing:
     async def _seal(self, record: Record) -> None:
         """Seals one decision, unless it is not as it was heard any more: then the watch tells of it."""
         seals = self.state.seals
-        ref = kinds.KINDS["PlacementDecision"].ref(record.key.namespace, record.name)
+        ref = registry.KINDS["PlacementDecision"].ref(record.key.namespace, record.name)
         try:
             live = await self.host.get(ref)
             meta = live["metadata"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar
 
-from federator.api import kinds, raw, read
+from federator.api import raw
 from federator.hub import offline
 from federator.hub.cache.state import HubState
 from federator.hub.offline import Situation
@@ -19,6 +19,7 @@ from federator.hub.query.access import Refused
 from federator.hub.records import decisions, workloads
 from federator.hub.records.decisions import Record
 from federator.hub.records.workloads import Workload
+from federator.kinds import read, registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -76,7 +77,7 @@ class Inputs:
     async def policy(self, namespace: str, name: str) -> dict[str, Any] | None:
         """A PlacementPolicy; None where there is none. Raises `Refused`. Listed by its name: the hub's account may list
         policies and get none."""
-        kind = kinds.KINDS["PlacementPolicy"]
+        kind = registry.KINDS["PlacementPolicy"]
         try:
             async with asyncio.timeout(self.timeout_s):
                 found = await self.host.list(
@@ -93,7 +94,7 @@ def _unasked() -> Refused:
 
 async def explained(inputs: Inputs, key: WorkloadKey, explain: Explain) -> dict[str, Any]:
     """The facts of a workload, as its owner may know them. Raises `Refused`."""
-    kind = kinds.KINDS[key.kind]
+    kind = registry.KINDS[key.kind]
     obj = await inputs.read(kind.ref(key.namespace, key.name))
     if obj is None:
         raise Refused(404, "NotFound", f'{kind.plural} "{key.name}" not found in namespace {key.namespace}')
@@ -111,7 +112,7 @@ async def tried(inputs: Inputs, kind: str, namespace: str, body: bytes) -> dict[
     if namespace not in inputs.state.spaces:
         raise Refused(404, "NotFound", f'namespace "{namespace}" not found')
     key, given = await inputs.computed(lambda _: manifest(body, kind, namespace))
-    live = await inputs.read(kinds.KINDS[kind].ref(namespace, key.name))
+    live = await inputs.read(registry.KINDS[kind].ref(namespace, key.name))
     situation = await _situation(inputs, kind, edited(given, live, inputs.clock.rfc3339()))
     if problem := situation.workloads[key].problem:
         raise Refused(422, "Invalid", plaintext.visible(problem))
@@ -135,8 +136,8 @@ def manifest(body: bytes, kind: str, namespace: str) -> tuple[WorkloadKey, dict[
         raise Refused(422, "Invalid", plaintext.clipped(str(bad).replace("\n", "; "))) from None
     obj = objs[0]
     said, name = raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name")
-    if obj.get("kind") != kind or obj.get("apiVersion") != kinds.KINDS[kind].api_version:
-        raise Refused(400, "BadRequest", f"the body must hold a {kind} of {kinds.KINDS[kind].api_version}")
+    if obj.get("kind") != kind or obj.get("apiVersion") != registry.KINDS[kind].api_version:
+        raise Refused(400, "BadRequest", f"the body must hold a {kind} of {registry.KINDS[kind].api_version}")
     if said not in ("", namespace):
         raise Refused(400, "BadRequest", f"metadata.namespace: must be {namespace}, as in the path")
     if not name:
@@ -163,13 +164,13 @@ def edited(given: Mapping[str, Any], live: Mapping[str, Any] | None, now: str) -
 
 async def _situation(inputs: Inputs, kind: str, obj: Mapping[str, Any]) -> Situation:
     """What the engine needs for one workload: of other tenants it has sums and nothing else. Raises `Refused`."""
-    verbs, namespace = kinds.verbs_of(kind), raw.text(obj, "metadata", "namespace")
+    verbs, namespace = registry.verbs_of(kind), raw.text(obj, "metadata", "namespace")
     profile = inputs.state.profiles.get(verbs.profile(obj), {}).get("object")
     workload = workloads.summarise(kind, obj, profile)
-    decision = kinds.KINDS["PlacementDecision"].ref(namespace, decisions.name_of(workload.key, workload.uid))
+    decision = registry.KINDS["PlacementDecision"].ref(namespace, decisions.name_of(workload.key, workload.uid))
     situation = _taken(inputs, workload)
     ask = situation.ask_of(workload)
-    mine = [{**obj, "apiVersion": kinds.KINDS[kind].api_version, "kind": kind}]
+    mine = [{**obj, "apiVersion": registry.KINDS[kind].api_version, "kind": kind}]
     if (recorded := await inputs.read(decision)) is not None:
         mine.append({**recorded, "kind": decision.kind})
     if ask is not None and ask.policy.namespace:

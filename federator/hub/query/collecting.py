@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import quote
 
-from federator.api import kinds, raw
+from federator.api import raw
 from federator.api.common import NATIVES_MAX
 from federator.hub.query import selection as selections
 from federator.hub.query.selection import Selection
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import plaintext
@@ -99,9 +100,9 @@ async def _natives_of(target: Target, selection: Selection, wanted: Wanted) -> t
     """By the status of the slice in one cluster; a carried native kind is its own native. None where another workload
     of this name holds the place."""
     assert target.client is not None
-    kind = kinds.KINDS[selection.kind]
+    kind = registry.KINDS[selection.kind]
     obj = await target.client.get(kind.ref(selection.namespace, selection.name), timeout_s=wanted.timeout_s)
-    mark = kinds.verbs_of(selection.kind).read_mark(obj)
+    mark = registry.verbs_of(selection.kind).read_mark(obj)
     if mark is None or mark.workload_uid != selection.uid:
         return [], False
     listed = raw.objects(obj, "status", "natives")

@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import msgspec
 
-from federator.api import kinds
 from federator.hub.cache.state import HubState
 from federator.hub.history.entry import ABOUT_ALL, Entry
 from federator.hub.history.journal import Journal
@@ -24,6 +23,7 @@ from federator.hub.query.collecting import Target, Wanted
 from federator.hub.query.options import QueryOptions
 from federator.hub.query.router import Question, Right, Route
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -141,9 +141,9 @@ def _wanted(options: QueryOptions, question: Question) -> Wanted:
 def completed(given: Mapping[str, str]) -> dict[str, str]:
     """The parts of a path with the group and the kind of their plural. Raises `Refused` 404 for a kind that we do not
     know, and for names that no object can have."""
-    kind = next((kind for kind in kinds.WORKLOADS.values() if kind.plural == given["plural"]), None)
+    kind = next((kind for kind in registry.WORKLOADS.values() if kind.plural == given["plural"]), None)
     if kind is None:
-        known = ", ".join(sorted(kind.plural for kind in kinds.WORKLOADS.values()))
+        known = ", ".join(sorted(kind.plural for kind in registry.WORKLOADS.values()))
         raise Refused(404, "NotFound", f"there are no workloads of this kind; there are {known}")
     named = "name" not in given or not selectors.dns1123_subdomain(given["name"])
     if selectors.dns1123_label(given["namespace"]) or not named:
@@ -153,7 +153,7 @@ def completed(given: Mapping[str, str]) -> dict[str, str]:
 
 async def _asked(sources: Sources, question: Question) -> tuple[list[Target], selection.Selection]:
     """Which clusters are asked, for which pods. Raises `Refused` where the workload is not there."""
-    kind = kinds.KINDS[question.given["kind"]]
+    kind = registry.KINDS[question.given["kind"]]
     namespace, name = question.namespace, question.given["name"]
     try:
         obj = await sources.host.get(kind.ref(namespace, name), timeout_s=sources.options.member_timeout_s)

@@ -11,8 +11,9 @@ from typing import Any
 
 import msgspec
 
-from federator.api import pinterestjobset, pinterestservice, raw
-from federator.expand import jobsets
+from federator.api import raw
+from federator.kinds.jobset import jobsets, pinterestjobset
+from federator.kinds.service import pinterestservice
 from federator.model import plaintext
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors

@@ -9,9 +9,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from federator.api import decisionfacts, kinds, raw
-from federator.api.decisionfacts import DecisionFacts, Terms
+from federator.api import raw
+from federator.api.placement import decisionfacts
+from federator.api.placement.decisionfacts import DecisionFacts, Terms
 from federator.hub.records.seals import Seals, author
+from federator.kinds import registry
 from federator.model import names
 from federator.model.decision import Share
 from federator.model.fleet import Commitment, Holding
@@ -168,4 +170,4 @@ def summarise(obj: Mapping[str, Any], seals: Seals | None = None) -> Record:
 
 def name_of(key: WorkloadKey, uid: str) -> str:
     """The name of a workload's decision."""
-    return names.decision_name(kinds.KINDS[key.kind].short_names[0], key.name, uid)
+    return names.decision_name(registry.KINDS[key.kind].short_names[0], key.name, uid)

@@ -14,10 +14,11 @@ from typing import Any
 
 import msgspec
 
-from federator.api import kinds, raw
-from federator.api.verbs import SliceMark, WorkloadVerbs, is_as_written
+from federator.api import raw
 from federator.hub.records import workloads
 from federator.hub.records.workloads import Workload
+from federator.kinds import registry
+from federator.kinds.verbs import SliceMark, WorkloadVerbs, is_as_written
 from federator.kube import client as clients
 from federator.kube.wire import decode
 from federator.model import interning, names, shards
@@ -101,14 +102,14 @@ class SliceSeen:
         """Whether the member has observed what it says now, and its pods are as they should be: the rollout may go on.
         Shards that have begun keep the template that they began with, and nobody is ready of those that are done."""
         seen = self.observation
-        updated = seen.updated >= seen.desired or kinds.verbs_of(self.key.kind).unit is Unit.SHARDS
+        updated = seen.updated >= seen.desired or registry.verbs_of(self.key.kind).unit is Unit.SHARDS
         return updated and seen.observed_generation >= seen.generation and seen.ready >= self.due
 
 
 def summarise(kind: str, cluster: str, obj: Mapping[str, Any], before: SliceSeen | None = None) -> SliceSeen:
     """Total on whatever a member may hold. `before` is what was seen of it last: a slice's status changes often and its
     mark hardly ever, and one that is spelled as before is not read again."""
-    verbs = kinds.verbs_of(kind)
+    verbs = registry.verbs_of(kind)
     meta = obj["metadata"]
     mark = before.mark if before is not None else None
     plain = mark is not None and is_as_written(obj, mark)
@@ -126,7 +127,7 @@ def summarise(kind: str, cluster: str, obj: Mapping[str, Any], before: SliceSeen
         live=workloads.content_digest(verbs, obj) if plain else _whole_digest(obj),
         plain=plain,
         observation=_shared(_figures(verbs.observe(obj, cluster, True))),
-        native=interning.counters(_counters(obj)) if kinds.KINDS[kind].model is None else interning.NOTHING,
+        native=interning.counters(_counters(obj)) if registry.KINDS[kind].model is None else interning.NOTHING,
     )
 
 
@@ -270,7 +271,7 @@ def carries(seen: SliceSeen, workload: Workload, share: Share, fleet: str, profi
 
 def gives(seen: SliceSeen, share: Share) -> bool:
     """Whether this slice has just what the share says, whatever its number."""
-    if kinds.verbs_of(seen.key.kind).unit is Unit.SHARDS:
+    if registry.verbs_of(seen.key.kind).unit is Unit.SHARDS:
         return seen.mark is not None and seen.mark.ranges == share.ranges and seen.amount == share.slots
     return seen.amount == share.count
 

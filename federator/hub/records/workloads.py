@@ -11,11 +11,12 @@ from typing import Any
 
 import msgspec
 
-from federator.api import kinds, raw, read
-from federator.api.deployment import MEMBER_STATUS_ANNOTATION
-from federator.api.verbs import SliceMark, WorkloadVerbs
-from federator.expand import asks, effective
+from federator.api import raw
 from federator.hub.records import packing
+from federator.kinds import asks, read, registry
+from federator.kinds.deployment.deployment import MEMBER_STATUS_ANNOTATION
+from federator.kinds.pods import effective
+from federator.kinds.verbs import SliceMark, WorkloadVerbs
 from federator.model import interning, names, shards
 from federator.model.ask import DEFAULT_POLICY, Ask, Unit
 from federator.model.decision import Share
@@ -55,7 +56,7 @@ class Workload:
 
     @property
     def verbs(self) -> WorkloadVerbs:
-        return kinds.verbs_of(self.key.kind)
+        return registry.verbs_of(self.key.kind)
 
     def asks_like(self, other: "Workload") -> bool:
         """Whether nothing that a decision or a slice is made from differs: only what was written into its status."""
@@ -149,7 +150,7 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
     try:
         if refused := read.host_problems(obj):
             raise refused[0]
-        verbs = kinds.verbs_of(kind)
+        verbs = registry.verbs_of(kind)
         placement = verbs.placement(obj) or raw.NO_FIELDS
         # The kind is the list's; what an object says of itself may be anything.
         ask = asks.ask(obj, verbs, DEFAULT_POLICY, profile, created_s=interning.value(created_s(obj)))
@@ -167,8 +168,8 @@ def summarise(kind: str, obj: Mapping[str, Any], profile: Mapping[str, Any] | No
         labels=ask.labels if ask is not None else raw.text_map(meta, "labels"),
         ask=ask,
         placement=placement,
-        profile=interning.text(kinds.verbs_of(kind).profile(obj)),
-        max_unavailable=kinds.verbs_of(kind).max_unavailable(obj),
+        profile=interning.text(registry.verbs_of(kind).profile(obj)),
+        max_unavailable=registry.verbs_of(kind).max_unavailable(obj),
         content=content,
         status=packing.packed(raw.mapping(obj, "status")),
         problem=problem,

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol
 
-from federator.api import clustercapacity, federatedquota, kinds, membercluster, raw
+from federator.api import clustercapacity, federatedquota, membercluster, raw
 from federator.api.membercluster import UNTRUSTWORTHY, Removal
 from federator.hub.cache import restored
 from federator.hub.cache.router import Changed, MemberChanged, MemberTurn
@@ -20,6 +20,7 @@ from federator.hub.cache.state import HubState
 from federator.hub.members import claims, member_conditions
 from federator.hub.members.member import Member
 from federator.hub.members.reachability import Reachability
+from federator.kinds import registry
 from federator.kube import client as clients
 from federator.kube import clock as clocks
 from federator.kube import errors
@@ -96,7 +97,7 @@ class Reporting:
         account = self.state.quotas.get(name)
         if account is None or not self.state.ready:
             return
-        ref = kinds.KINDS["FederatedQuota"].ref("", name)
+        ref = registry.KINDS["FederatedQuota"].ref("", name)
         try:
             obj = await self.host.get(ref)
         except errors.NotFound:
@@ -172,7 +173,7 @@ class Reporting:
             meta = member.obj["metadata"]
             body = {"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "status": patch}
             try:
-                ref = kinds.KINDS["MemberCluster"].ref("", name)
+                ref = registry.KINDS["MemberCluster"].ref("", name)
                 self.state.observe_member(member, await self.host.patch(ref, body, subresource="status"))
                 self._tell_turn(member, live, want)
             except errors.NotFound:
@@ -316,7 +317,7 @@ class Reporting:
         news = {"spec": spec} if {shape["id"] for shape in spec["shapes"]} - set(known) else {}
         if member.claimed and not news:
             return
-        kind = kinds.KINDS["ClusterCapacity"]
+        kind = registry.KINDS["ClusterCapacity"]
         ref = kind.ref("", clustercapacity.NAME)
         if not member.claimed and (trouble := await self._identity_trouble(member)):
             raise errors.Conflict(f"{name} is not claimed: {trouble}")

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from federator.api import kinds, raw
+from federator.api import raw
 from federator.hub.cache import cutting
 from federator.hub.cache.rollout_view import RolloutView
 from federator.hub.cache.state import HubState
@@ -20,6 +20,7 @@ from federator.hub.records.decisions import Record
 from federator.hub.records.slices import SliceSeen
 from federator.hub.records.workloads import Workload
 from federator.hub.status import transitions
+from federator.kinds import registry
 from federator.kube import backoff, errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
@@ -293,7 +294,7 @@ class StatusAggregation:
         )
 
     def _patch(self, workload: Workload, live: Mapping[str, Any], result: Fold) -> dict[str, Any]:
-        native = kinds.KINDS[workload.key.kind].model is None
+        native = registry.KINDS[workload.key.kind].model is None
         shown = (*result.conditions, *_native_conditions(workload, result)) if native else result.conditions
         owned = (*verdict.OWNED, *aggregate.OWNED)
         merged = conditions.merge(live.get("conditions"), shown, self.clock.rfc3339(), owned)
@@ -319,7 +320,7 @@ class StatusAggregation:
 
     async def _write(self, workload: Workload, live: Mapping[str, Any], patch: Mapping[str, Any], result: Fold) -> None:
         key = workload.key
-        ref = kinds.KINDS[key.kind].ref(key.namespace, key.name)
+        ref = registry.KINDS[key.kind].ref(key.namespace, key.name)
         # The version keeps this from landing on a re-creation of the same name: for a status, API servers take the
         # uid from the object that is there, and do not compare.
         step = Patch(ref, {"status": patch}, "status", uid=workload.uid, resource_version=workload.resource_version)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from federator.api import crds as our_crds
+from federator.kinds import crds as our_crds
 from federator.kube.login import tls
 from federator.kube.wire import http
 from federator.kube.wire.transport import Transport

@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from federator.advice import search, trials
-from federator.api import read
 from federator.cli.files import place
 from federator.embedded.apply import patches
 from federator.hub import offline
+from federator.kinds import read
 from federator.model.names import WorkloadKey
 from tests.unit.cli.files import member, pjs, policy, psvc, quota
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.cli import explain
 from federator.embedded.server import EmbeddedCluster
+from federator.kinds import registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.model.steps import ObjectRef
@@ -25,7 +25,7 @@ async def host(*objs: dict[str, Any]) -> Client:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
     await client.create(ObjectRef("v1", "namespaces", "", "feed"), namespace)
     for obj in objs:
-        kind, meta = kinds.KINDS[obj["kind"]], obj["metadata"]
+        kind, meta = registry.KINDS[obj["kind"]], obj["metadata"]
         ref = kind.ref(meta.get("namespace", ""), meta["name"])
         await client.create(ref, {name: value for name, value in obj.items() if name != "status"})
         if "status" in obj:
@@ -37,13 +37,13 @@ async def kubectl(client: Client, line: str) -> None:
     _, verb, singular, name, *rest = shlex.split(line)
     assert verb == "patch"
     options = dict(zip(rest[::2], rest[1::2], strict=True))
-    kind = next(one for one in kinds.KINDS.values() if one.singular == singular)
+    kind = next(one for one in registry.KINDS.values() if one.singular == singular)
     ref = kind.ref(options.get("-n", ""), name)
     await client.patch(ref, json.loads(options["-p"]), kind=options["--type"])
 
 
 async def facts(client: Client) -> dict[str, Any]:
-    return await explain.gathered(client, kinds.KINDS["PinterestService"], "feed", "web")
+    return await explain.gathered(client, registry.KINDS["PinterestService"], "feed", "web")
 
 
 TAINT = {"key": "gpu", "value": "only", "effect": "NoSchedule"}

@@ -9,20 +9,15 @@ import pytest
 from federator.api import (
     capacityfields,
     clustercapacity,
-    crds,
-    decisionfacts,
     federatedquota,
-    kinds,
     membercluster,
-    placementdecision,
     placementfields,
-    placementpolicy,
     raw,
-    read,
     runtimeprofile,
     structural,
-    verdicttext,
 )
+from federator.api.placement import decisionfacts, placementdecision, placementpolicy, verdicttext
+from federator.kinds import crds, read, registry
 from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Unit, Weight
 from federator.model.decision import Decision, Reason, Share, Verdict
 from federator.model.fleet import Capacity, NodeRow, TierQuota
@@ -42,7 +37,7 @@ SHAPE = PodShape(
 
 
 def _schema_faults(kind: str, obj: dict[str, Any]) -> list[str]:
-    row = kinds.KINDS[kind]
+    row = registry.KINDS[kind]
     schema = crds.crd(row)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     return [str(error) for error in structural.problems(obj, schema)]
 
@@ -151,7 +146,7 @@ def test_a_cluster_is_seen_with_what_operators_and_the_hub_wrote() -> None:
 def test_a_cluster_of_a_fleet_file_is_ready_and_serves_every_workload_kind() -> None:
     view = membercluster.to_view(_cluster(status={"capacity": {"nodes": []}}), 0.0)
     assert (view.ready, view.stale, view.usable_permille) == (True, False, 1000)
-    assert view.apis == {row.qualified for row in kinds.WORKLOADS.values()}
+    assert view.apis == {row.qualified for row in registry.WORKLOADS.values()}
     assert membercluster.to_view(_cluster(), 0.0).ready is False
 
 

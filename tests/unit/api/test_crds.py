@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import crds, schema, structural
-from federator.api.kinds import KINDS
+from federator.api import schema, structural
+from federator.kinds import crds
+from federator.kinds.registry import KINDS
 
 ROOT = Path(__file__).parents[3]
 OURS = sorted(name for name, kind in KINDS.items() if kind.model is not None)

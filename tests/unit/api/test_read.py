@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from federator.api import decoding, read
+from federator.api import decoding
 from federator.api.decoding import Limits
-from federator.api.pinterestservice import PinterestService
+from federator.kinds import read
+from federator.kinds.service.pinterestservice import PinterestService
 
 TEMPLATE = {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}
 

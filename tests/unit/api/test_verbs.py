@@ -7,9 +7,12 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from federator.api import deployment, kinds, pinterestjobset, raw, verbs
-from federator.api.kinds import WORKLOADS
-from federator.api.verbs import SliceMark
+from federator.api import raw
+from federator.kinds import registry, verbs
+from federator.kinds.deployment import deployment
+from federator.kinds.jobset import pinterestjobset
+from federator.kinds.registry import WORKLOADS
+from federator.kinds.verbs import SliceMark
 from federator.model import names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
@@ -76,7 +79,7 @@ FACTS = {
 
 @pytest.mark.parametrize("kind", FACTS)
 def test_each_kind_tells_what_placement_asks(kind: str) -> None:
-    row, obj = kinds.verbs_of(kind), OBJECTS[kind]
+    row, obj = registry.verbs_of(kind), OBJECTS[kind]
     assert FACTS[kind] == (
         row.unit,
         row.whole,
@@ -111,7 +114,7 @@ def test_a_deployment_says_in_annotations_what_other_kinds_say_in_spec() -> None
 
 @pytest.mark.parametrize("kind", FACTS)
 def test_a_slice_carries_the_users_object_and_the_mark_and_nothing_private(kind: str) -> None:
-    row = kinds.verbs_of(kind)
+    row = registry.verbs_of(kind)
     share = Share("east", 12, 4, MARK.seq, ((0, 3), (4, 11)) if kind == "PinterestJobSet" else ())
     before = json.dumps(OBJECTS[kind], sort_keys=True)
     rendered = row.render_slice(OBJECTS[kind], share, MARK)
@@ -135,7 +138,7 @@ def test_a_slice_carries_the_users_object_and_the_mark_and_nothing_private(kind:
 
 
 def test_a_slice_of_a_service_is_fully_defaulted() -> None:
-    spec = kinds.verbs_of("PinterestService").render_slice(SERVICE, Share("east", 12, 12), MARK)["spec"]
+    spec = registry.verbs_of("PinterestService").render_slice(SERVICE, Share("east", 12, 12), MARK)["spec"]
     assert spec["replicas"] == 12
     assert spec["service"] == {"ports": [{"protocol": "TCP", "port": 80}]}
     assert spec["loadBalancers"] == [{"protocol": "http", "path": "/", "port": 80}]
@@ -199,7 +202,7 @@ def test_a_mark_is_spelled_in_ascii_and_in_one_way_whatever_it_says(mark: SliceM
 
 @pytest.mark.parametrize("text", ["", "3-1", "1,1", "5,3", "a", "0-", "-1", "0-3,2-5"])
 def test_ranges_that_make_no_sense_are_none(text: str) -> None:
-    assert verbs.read_ranges(text) == ()
+    assert raw.ranges(text) == ()
 
 
 JUNK = st.recursive(
@@ -221,7 +224,7 @@ def _with_junk(draw: Any, value: Any) -> Any:
 def damaged(draw: Any) -> dict[str, Any]:
     """An object of a workload kind with junk in some of its places, as a server with another schema might hold it."""
     kind = draw(st.sampled_from(sorted(OBJECTS)))
-    slice_obj = kinds.verbs_of(kind).render_slice(OBJECTS[kind], Share("east", 4, 2, 9, ((0, 3),)), MARK)
+    slice_obj = registry.verbs_of(kind).render_slice(OBJECTS[kind], Share("east", 4, 2, 9, ((0, 3),)), MARK)
     full = {**slice_obj, "status": {"completedIndexes": "0-3", "unschedulable": {"count": 1, "since": "x"}}}
     full["spec"] = {**slice_obj["spec"], "sidecars": {"a": {"b": 1}}, "updateStrategy": {"maxUnavailable": "25%"}}
     broken = _with_junk(draw, full)
@@ -231,7 +234,7 @@ def damaged(draw: Any) -> dict[str, Any]:
 @settings(max_examples=200)
 @given(damaged())
 def test_verbs_never_raise_whatever_an_api_server_holds(obj: dict[str, Any]) -> None:
-    row = kinds.verbs_of(obj["kind"])
+    row = registry.verbs_of(obj["kind"])
     assert row.count(obj) >= 0
     assert 0 <= row.slots(obj) <= max(row.count(obj), row.slots(obj))
     assert isinstance(row.project(obj), str)
@@ -247,7 +250,7 @@ def test_verbs_never_raise_whatever_an_api_server_holds(obj: dict[str, Any]) -> 
 
 
 def test_a_slice_that_is_not_there_is_observed_as_such() -> None:
-    for row in (kinds.verbs_of(kind) for kind in WORKLOADS):
+    for row in (registry.verbs_of(kind) for kind in WORKLOADS):
         assert row.observe({}, "east", True) == SliceObservation("east", known=True)
 
 
@@ -267,7 +270,7 @@ SEEN = SliceObservation(
 
 @pytest.mark.parametrize("kind", ["PinterestService", "PinterestJobSet"])
 def test_what_a_member_writes_into_a_slices_status_is_what_the_hub_observes(kind: str) -> None:
-    row = kinds.verbs_of(kind)
+    row = registry.verbs_of(kind)
     slice_obj = row.render_slice(OBJECTS[kind], Share("east", 10, 4, 9, ((0, 9),)), MARK)
     figures: dict[str, Any] = {"actual": 4, "desired": 10}
     figures |= (
@@ -308,9 +311,10 @@ def test_a_native_deployment_status_is_observed_with_the_members_word_over_it() 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
 def test_the_host_status_of_a_fold_fits_the_schema(kind: str) -> None:
-    from federator.api import crds, structural
+    from federator.api import structural
+    from federator.kinds import crds
 
-    row = kinds.verbs_of(kind)
+    row = registry.verbs_of(kind)
     ranges = ((0, 3), (4, 9)) if row.unit is Unit.SHARDS else ()
     wanted = Wanted(generation=3, unit=row.unit, count=10)
     placing = InForce(shares=(Share("east", 10, 4, 9, ranges),))

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from federator.api import read
 from federator.cli import common
+from federator.kinds import read
 from tests import casetables
 from tests.unit.cli.files import items, psvc, run, write
 

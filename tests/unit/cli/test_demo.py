@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.cli.running import demo
+from federator.kinds import registry
 from federator.kube.clock import Clock
 from federator.sandbox import fleetfile, virtual_time
 from federator.sandbox.federation import Federation, ensure
@@ -42,7 +42,7 @@ async def _ended(*objs: dict[str, Any]) -> str:
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
         await ensure(host, space, "namespaces")
         for obj in objs:
-            await host.create(kinds.KINDS[obj["kind"]].ref_of(obj), obj)
+            await host.create(registry.KINDS[obj["kind"]].ref_of(obj), obj)
         await federation.until_settled(120.0)
         return await demo.ending(federation, 5.0)
     finally:

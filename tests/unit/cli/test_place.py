@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from federator.api import read
+from federator.kinds import read
 from tests.unit.cli.files import items, member, pjs, policy, psvc, quota, run, write
 
 

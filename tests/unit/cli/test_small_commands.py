@@ -8,9 +8,9 @@ import pytest
 import yaml
 
 from federator import __version__, settings
-from federator.api import crds
 from federator.cli import common, views
 from federator.cli.main import COMMANDS
+from federator.kinds import crds
 from federator.model.errors import FieldError
 from tests.unit.cli.files import run
 

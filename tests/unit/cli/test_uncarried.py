@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.cli import explaining, uncarried
 from federator.cli.explain import gathered
+from federator.kinds import registry
 from federator.kube.client import Client
 from federator.kube.clock import Clock
 from federator.sandbox import fleetfile, virtual_time
@@ -46,7 +46,7 @@ async def _explained() -> tuple[dict[str, Any], list[str]]:
         await ensure(host, {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}, "namespaces")
         for plural, obj in OBJECTS:
             await ensure(host, obj, plural)
-        kind = kinds.KINDS["PinterestService"]
+        kind = registry.KINDS["PinterestService"]
         made = await host.create(kind.ref("feed", "web"), workload())
         found = await gathered(host, kind, "feed", "web")
         return found, await uncarried.beside(host, made, "PinterestService")

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
-from federator.api.revisions import Revision
 from federator.cli.rollouts import rollout
 from federator.cli.rollouts.waiting import Target
+from federator.kinds import registry
+from federator.kinds.pods.revisions import Revision
 from federator.kube.client import Client
 from tests.unit.hub.world import World, play, service
 
-KIND = kinds.KINDS["PinterestService"]
+KIND = registry.KINDS["PinterestService"]
 EARLIER = Revision("r-1", "u", 1, {"template": service(1, cpu="250m")["template"]}, ("", ""))
 
 

@@ -8,16 +8,16 @@ import pytest
 import yaml
 
 from federator import settings
-from federator.api.deployment import MEMBER_STATUS_ANNOTATION
 from federator.cli.clusters import granting, joining
 from federator.cli.leader import asking
-from federator.expand import priorities
 from federator.hub import hardening
 from federator.hub.cache import pauses
 from federator.hub.deletion import departed
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
 from federator.hub.records import seals
+from federator.kinds.deployment.deployment import MEMBER_STATUS_ANNOTATION
+from federator.kinds.pods import priorities
 from federator.member.heartbeat import LEASE
 from federator.model import names
 from tests.unit.deploy import manifests

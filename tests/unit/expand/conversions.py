@@ -2,10 +2,10 @@
 
 from typing import Any
 
-from federator.api import read
 from federator.convert import convert
 from federator.convert.convert import Conversion
 from federator.convert.drafts import Fate
+from federator.kinds import read
 
 
 def deployment(name: str = "web", labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
-from federator.expand import asks
+from federator.kinds import asks, registry
 from federator.model.ask import DEFAULT_POLICY, Tier, Unit
 from federator.model.errors import FieldError
 from federator.model.names import WorkloadKey
@@ -27,7 +26,7 @@ def workload(kind: str, **spec: Any) -> dict[str, Any]:
         "creationTimestamp": "1970-01-01T00:01:40Z",
     }
     return {
-        "apiVersion": kinds.KINDS[kind].api_version,
+        "apiVersion": registry.KINDS[kind].api_version,
         "kind": kind,
         "metadata": metadata,
         "spec": {"template": TEMPLATE, **spec},
@@ -36,7 +35,7 @@ def workload(kind: str, **spec: Any) -> dict[str, Any]:
 
 def test_a_service_asks_for_replicas_with_its_runtime_support() -> None:
     obj = workload("PinterestService", replicas=30, tier="Reserved", priority=7, project="p")
-    found = asks.ask(obj, kinds.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE)
+    found = asks.ask(obj, registry.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE)
     assert found.key == WorkloadKey("PinterestService", "shop", "web")
     assert (found.uid, found.generation, found.created_s, found.labels) == ("u", 3, 100.0, {"app": "web"})
     assert (found.unit, found.count, found.slots, found.whole) == (Unit.REPLICAS, 30, 30, False)
@@ -46,14 +45,14 @@ def test_a_service_asks_for_replicas_with_its_runtime_support() -> None:
 
 def test_a_job_set_asks_for_shards_entirely_or_not_at_all() -> None:
     obj = workload("PinterestJobSet", shards=400, parallelism=100, suspend=True)
-    found = asks.ask(obj, kinds.verbs_of("PinterestJobSet"), DEFAULT_POLICY, PROFILE, created_s=5.0)
+    found = asks.ask(obj, registry.verbs_of("PinterestJobSet"), DEFAULT_POLICY, PROFILE, created_s=5.0)
     assert (found.unit, found.count, found.slots, found.whole) == (Unit.SHARDS, 400, 100, True)
     assert (found.project, found.suspended, found.created_s) == ("shop", True, 5.0)
 
 
 def test_a_deployment_asks_for_what_it_says_and_no_runtime_support() -> None:
     obj = workload("Deployment", replicas=4)
-    verbs = kinds.verbs_of("Deployment")
+    verbs = registry.verbs_of("Deployment")
     assert verbs.profile(obj) == ""
     assert asks.ask(obj, verbs, DEFAULT_POLICY).shape.requests["cpu"] == 500
 
@@ -61,10 +60,10 @@ def test_a_deployment_asks_for_what_it_says_and_no_runtime_support() -> None:
 def test_exclusive_execution_is_refused_with_the_reason_that_it_comes_later() -> None:
     obj = workload("PinterestJobSet", shards=4, execution="Exclusive")
     with pytest.raises(FieldError, match=r"spec\.execution: .* comes later"):
-        asks.ask(obj, kinds.verbs_of("PinterestJobSet"), DEFAULT_POLICY)
+        asks.ask(obj, registry.verbs_of("PinterestJobSet"), DEFAULT_POLICY)
 
 
 def test_a_parameter_that_the_profile_does_not_know_is_refused_before_anything_is_placed() -> None:
     obj = workload("PinterestService", sidecars={"logs": {"level": "x"}})
     with pytest.raises(FieldError, match=r"spec\.sidecars\.logs\.level"):
-        asks.ask(obj, kinds.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE)
+        asks.ask(obj, registry.verbs_of("PinterestService"), DEFAULT_POLICY, PROFILE)

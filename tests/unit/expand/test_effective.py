@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from federator.expand import effective
+from federator.kinds.pods import effective
 from federator.model.errors import FieldError
 from federator.model.kubernetes.taints import Toleration
 from federator.model.resources import Resources

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import read
-from federator.expand import effective
-from federator.expand.inject import inject, parameter_text
+from federator.kinds import read
+from federator.kinds.pods import effective
+from federator.kinds.pods.inject import inject, parameter_text
 from federator.model.errors import FieldError
 
 PROFILE: dict[str, Any] = {

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 import yaml
 
-from federator.api import kinds, read
-from federator.api.verbs import SliceMark
-from federator.expand import jobsets, labels, natives, parts
+from federator.kinds import labels, natives, read, registry
+from federator.kinds.jobset import jobsets
+from federator.kinds.shared import parts
+from federator.kinds.verbs import SliceMark
 from federator.model import names
 from federator.model.decision import Share
 
@@ -86,7 +87,7 @@ def slice_of(text: str, share: Share) -> dict[str, Any]:
     (obj,) = read.load_yaml(text)
     read.check(obj)
     mark = SliceMark("fleet-1", "host-uid", 1, share.cluster, share.seq, share.ranges, "default", "abc")
-    rendered = kinds.verbs_of(obj["kind"]).render_slice(obj, share, mark)
+    rendered = registry.verbs_of(obj["kind"]).render_slice(obj, share, mark)
     rendered["metadata"]["uid"] = "slice-uid"
     return rendered
 

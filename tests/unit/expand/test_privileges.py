@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds, pinterestservice
-from federator.expand import privileges
+from federator.kinds import registry
+from federator.kinds.pods import privileges
+from federator.kinds.service import pinterestservice
 from federator.model.ask import Ask, PodShape, Privileges, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
@@ -38,7 +39,7 @@ def service(template: dict[str, Any] | None = None, **spec: Any) -> dict[str, An
 
 
 def of(obj: dict[str, Any], profile: dict[str, Any] | None = None) -> Privileges:
-    return privileges.of(obj, kinds.verbs_of(obj["kind"]), profile)
+    return privileges.of(obj, registry.verbs_of(obj["kind"]), profile)
 
 
 def pod(**fields: Any) -> dict[str, Any]:

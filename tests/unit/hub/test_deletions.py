@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.cli.clusters import joining
 from federator.hub.cache.deletion_budget import DeletionBudget
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
@@ -412,7 +412,7 @@ def test_a_slice_that_its_member_deletes_and_holds_is_told_and_stops_nobody_else
         await world.settle()
         hold = {"metadata": {"finalizers": ["elsewhere.example/hold"]}}
         await world.patch(PSVC, "feed", "web", hold, at="a")
-        ref = kinds.KINDS[PSVC].ref("feed", "web")
+        ref = registry.KINDS[PSVC].ref("feed", "web")
         await world.member("a").delete(ref, uid=(await world.member("a").get(ref))["metadata"]["uid"])
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 9}})
         await asyncio.sleep(30)

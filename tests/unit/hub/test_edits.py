@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, jobset, play, service
 
@@ -475,7 +475,7 @@ def test_a_decision_without_a_digest_is_read_as_before() -> None:
         bare = {**decision["spec"], "charge": {**decision["spec"]["charge"]}}
         del bare["charge"]["content"], bare["seal"]
         bare["seal"] = world.federation.hub.state.seals.of("feed", decision["metadata"]["name"], bare)
-        ref = kinds.KINDS["PlacementDecision"].ref("feed", decision["metadata"]["name"])
+        ref = registry.KINDS["PlacementDecision"].ref("feed", decision["metadata"]["name"])
         patch = {"spec": {"seal": bare["seal"], "charge": {"content": None}}}
         await world.host.patch(ref, patch)
         await world.patch(KIND, "feed", "web", template("20"))

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.cli.rollouts import rebalance
+from federator.kinds import registry
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
@@ -92,7 +92,7 @@ async def running(world: World) -> int:
 
 
 async def edited(world: World, how: str) -> None:
-    ref = kinds.KINDS[POLICY].ref("", "all")
+    ref = registry.KINDS[POLICY].ref("", "all")
     change = EDITS[how]
     if change is None:
         await world.host.delete(ref, uid=(await world.host.get(ref))["metadata"]["uid"])
@@ -149,7 +149,7 @@ def test_copies_of_a_policy_that_duplicated_go_when_a_person_says_so(way: str) -
         if way == "count":
             await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 5}})
         else:
-            asked = await rebalance.ask(world.host, kinds.KINDS[PSVC], "feed", "web")
+            asked = await rebalance.ask(world.host, registry.KINDS[PSVC], "feed", "web")
             assert asked == [("PinterestService/feed/web", 0, 8)]
         await world.settle()
         assert await running(world) == (5 if way == "count" else 4)

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
-from federator.api.decisionfacts import decision_facts
-from federator.expand import jobsets
+from federator.api.placement.decisionfacts import decision_facts
+from federator.kinds import registry
+from federator.kinds.jobset import jobsets
 from federator.model import shards
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
@@ -108,12 +108,12 @@ def test_a_job_set_that_was_done_before_the_hub_began_holds_nothing() -> None:
 def test_a_standby_knows_what_is_done_and_gives_it_to_the_next() -> None:
     async def scenario(pair: leadership.Pair) -> None:
         await pair.create("any", 1)  # makes the namespace
-        kind = kinds.KINDS["FederatedQuota"]
+        kind = registry.KINDS["FederatedQuota"]
         body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": "feed"}, "spec": account()}
         await pair.host.create(kind.ref("", "feed"), body)
 
         async def create(name: str) -> None:
-            found = kinds.KINDS[PJS]
+            found = registry.KINDS[PJS]
             meta = {"name": name, "namespace": "feed"}
             made = {"apiVersion": found.api_version, "kind": PJS, "metadata": meta, "spec": ten()}
             await pair.host.create(found.ref("feed", name), made)
@@ -131,7 +131,7 @@ def test_a_standby_knows_what_is_done_and_gives_it_to_the_next() -> None:
         await pair.until(new)
         await create("second")
         await pair.settle()
-        assert (await pair.host.get(kinds.KINDS[PJS].ref("feed", "second")))["status"]["done"] == 10
+        assert (await pair.host.get(registry.KINDS[PJS].ref("feed", "second")))["status"]["done"] == 10
 
     leadership.play(scenario)
 
@@ -207,7 +207,7 @@ def test_what_was_lost_with_the_member_before_it_was_recorded_is_done_again() ->
         await asyncio.sleep(10)
         lost = await world.get(PJS, "feed", "first", at=home)
         assert lost is not None
-        await world.member(home).delete(kinds.KINDS[PJS].ref("feed", "first"), uid=lost["metadata"]["uid"])
+        await world.member(home).delete(registry.KINDS[PJS].ref("feed", "first"), uid=lost["metadata"]["uid"])
         await asyncio.sleep(10)
         world.canned.clear()
         await asyncio.sleep(60)
@@ -229,7 +229,7 @@ def test_what_the_host_records_no_longer_and_no_member_tells_is_done_again() -> 
         assert await world.get(PJS, "feed", "first", at=home) is None
 
         forgotten = {"status": {"completedIndexes": "", "done": 0}}
-        await world.host.patch(kinds.KINDS[PJS].ref("feed", "first"), forgotten, subresource="status")
+        await world.host.patch(registry.KINDS[PJS].ref("feed", "first"), forgotten, subresource="status")
         await asyncio.sleep(30)
         await world.settle()
         assert await done(world, "first") == 10
@@ -244,7 +244,7 @@ def test_a_member_says_nothing_about_shards_that_it_was_not_given() -> None:
         await asyncio.sleep(10)
         assert len(await world.slots("feed", "first")) == 3
         await world.federation.kill("member a")
-        kind = kinds.KINDS[PJS]
+        kind = registry.KINDS[PJS]
         claim = {"status": {"completedIndexes": "0-9"}}
         await world.member("a").patch(kind.ref("feed", "first"), claim, subresource="status")
         await _kept_from(world, "b", "excluded")

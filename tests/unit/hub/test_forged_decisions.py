@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.hub.options import HubOptions
 from federator.hub.records import seals
 from federator.hub.records.seals import Seals
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model import names
 from federator.model import seq as seqs
@@ -110,7 +110,7 @@ def test_a_decision_made_up_for_a_workload_that_is_not_there_goes_again() -> Non
         made_up["spec"] |= {"workload": {"kind": PSVC, "name": "ghost", "uid": "u-0"}, "seq": FOREVER}
         name = names.decision_name("psvc", "ghost", "u-0")
         made_up["metadata"] = {"name": name, "namespace": "feed"}
-        await world.host.create(kinds.KINDS[DECISION].ref("feed", name), made_up)
+        await world.host.create(registry.KINDS[DECISION].ref("feed", name), made_up)
         await asyncio.sleep(30)
         assert len(await world.decisions()) == 1
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 4}})
@@ -127,7 +127,7 @@ def test_an_older_decision_of_our_own_that_is_put_back_is_not_obeyed() -> None:
         old = await the_decision(world)
         await world.patch(PSVC, "feed", "web", {"spec": {"replicas": 3}})
         await world.settle()
-        ref = kinds.KINDS[DECISION].ref("feed", old["metadata"]["name"])
+        ref = registry.KINDS[DECISION].ref("feed", old["metadata"]["name"])
         world.federation.hub.state.ready = False  # so that it is not made anew in between
         await world.host.patch(ref, {"metadata": {"finalizers": []}})
         live = await world.host.get(ref)

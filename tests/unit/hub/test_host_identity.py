@@ -3,17 +3,17 @@
 import asyncio
 from typing import Any
 
-from federator.api import kinds
 from federator.cli.clusters import joining
 from federator.hub.members import claims
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from federator.kube.client import Client
 from federator.model.names import DECISION_FINALIZER
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
 PSVC = "PinterestService"
-PD = kinds.KINDS["PlacementDecision"]
+PD = registry.KINDS["PlacementDecision"]
 
 
 async def replaced_host(world: World, seed: int = 2) -> World:
@@ -208,7 +208,7 @@ def test_a_share_that_a_foreign_object_kept_from_being_made_is_not_taken_for_one
         foreign = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
         await world.member("a").create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), foreign)
         body = {"apiVersion": "pinterest.com/v1beta1", "kind": PSVC, "metadata": {"name": "web", "namespace": "feed"}}
-        await world.member("a").create(kinds.KINDS[PSVC].ref("feed", "web"), {**body, "spec": service(1)})
+        await world.member("a").create(registry.KINDS[PSVC].ref("feed", "web"), {**body, "spec": service(1)})
         await world.create(PSVC, "feed", "web", service(6))
         await asyncio.sleep(10)
         saved, shares = await backup(world), await world.shares("feed", "web")
@@ -306,7 +306,7 @@ def test_a_member_that_forges_a_later_slice_takes_nothing_from_the_others() -> N
         body = {"apiVersion": found["apiVersion"], "kind": PSVC, "metadata": meta, "spec": spec}
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
         await world.member("a").create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), space)
-        await world.member("a").create(kinds.KINDS[PSVC].ref("feed", "web"), body)
+        await world.member("a").create(registry.KINDS[PSVC].ref("feed", "web"), body)
         await asyncio.sleep(30)
         await world.settle()
 

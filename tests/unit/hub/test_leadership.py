@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.hub.options import HubOptions
 from federator.hub.records.tombstones import ANNOTATION
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -101,7 +101,7 @@ class Pair:
         return asyncio.get_running_loop().time() - begun
 
     async def create(self, name: str, replicas: int = 6) -> None:
-        kind = kinds.KINDS["PinterestService"]
+        kind = registry.KINDS["PinterestService"]
         namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "feed"}}
         with contextlib.suppress(errors.AlreadyExists):
             await self.host.create(ObjectRef("v1", "namespaces", "", "feed", "Namespace"), namespace)
@@ -110,10 +110,10 @@ class Pair:
         await self.host.create(kind.ref("feed", name), body)
 
     async def scale(self, name: str, replicas: int) -> None:
-        await self.host.patch(kinds.KINDS["PinterestService"].ref("feed", name), {"spec": {"replicas": replicas}})
+        await self.host.patch(registry.KINDS["PinterestService"].ref("feed", name), {"spec": {"replicas": replicas}})
 
     async def decisions(self) -> dict[str, Any]:
-        kind = kinds.KINDS["PlacementDecision"]
+        kind = registry.KINDS["PlacementDecision"]
         found = (await self.host.list(kind.api_version, kind.plural)).items
         return {obj["spec"]["workload"]["name"]: obj for obj in found}
 
@@ -166,7 +166,7 @@ def test_what_was_buried_is_on_the_lease_before_its_decision_goes() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
         await pair.settle()
-        ref = kinds.KINDS["PinterestService"].ref("feed", "web")
+        ref = registry.KINDS["PinterestService"].ref("feed", "web")
         uid = (await pair.host.get(ref))["metadata"]["uid"]
         await pair.host.delete(ref, uid=uid)
         while await pair.decisions():  # noqa: ASYNC110
@@ -196,11 +196,11 @@ def test_a_standby_holds_warm_caches_and_no_reins() -> None:
             commitment = standby.state.commitments.commitment(record.workload_uid)
             assert commitment == leader.state.commitments.commitment(record.workload_uid)
         with pytest.raises(errors.NotLeading):
-            await standby.host.patch(kinds.KINDS["PinterestService"].ref("feed", "web-0"), {})
+            await standby.host.patch(registry.KINDS["PinterestService"].ref("feed", "web-0"), {})
         for member in standby.state.members.values():
             assert member.client is not None
             with pytest.raises(errors.NotLeading):
-                await member.client.delete(kinds.KINDS["PinterestService"].ref("feed", "web-0"), uid="u")
+                await member.client.delete(registry.KINDS["PinterestService"].ref("feed", "web-0"), uid="u")
 
     play(scenario)
 

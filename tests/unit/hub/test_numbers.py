@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.hub.cache.state import TERM_LEAP, TERMS_WITHOUT_LEASE, HubState
 from federator.hub.options import HubOptions
 from federator.hub.records.decisions import Record, summarise
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.model import names
@@ -20,7 +20,7 @@ from tests.unit.hub.test_leadership import play as play_pair
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
-PD = kinds.KINDS["PlacementDecision"]
+PD = registry.KINDS["PlacementDecision"]
 TWO = {"clusters": {"names": ["a", "b"]}}
 
 
@@ -154,8 +154,8 @@ def test_an_operator_puts_right_a_number_at_its_end() -> None:
         await world.federation.kill("member a")
         found = await world.get(PSVC, "feed", "web", at="a")
         assert found is not None
-        await world.member("a").delete(kinds.KINDS[PSVC].ref("feed", "web"), uid=found["metadata"]["uid"])
-        capacity = kinds.KINDS["ClusterCapacity"].ref("", "cluster")
+        await world.member("a").delete(registry.KINDS[PSVC].ref("feed", "web"), uid=found["metadata"]["uid"])
+        capacity = registry.KINDS["ClusterCapacity"].ref("", "cluster")
         mended = {"highest": {found["spec"]["slice"]["workloadUID"]: None}, "includesSeq": 0}
         await world.member("a").patch(capacity, {"status": mended}, subresource="status")
         world.federation.start_member("a")
@@ -177,7 +177,7 @@ def test_neither_hub_ends_for_a_burst_of_numbers() -> None:
     async def scenario(pair: Pair) -> None:
         await pair.create("web")
         await pair.settle()
-        ruler, kind = pair.leader(), kinds.KINDS[PSVC]
+        ruler, kind = pair.leader(), registry.KINDS[PSVC]
         member = Client(pair.federation.members["a"].transport(), "a")
         found = await member.get(kind.ref("feed", "web"))
         seq = found["spec"]["slice"]["seq"]
@@ -215,7 +215,7 @@ def test_what_is_moved_out_of_a_cluster_with_a_raised_number_does_not_come_back(
         block = late["spec"]["slice"] | {"cluster": "a", "seq": 1 << 50}
         body = {"apiVersion": late["apiVersion"], "kind": PSVC, "metadata": meta, "spec": late["spec"]}
         await world.member("a").create(
-            kinds.KINDS[PSVC].ref("feed", "web"), {**body, "spec": {**late["spec"], "slice": block}}
+            registry.KINDS[PSVC].ref("feed", "web"), {**body, "spec": {**late["spec"], "slice": block}}
         )
         await asyncio.sleep(30)
         await world.settle()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model import names
 from federator.model.kubernetes import pod_security
@@ -42,7 +42,7 @@ async def ready(world: World) -> int:
 
 async def slices(world: World, cluster: str) -> list[dict[str, Any]]:
     """The specs of the slices in one member."""
-    kind = kinds.KINDS[PSVC]
+    kind = registry.KINDS[PSVC]
     return [one["spec"] for one in (await world.member(cluster).list(kind.api_version, kind.plural)).items]
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.cli.rollouts import rebalance
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from federator.kube import errors
 from federator.sandbox.fleetfile import FleetSpec
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
@@ -20,9 +20,9 @@ PSVC, CPP = "PinterestService", "ClusterPlacementPolicy"
 
 async def policy(world: World, **spec: Any) -> None:
     await world.host.create(
-        kinds.KINDS[CPP].ref("", "where"),
+        registry.KINDS[CPP].ref("", "where"),
         {
-            "apiVersion": kinds.KINDS[CPP].api_version,
+            "apiVersion": registry.KINDS[CPP].api_version,
             "kind": CPP,
             "metadata": {"name": "where"},
             "spec": spec,
@@ -31,7 +31,7 @@ async def policy(world: World, **spec: Any) -> None:
 
 
 async def edit(world: World, spec: Mapping[str, Any]) -> None:
-    await world.host.patch(kinds.KINDS[CPP].ref("", "where"), {"spec": spec})
+    await world.host.patch(registry.KINDS[CPP].ref("", "where"), {"spec": spec})
 
 
 async def decision(world: World, name: str = "web") -> Mapping[str, Any]:
@@ -112,7 +112,7 @@ def test_a_policy_that_is_deleted_and_one_that_is_not_there_take_nothing_down() 
         await policy(world, clusters={"names": ["a", "b"]})
         await world.create(PSVC, "feed", "web", service(12, placement={"policyRef": "where"}))
         await world.settle()
-        ref = kinds.KINDS[CPP].ref("", "where")
+        ref = registry.KINDS[CPP].ref("", "where")
         await world.host.delete(ref, uid=(await world.host.get(ref))["metadata"]["uid"])
         assert await watched(world, 30) == 12
         assert (await world.condition(PSVC, "feed", "web", "Placed"))["reason"] == "Misconfigured"
@@ -180,7 +180,7 @@ def test_lazy_leaves_what_runs_and_obeys_for_what_is_new_until_a_rebalance_is_as
         await world.settle()
         assert await world.shares("feed", "web") == {"a": 10, "b": 4}
 
-        kind = kinds.KINDS[CPP]
+        kind = registry.KINDS[CPP]
         assert await rebalance.ask(world.host, kind, "", "where") == [("PinterestService/feed/web", 10, 0)]
         await asyncio.sleep(30)
         assert await world.shares("feed", "web") == {"b": 14}
@@ -224,7 +224,7 @@ def test_slices_that_an_edit_leaves_go_within_the_budget_of_deletions_and_others
         assert 2 <= len(left) <= 3, "two slices a minute, and half a minute's worth since"
         assert [await world.shares("feed", name) for name in names] == [{"b": 2}] * 6
 
-        ref = kinds.KINDS[PSVC].ref("feed", names[0])
+        ref = registry.KINDS[PSVC].ref("feed", names[0])
         await world.host.delete(ref, uid=(await world.host.get(ref))["metadata"]["uid"])
         await asyncio.sleep(5)
         waits = [one["spec"].get("deletion") for one in await world.decisions() if "deletionTimestamp" not in one]

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds, runtimeprofile
+from federator.api import runtimeprofile
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"
@@ -110,14 +111,14 @@ def test_a_profile_that_is_deleted_is_taken_from_the_pods(restarted: bool) -> No
 
 async def copies_deleted(world: World, member: str) -> None:
     """Somebody deletes the copies of profiles there."""
-    client, kind = world.member(member), kinds.KINDS["RuntimeProfile"]
+    client, kind = world.member(member), registry.KINDS["RuntimeProfile"]
     for found in (await client.list(kind.api_version, kind.plural)).items:
         meta = found["metadata"]
         await client.delete(kind.ref("", meta["name"]), uid=meta["uid"])
 
 
 async def copies(world: World, member: str) -> int:
-    kind = kinds.KINDS["RuntimeProfile"]
+    kind = registry.KINDS["RuntimeProfile"]
     return len((await world.member(member).list(kind.api_version, kind.plural)).items)
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.api import kinds
 from federator.hub.records import packing, slices, workloads
+from federator.kinds import registry
 from federator.model import names
 from federator.model.decision import Share
 from tests.unit.hub.world import World, jobset, play, service
@@ -25,7 +25,7 @@ FLEET, PROFILE = "federator", ("default", "abc")
 
 def slice_reads(world: World) -> int:
     """Single slices that anybody has read in members so far."""
-    resources = {f"{kind.plural}.{kind.group}" for kind in kinds.WORKLOADS.values()}
+    resources = {f"{kind.plural}.{kind.group}" for kind in registry.WORKLOADS.values()}
     return sum(
         number
         for member in world.federation.members.values()
@@ -113,10 +113,10 @@ def test_a_slice_with_a_label_of_somebody_else_is_read_once_and_left_as_it_is() 
 
 def rendered(kind: str, spec: Mapping[str, Any], share: Share) -> tuple[workloads.Workload, dict[str, Any]]:
     """A workload of the host, and its slice as a member would show it."""
-    made = kinds.KINDS[kind]
+    made = registry.KINDS[kind]
     meta = {"name": "web", "namespace": "feed", "uid": "u-1", "generation": 3, "resourceVersion": "7"}
     host = {"apiVersion": made.api_version, "kind": kind, "metadata": meta, "spec": dict(spec)}
-    body = slices.render(kinds.verbs_of(kind), host, share, fleet=FLEET, profile=PROFILE, origin=2)
+    body = slices.render(registry.verbs_of(kind), host, share, fleet=FLEET, profile=PROFILE, origin=2)
     body["metadata"] |= {"uid": "s-1", "resourceVersion": "12"}
     return workloads.summarise(kind, host, None), body
 

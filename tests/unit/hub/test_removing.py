@@ -4,9 +4,9 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from federator.api import kinds
 from federator.hub.members import claims
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model.names import CLUSTER_FINALIZER, REMOVAL_ANNOTATION
 from federator.model.steps import ObjectRef
@@ -377,7 +377,7 @@ def test_a_strange_slice_keeps_a_cluster_from_leaving_and_is_named() -> None:
         body = {**found, "metadata": {"name": "odd", "namespace": "feed", "labels": found["metadata"]["labels"]}}
         body["spec"] = {**found["spec"], "slice": mark}
         body.pop("status", None)
-        await world.member("a").create(kinds.KINDS[PSVC].ref("feed", "odd"), body)
+        await world.member("a").create(registry.KINDS[PSVC].ref("feed", "odd"), body)
         await asyncio.sleep(1)
         await world.delete(CLUSTER, "", "a")
         await asyncio.sleep(60)

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from tests.unit.hub.test_policy_edits import LONG, watched, wide
 from tests.unit.hub.world import World, jobset, play, service, small_fleet
 
@@ -209,7 +209,7 @@ def test_a_storm_of_policies_costs_one_look_at_the_namespace() -> None:
             await world.create(PSVC, "feed", f"w{number}", service(1))
         await world.settle()
         requeueing = world.federation.hub.hosting.requeueing
-        kind = kinds.KINDS[PP]
+        kind = registry.KINDS[PP]
         for number in range(200):
             body = {"apiVersion": kind.api_version, "kind": PP, "metadata": {"name": f"p{number}", "namespace": "feed"}}
             spec = {"workloads": {"matchLabels": {"app": f"app-{number}"}}}

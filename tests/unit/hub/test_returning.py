@@ -4,8 +4,8 @@ import asyncio
 import json
 from typing import Any
 
-from federator.api import kinds
 from federator.hub.records.tombstones import ANNOTATION, KEPT, Tombstones
+from federator.kinds import registry
 from tests.unit.hub.world import World, jobset, play, service
 
 PSVC = "PinterestService"
@@ -23,7 +23,7 @@ async def comes_back(world: World, before: dict[str, Any], member: str, **mark: 
     block = {**before["spec"]["slice"], **mark}
     body = {**before, "metadata": meta, "spec": {**before["spec"], "slice": block}}
     body.pop("status", None)
-    await world.member(member).create(kinds.KINDS[PSVC].ref("feed", meta["name"]), body)
+    await world.member(member).create(registry.KINDS[PSVC].ref("feed", meta["name"]), body)
 
 
 async def slice_in(world: World, member: str, name: str) -> dict[str, Any] | None:
@@ -176,7 +176,7 @@ def test_a_late_answer_does_not_bring_an_older_member_cluster_back() -> None:
         state = world.federation.hub.state
         member = state.members["b"]
         answer = member.obj
-        await world.host.patch(kinds.KINDS["MemberCluster"].ref("", "b"), {"metadata": {"labels": {"zone": "z-9"}}})
+        await world.host.patch(registry.KINDS["MemberCluster"].ref("", "b"), {"metadata": {"labels": {"zone": "z-9"}}})
         await asyncio.sleep(1)
         state.observe_member(member, answer)
         assert member.obj["metadata"]["labels"]["zone"] == "z-9"

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from federator.api import verbs
+from federator.api import raw
 from federator.api.common import INDEXES_MAX
-from federator.api.pinterestjobset import MAX_SHARDS
-from federator.api.verbs import SliceMark, annotation_of_mark, encode_mark
 from federator.hub.members.member import slice_store
 from federator.hub.records import slices
+from federator.kinds.jobset.pinterestjobset import MAX_SHARDS
+from federator.kinds.verbs import SliceMark, annotation_of_mark, encode_mark
 from federator.kube.store import Bound, own_version
 from federator.model import names, shards
 
@@ -109,4 +109,4 @@ def test_every_set_of_shards_that_a_job_set_may_have_can_be_written() -> None:
 
     assert len(pieces) <= INDEXES_MAX
     assert len(pairs) <= INDEXES_MAX
-    assert verbs.read_ranges(pieces)[-1] == (MAX_SHARDS - 1, MAX_SHARDS - 1)
+    assert raw.ranges(pieces)[-1] == (MAX_SHARDS - 1, MAX_SHARDS - 1)

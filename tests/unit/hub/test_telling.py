@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.model.steps import ObjectRef
 from tests.unit.hub.world import World, play, service
 
@@ -105,7 +105,7 @@ def test_a_slice_that_somebody_changed_or_deleted_is_told_with_its_cluster_and_w
         assert changed.startswith("a: its slice was changed there (spec.")
         assert "spec.replicas" in changed
 
-        ref = kinds.KINDS[PSVC].ref("feed", "web")
+        ref = registry.KINDS[PSVC].ref("feed", "web")
         await world.member("b").delete(ref, uid=(await world.member("b").get(ref))["metadata"]["uid"])
         await asyncio.sleep(30)
         assert (await drifts(world))[1:] == [
@@ -182,7 +182,7 @@ def test_a_native_object_that_somebody_changed_is_told_on_the_host_and_not_again
     async def scenario(world: World) -> None:
         await world.create(PSVC, "feed", "web", service(6))
         await world.settle()
-        await world.member("b").patch(kinds.KINDS["Deployment"].ref("feed", "web"), {"spec": {"replicas": 9}})
+        await world.member("b").patch(registry.KINDS["Deployment"].ref("feed", "web"), {"spec": {"replicas": 9}})
         await asyncio.sleep(60)
         (told,) = await drifts(world)
         assert told.startswith("b: Deployment feed/web was changed (spec.replicas); put back at 20")

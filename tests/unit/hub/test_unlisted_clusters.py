@@ -5,12 +5,12 @@ from typing import Any
 
 import msgspec
 
-from federator.api import kinds
+from federator.kinds import registry
 from tests.unit.hub.test_probing import restart
 from tests.unit.hub.world import World, play, service
 
 PSVC = "PinterestService"
-KIND = kinds.KINDS["MemberCluster"]
+KIND = registry.KINDS["MemberCluster"]
 PATH = "/memberclusters"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from federator.api.decisionfacts import decision_facts
+from federator.api.placement.decisionfacts import decision_facts
 from federator.embedded.storage.revisions import Event
 from federator.hub.placing.pledges import Pledges
 from federator.hub.process import HubProcess

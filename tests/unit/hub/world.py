@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from federator.api import kinds
 from federator.embedded.rest.inprocess import InProcessTransport
 from federator.hub.options import HubOptions
+from federator.kinds import registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -202,7 +202,7 @@ class World:
 
     async def create(self, kind: str, namespace: str, name: str, spec: Mapping[str, Any], **meta: Any) -> None:
         await self.namespace(namespace)
-        found = kinds.KINDS[kind]
+        found = registry.KINDS[kind]
         body = {
             "apiVersion": found.api_version,
             "kind": kind,
@@ -222,22 +222,22 @@ class World:
 
     async def patch(self, kind: str, namespace: str, name: str, body: Mapping[str, Any], *, at: str = "host") -> None:
         client = self.host if at == "host" else self.member(at)
-        await client.patch(kinds.KINDS[kind].ref(namespace, name), body)
+        await client.patch(registry.KINDS[kind].ref(namespace, name), body)
 
     async def get(self, kind: str, namespace: str, name: str, *, at: str = "host") -> dict[str, Any] | None:
         client = self.host if at == "host" else self.member(at)
         try:
-            return await client.get(kinds.KINDS[kind].ref(namespace, name))
+            return await client.get(registry.KINDS[kind].ref(namespace, name))
         except errors.NotFound:
             return None
 
     async def delete(self, kind: str, namespace: str, name: str) -> None:
         found = await self.get(kind, namespace, name)
         assert found is not None
-        await self.host.delete(kinds.KINDS[kind].ref(namespace, name), uid=found["metadata"]["uid"])
+        await self.host.delete(registry.KINDS[kind].ref(namespace, name), uid=found["metadata"]["uid"])
 
     async def decisions(self) -> list[dict[str, Any]]:
-        kind = kinds.KINDS["PlacementDecision"]
+        kind = registry.KINDS["PlacementDecision"]
         return list((await self.host.list(kind.api_version, kind.plural)).items)
 
     async def shares(self, namespace: str, name: str) -> dict[str, int]:

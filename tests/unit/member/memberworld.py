@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
-from federator.api import crds, kinds
 from federator.embedded.controllers import Controllers, NodePool
 from federator.embedded.server import EmbeddedCluster
+from federator.kinds import crds, registry
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -154,8 +154,8 @@ class MemberWorld:
 
     @staticmethod
     def ref(kind: str, name: str, namespace: str = "feed") -> ObjectRef:
-        if kind in kinds.KINDS:
-            return kinds.KINDS[kind].ref(namespace, name)
+        if kind in registry.KINDS:
+            return registry.KINDS[kind].ref(namespace, name)
         api_version, plural, namespaced = _NATIVE[kind]
         return ObjectRef(api_version, plural, namespace if namespaced else "", name, kind)
 

@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from federator.member import comparing, rows
-from federator.member.comparing import Plan, Scene, Verdicts
+from federator.member.cache import rows
+from federator.member.cache.rows import NativeRow
+from federator.member.expansion import comparing
+from federator.member.expansion.comparing import Plan, Scene, Verdicts
 from federator.member.options import MemberOptions
-from federator.member.rows import NativeRow
 from federator.model import names
 from federator.model.steps import Apply, Delete, Patch
 

@@ -1,9 +1,9 @@
 """A namespace that is being deleted takes nothing new: that is said as it is, and nobody has to help."""
 
 from federator.kube import errors
-from federator.member import results
-from federator.member.comparing import Plan
-from federator.member.results import Result
+from federator.member.expansion import results
+from federator.member.expansion.comparing import Plan
+from federator.member.expansion.results import Result
 from federator.status.verdict import STALLING_IN_MEMBER
 
 

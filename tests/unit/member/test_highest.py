@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from federator.api import clustercapacity
-from federator.member import highest
-from federator.member.highest import Highest
+from federator.member.cache import highest
+from federator.member.cache.highest import Highest
 from federator.model import seq as seqs
 from tests.unit.member.memberworld import MemberWorld, block, in_member, service, template
 

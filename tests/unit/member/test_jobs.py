@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from federator.member import jobs
-from federator.member.rows import NativeRow, native_row
+from federator.member.cache import jobs
+from federator.member.cache.rows import NativeRow, native_row
 
 
 def job(low: int, high: int, **status: Any) -> NativeRow:

@@ -2,8 +2,8 @@
 
 import random
 
-from federator.member.podbooks import PodBooks
-from federator.member.rows import PodRow
+from federator.member.cache.podbooks import PodBooks
+from federator.member.cache.rows import PodRow
 from federator.model.ask import PodShape
 from federator.model.resources import Resources
 from federator.status.reasons import Trouble

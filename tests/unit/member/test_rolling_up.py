@@ -2,8 +2,8 @@
 
 import asyncio
 
-from federator.api import kinds
 from federator.embedded.controllers import NodePool
+from federator.kinds import registry
 from federator.member.options import MemberOptions
 from federator.member.rolling import PATIENCE_S
 from federator.model.names import WorkloadKey
@@ -161,7 +161,7 @@ async def test_copies_of_the_template_before_are_never_called_updated(world: Mem
     for _ in range(400):
         await asyncio.sleep(0.05)
         found, native = await world.get("PinterestService", "web"), await world.get("Deployment", "web")
-        counted = kinds.verbs_of("PinterestService").observe(found, "m1", True).updated
+        counted = registry.verbs_of("PinterestService").observe(found, "m1", True).updated
         counts.add(counted)
         rolled = native["metadata"]["generation"] > 1 and native["status"]["observedGeneration"] > 1
         assert counted <= (native["status"].get("updatedReplicas", 0) if rolled else 0)
@@ -176,7 +176,7 @@ async def test_a_new_share_says_nothing_of_the_template(world: MemberWorld) -> N
     await world.patch("PinterestService", "web", {"spec": {"replicas": 3, "slice": {"seq": 6}}})
     for _ in range(100):
         found = await world.get("PinterestService", "web")
-        assert kinds.verbs_of("PinterestService").observe(found, "m1", True).updated >= 3
+        assert registry.verbs_of("PinterestService").observe(found, "m1", True).updated >= 3
         await asyncio.sleep(0.05)
 
 

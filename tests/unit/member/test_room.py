@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.api import capacityfields
-from federator.member.room import Masks, Room
-from federator.member.rows import Node
+from federator.member.cache.rows import Node
+from federator.member.capacity.room import Masks, Room
 from federator.model.ask import PodShape
 from federator.model.fleet import Capacity
 from federator.model.kubernetes.taints import Taint, Toleration

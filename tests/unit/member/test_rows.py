@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from federator.api import kinds
-from federator.member import references, rows
+from federator.kinds import registry
+from federator.member.cache import rows
+from federator.member.expansion import references
 from federator.model.resources import Resources
 
 FIELDS = [
@@ -44,7 +45,7 @@ objects = st.dictionaries(st.sampled_from(FIELDS), json_values, max_size=6)
 @given(objects)
 def test_projections_are_total_on_what_a_server_may_hold(obj: dict[str, Any]) -> None:
     shapes = rows.Shapes()
-    for kind in kinds.WORKLOADS:
+    for kind in registry.WORKLOADS:
         rows.slice_row(kind, obj)
     rows.native_row("Deployment", obj)
     rows.native_row("Job", obj)

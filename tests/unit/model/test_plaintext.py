@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from federator.advice import facts as facts_of
-from federator.api import placementdecision, raw
+from federator.api import raw
+from federator.api.placement import placementdecision
 from federator.cli import common, explaining
 from federator.embedded.server import EmbeddedCluster
 from federator.hub import offline

@@ -5,9 +5,9 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-from federator.api import kinds
 from federator.cli import explain
 from federator.hub.query import advising
+from federator.kinds import registry
 from federator.kube.threads import Overloaded
 from federator.kube.tlsserver import BodyRefused, Incoming
 from tests.unit.hub import world as worlds
@@ -25,7 +25,7 @@ def manifest(name: str = "web", replicas: int = 2, **spec: Any) -> dict[str, Any
     meta = {"name": name, "namespace": "feed"}
     body = worlds.service(replicas, project="feed", **spec)
     return {
-        "apiVersion": kinds.KINDS["PinterestService"].api_version,
+        "apiVersion": registry.KINDS["PinterestService"].api_version,
         "kind": "PinterestService",
         "metadata": meta,
         "spec": body,
@@ -95,7 +95,7 @@ def test_the_owner_s_answer_is_the_operator_s_where_it_concerns_him() -> None:
     async def scenario(world: World) -> None:
         await shared(world)
         told = asking.body(await port_of(world).answer(request(f"{WEB}/explain", user="owner")))
-        known = await explain.gathered(world.host, kinds.KINDS["PinterestService"], "feed", "web")
+        known = await explain.gathered(world.host, registry.KINDS["PinterestService"], "feed", "web")
         same = ("workload", "verdict", "reason", "message", "missing", "policy", "request", "decision")
         assert {name: told[name] for name in same} == json.loads(json.dumps({name: known[name] for name in same}))
         assert [row["verdict"] for row in told["clusters"]] == [row["verdict"] for row in known["clusters"]]

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from federator.api import kinds
 from federator.hub.history import entry as entries
 from federator.hub.history.entry import Entry, Kind
 from federator.hub.history.journal import Journal
@@ -15,6 +14,7 @@ from federator.hub.history.options import HistoryOptions
 from federator.hub.history.segments import Segments
 from federator.hub.query import questions
 from federator.hub.query.options import QueryOptions
+from federator.kinds import registry
 from federator.kube.tlsserver import Incoming
 from federator.model.steps import ObjectRef
 from tests.unit.hub import world as worlds
@@ -450,7 +450,7 @@ def test_the_native_objects_of_a_workload_are_told_by_cluster_and_nothing_that_a
         assert [row["cluster"] for row in whole["clusters"]] == ["a", "b", "c"]
 
         long, other = [{"kind": f"K{n}", "name": "\x1b[31m"} for n in range(500)], "another workload"
-        ref = kinds.KINDS["PinterestService"].ref("feed", "web")
+        ref = registry.KINDS["PinterestService"].ref("feed", "web")
         await world.federation.kill("member a")
         world.federation.members["a"].store.update(
             world.federation.members["a"].registry.get("pinterest.com", "pinterestservices"),

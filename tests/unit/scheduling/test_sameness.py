@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from federator.advice import facts, trials
-from federator.api import kinds
 from federator.cli import explain
 from federator.hub import offline
 from federator.hub.offline import Situation
 from federator.hub.query import advising
 from federator.hub.query.advising import Inputs
+from federator.kinds import registry
 from federator.model.decision import Decision, Reason
 from federator.model.names import WorkloadKey
 from federator.scheduling import cycle
@@ -42,8 +42,8 @@ def told(decision: Decision) -> Any:
 async def on_the_host(world: World) -> list[dict[str, Any]]:
     """All objects that placing reads, as `explain` reads them."""
     found: list[dict[str, Any]] = []
-    for name in (*explain.READ, *kinds.WORKLOADS, "PlacementDecision"):
-        kind = kinds.KINDS[name]
+    for name in (*explain.READ, *registry.WORKLOADS, "PlacementDecision"):
+        kind = registry.KINDS[name]
         listing = await world.host.list(kind.api_version, kind.plural)
         found += [{**obj, "apiVersion": kind.api_version, "kind": name} for obj in listing.items]
     return found

@@ -12,14 +12,14 @@ from typing import Any
 
 import msgspec
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube.wire.transport import Response, Transport
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.requests import CannedResponse, refusal
 from federator.sandbox.faults.rows import Box, Episode, Sending, Stage, is_hub
 
-_SLICES = frozenset(kind.plural for kind in kinds.WORKLOADS.values())
-_JOBSETS = kinds.KINDS["PinterestJobSet"].plural
+_SLICES = frozenset(kind.plural for kind in registry.WORKLOADS.values())
+_JOBSETS = registry.KINDS["PinterestJobSet"].plural
 _NATIVES = frozenset({"deployments", "jobs", "services", "configmaps"})
 _WEBHOOK = 'admission webhook "policy.example.com" denied the request: images must come from the mirror'
 _REFUSALS: tuple[tuple[int, str, str], ...] = (
@@ -203,7 +203,7 @@ async def webhook_changes(stage: Stage, rng: random.Random) -> AsyncIterator[Non
 async def kind_not_served(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """A kind of ours is not served in a member: discovery does not name it, its paths answer 404. Its objects stay."""
     member = rng.choice(list(stage.members))
-    kind = rng.choice([kind for kind in kinds.WORKLOADS.values() if kind.model is not None])
+    kind = rng.choice([kind for kind in registry.WORKLOADS.values() if kind.model is not None])
     root = f"/apis/{kind.api_version}/"
 
     def befalls(sending: Sending) -> bool:

@@ -7,8 +7,9 @@ import random
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Any
 
-from federator.api import clustercapacity, kinds, membercluster, raw
+from federator.api import clustercapacity, membercluster, raw
 from federator.embedded.server import EmbeddedCluster
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model import names
 from federator.model.steps import ObjectRef
@@ -52,7 +53,7 @@ async def made_anew(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 
 def _recorded(stage: Stage, name: str) -> str:
     """The identity that the host has of a member; "" for none."""
-    live = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name)) or {}
+    live = guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", name)) or {}
     return membercluster.recorded_uid(live)
 
 
@@ -83,19 +84,19 @@ async def joined_twice(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
     """A second MemberCluster names a member that is there already."""
     host, name = stage.federation.host, rng.choice(list(stage.members))
     double = rng.choice(("0-double", "z-double"))
-    live = guests.stored(host, kinds.KINDS[CLUSTER].ref("", name))
+    live = guests.stored(host, registry.KINDS[CLUSTER].ref("", name))
     if live is None:
         yield
         return
     stage.federation.aliases[double] = name
     body = {"apiVersion": live["apiVersion"], "kind": CLUSTER, "metadata": {"name": double}, "spec": {}}
     await asyncio.sleep(1.1)  # who joined first is told by stamps of whole seconds
-    await stage.user("host").create(kinds.KINDS[CLUSTER].ref("", double), body)
+    await stage.user("host").create(registry.KINDS[CLUSTER].ref("", double), body)
     stage.happened("joined-twice")
     try:
         yield
     finally:
-        await guests.drop(stage, "host", kinds.KINDS[CLUSTER].ref("", double))
+        await guests.drop(stage, "host", registry.KINDS[CLUSTER].ref("", double))
 
 
 @contextlib.asynccontextmanager
@@ -105,7 +106,7 @@ async def left_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
     async with guests.guest(stage, "left-and-back", 6) as own:
         await guests.until(own.expanded, guests.PLACED_S)
         name, how = rng.choice(own.holders() or list(stage.members)), rng.choice(("", "", "Orphan", FORCED))
-        left = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name))
+        left = guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", name))
         if left is None:
             yield
             return
@@ -137,7 +138,7 @@ async def lost_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
     async with guests.guest(stage, "lost-and-back", 6) as own:
         await guests.until(own.expanded, guests.PLACED_S)
         name, how = rng.choice(own.holders() or list(stage.members)), rng.choice((Cut.REFUSED, Cut.SILENT))
-        left = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name))
+        left = guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", name))
         if left is None:
             yield
             return
@@ -158,13 +159,13 @@ async def lost_and_back(stage: Stage, rng: random.Random) -> AsyncIterator[None]
 
 
 def _is_ready(stage: Stage, name: str) -> bool:
-    live = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", name)) or {}
+    live = guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", name)) or {}
     return raw.condition(live, "Ready").get("status") == "True"
 
 
 def _is_gone(stage: Stage, left: Mapping[str, Any]) -> bool:
     """Whether that very MemberCluster has left."""
-    live = guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", left["metadata"]["name"]))
+    live = guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", left["metadata"]["name"]))
     return live is None or bool(live["metadata"]["uid"] != left["metadata"]["uid"])
 
 
@@ -176,7 +177,7 @@ async def _remove(stage: Stage, left: Mapping[str, Any], how: str) -> None:
     if how == FORCED:
         leave(stage, name)
         return
-    ref, user = kinds.KINDS[CLUSTER].ref("", name), stage.user("host")
+    ref, user = registry.KINDS[CLUSTER].ref("", name), stage.user("host")
     with contextlib.suppress(errors.NotFound, errors.Conflict):  # another episode may have been sooner
         if how:
             await user.patch(ref, {"metadata": {"uid": uid, "annotations": {names.REMOVAL_ANNOTATION: how}}})
@@ -189,7 +190,7 @@ async def _join_again(stage: Stage, left: Mapping[str, Any]) -> None:
     for how in ("Orphan", FORCED):
         if not await guests.until(lambda: _is_gone(stage, left), guests.PLACED_S):
             await _remove(stage, left, how)
-    if guests.stored(stage.federation.host, kinds.KINDS[CLUSTER].ref("", left["metadata"]["name"])) is None:
+    if guests.stored(stage.federation.host, registry.KINDS[CLUSTER].ref("", left["metadata"]["name"])) is None:
         join(stage, left)
 
 
@@ -197,15 +198,17 @@ async def _clear_strangers(stage: Stage, name: str) -> None:
     """An operator removes what belongs to nobody by now: work whose workload was deleted while the cluster was out of
     the fleet, or which another host had put there. The hub reports such slices, and leaves them alone without proof."""
     host = stage.federation.host
-    uids = {stored.obj["metadata"]["uid"] for kind in kinds.WORKLOADS for stored in host.store.items(_info(host, kind))}
+    uids = {
+        stored.obj["metadata"]["uid"] for kind in registry.WORKLOADS for stored in host.store.items(_info(host, kind))
+    }
     decided = host.store.items(_info(host, "PlacementDecision"))
     uids |= {decision.obj["metadata"]["labels"][names.WORKLOAD_UID_LABEL] for decision in decided}
-    for kind in sorted(kinds.WORKLOADS):
+    for kind in sorted(registry.WORKLOADS):
         member = stage.federation.members[name]
         for stored in member.store.items(_info(member, kind)):
-            mark = kinds.verbs_of(kind).read_mark(stored.obj)
+            mark = registry.verbs_of(kind).read_mark(stored.obj)
             if mark is not None and mark.workload_uid not in uids:
-                await guests.drop(stage, name, kinds.KINDS[kind].ref(*stored.key))
+                await guests.drop(stage, name, registry.KINDS[kind].ref(*stored.key))
 
 
 @contextlib.asynccontextmanager
@@ -244,7 +247,7 @@ async def wrong(stage: Stage, rng: random.Random) -> AsyncIterator[None]:
 def _claimed(stage: Stage, name: str) -> bool:
     """Whether the right host is recorded in a member."""
     capacity = guests.stored(
-        stage.federation.members[name], kinds.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME)
+        stage.federation.members[name], registry.KINDS["ClusterCapacity"].ref("", clustercapacity.NAME)
     )
     return (
         capacity is not None and stage.federation.host.uid in raw.text_map(capacity["metadata"], "annotations").values()
@@ -254,7 +257,7 @@ def _claimed(stage: Stage, name: str) -> bool:
 async def _take_over(stage: Stage, name: str, other: str) -> None:
     """`federator cluster take-over`: an operator says that the right host takes a member from another one. A cluster
     that left the fleet meanwhile is waited for."""
-    ref = kinds.KINDS[CLUSTER].ref("", name)
+    ref = registry.KINDS[CLUSTER].ref("", name)
     if await guests.until(lambda: guests.stored(stage.federation.host, ref), BACK_S):
         await stage.user("host").patch(ref, {"spec": {"takeOverFrom": other}})
 
@@ -285,7 +288,7 @@ Copied = list[tuple[str, ObjectRef, Mapping[str, Any]]]
 def _copied(host: EmbeddedCluster) -> Copied:
     """(kind, its reference, object) of what a backup of the host holds: everything that the federation reads."""
     copied: Copied = []
-    for kind in ("Namespace", "Secret", "Lease", *_HOST_HOLDS, *kinds.WORKLOADS):
+    for kind in ("Namespace", "Secret", "Lease", *_HOST_HOLDS, *registry.WORKLOADS):
         info = _info(host, kind)
         for item in host.store.items(info):
             ref = ObjectRef(item.obj["apiVersion"], info.plural, *item.key, kind)
@@ -322,7 +325,7 @@ _NATIVE = {
 def _info(cluster: EmbeddedCluster, kind: str) -> Any:
     if kind in _NATIVE:
         return cluster.registry.get(*_NATIVE[kind])
-    return cluster.registry.get(kinds.KINDS[kind].group, kinds.KINDS[kind].plural)
+    return cluster.registry.get(registry.KINDS[kind].group, registry.KINDS[kind].plural)
 
 
 ROWS = (

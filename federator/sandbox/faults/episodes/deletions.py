@@ -5,7 +5,7 @@ import contextlib
 import random
 from collections.abc import AsyncIterator
 
-from federator.api import kinds
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.episodes import guests
@@ -109,7 +109,7 @@ async def quota_deleted(stage: Stage, rng: random.Random) -> AsyncIterator[None]
     async with _limited(stage, "quota-deleted", "200m") as own:
         await own.patch({"spec": {"replicas": 6}})
         await asyncio.sleep(rng.uniform(0.0, 3.0))
-        if await guests.drop(stage, "host", kinds.KINDS[QUOTA].ref("", "quota-deleted")):
+        if await guests.drop(stage, "host", registry.KINDS[QUOTA].ref("", "quota-deleted")):
             stage.happened("quota-deleted")
         try:
             yield
@@ -126,11 +126,11 @@ async def _limited(stage: Stage, fault: str, cpu: str) -> AsyncIterator[guests.G
             await guests.until(own.expanded, guests.PLACED_S)
             yield own
     finally:
-        await guests.drop(stage, "host", kinds.KINDS[QUOTA].ref("", fault))
+        await guests.drop(stage, "host", registry.KINDS[QUOTA].ref("", fault))
 
 
 async def _make_quota(stage: Stage, fault: str, cpu: str) -> None:
-    kind, space = kinds.KINDS[QUOTA], guests.namespace_of(fault)
+    kind, space = registry.KINDS[QUOTA], guests.namespace_of(fault)
     spec = {"projects": [space], "namespaces": [space], "tiers": {"OnDemand": {"max": {"cpu": cpu}}}}
     body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": {"name": fault}, "spec": spec}
     with contextlib.suppress(errors.AlreadyExists):
@@ -139,7 +139,7 @@ async def _make_quota(stage: Stage, fault: str, cpu: str) -> None:
 
 async def _limit(stage: Stage, fault: str, cpu: str) -> None:
     patch = {"spec": {"tiers": {"OnDemand": {"max": {"cpu": cpu}}}}}
-    await stage.user("host").patch(kinds.KINDS[QUOTA].ref("", fault), patch)
+    await stage.user("host").patch(registry.KINDS[QUOTA].ref("", fault), patch)
 
 
 ROWS = (

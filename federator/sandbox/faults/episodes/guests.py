@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
-from federator.api import kinds
 from federator.embedded.server import EmbeddedCluster
+from federator.kinds import registry
 from federator.kube import errors
 from federator.model.steps import ObjectRef
 from federator.sandbox.faults.rows import Stage
@@ -74,7 +74,7 @@ class Guest:
 
     def __init__(self, stage: Stage, namespace: str, name: str) -> None:
         self.stage = stage
-        self.ref = kinds.KINDS[KIND].ref(namespace, name)
+        self.ref = registry.KINDS[KIND].ref(namespace, name)
         self.deployment = ObjectRef("apps/v1", "deployments", namespace, name, "Deployment")
 
     async def create(self, replicas: int, meta: Obj | None = None, **spec: Any) -> Obj:
@@ -103,7 +103,7 @@ class Guest:
     def slice_in(self, cluster: str) -> Obj | None:
         """What the member has under its name, if the hub wrote it."""
         revision = stored(self.stage.federation.members[cluster], self.ref)
-        return revision if revision is not None and kinds.verbs_of(KIND).read_mark(revision) is not None else None
+        return revision if revision is not None and registry.verbs_of(KIND).read_mark(revision) is not None else None
 
     def native_in(self, cluster: str) -> Obj | None:
         """The Deployment under its name."""

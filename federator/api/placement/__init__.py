@@ -1,0 +1,1 @@
+"""What is said of placement on the host: policies, decisions and their verdicts."""

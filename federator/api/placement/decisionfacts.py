@@ -1,0 +1,225 @@
+"""A PlacementDecision as hub, ledger and command line read it back.
+
+Decisions of one kind of workload under one policy differ in few things: what many of them say alike is read once and
+kept once, because a hub holds a hundred thousand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from federator.api import capacityfields, raw
+from federator.api.raw import Obj
+from federator.model import interning, names, shards
+from federator.model import seq as seqs
+from federator.model.ask import Admitted, PodShape, Tier, Unit
+from federator.model.decision import Reason, Share
+from federator.model.names import WorkloadKey
+
+_REASONS: Final = {str(reason): reason for reason in Reason}
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What many decisions have in common."""
+
+    unit: Unit
+    wanted: int
+    shortfall: int
+    reason: Reason
+    message: str
+    leaving: tuple[str, ...]
+    max_clusters_at_once: int | None
+    policy_name: str
+    policy_origin: str
+    unlimited_quota: bool
+    violations: tuple[str, ...]
+    causes: tuple[str, ...]
+    project: str
+    tier: Tier
+    shape: PodShape | None
+    """None in a decision that was written without a charge."""
+    held: int
+    """Copies that stay where the policy gives them no place, for want of another."""
+    tolerated: Mapping[str, tuple[str, ...]]
+    """NoExecute taints with which shares stay, by cluster."""
+    to_move: int
+    """Copies that wait for the move budget, or for a rebalance."""
+    moved: int
+    """Copies that edits moved with it and within the minute before."""
+    per_cluster: int
+    """Copies that each cluster was to have under strategy Duplicate; 0 for none."""
+    surplus: int
+    """Copies beyond the count that stay because of that."""
+    rebalanced: str
+    """The last request for a rebalance that is done with."""
+    policy_namespace: str
+    charged: Admitted | None
+    """The same as what was admitted; None as `shape`."""
+    held_back: int
+    """Generation of the workload that asks for more than there is, and is not in force; 0 for none."""
+    revision: str
+    """ControllerRevision that keeps the spec in force then; "" when that is not known."""
+    required: tuple[str, ...]
+    """Names of the Required policies that were in force beside it."""
+    deletion_reason: str
+    waiting_for: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionFacts:
+    """A decision object; its verdicts are not kept."""
+
+    name: str
+    uid: str
+    resource_version: str
+    key: WorkloadKey
+    workload_uid: str
+    seq: int
+    shares: tuple[Share, ...]
+    inputs_hash: str
+    as_of: float
+    deleting: bool
+    terms: Terms
+    marks: Mapping[str, int] = field(default_factory=dict)
+    """Where members hold slices of it with a seq above its own, and up to which they are known."""
+    given: tuple[Share, ...] = ()
+    """What clusters had by earlier decisions and have no more."""
+    records_given: bool = False
+    """Whether it says so at all: decisions of earlier versions do not."""
+
+    @property
+    def placed(self) -> int:
+        return sum(share.count for share in self.shares)
+
+    def share_of(self, cluster: str) -> Share | None:
+        for share in self.shares:
+            if share.cluster == cluster:
+                return share
+        return None
+
+
+def decision_facts(obj: Obj) -> DecisionFacts:
+    """Total on whatever the host may hold."""
+    spec, metadata = raw.mapping(obj, "spec"), raw.mapping(obj, "metadata")
+    workload = raw.mapping(spec, "workload")
+    return DecisionFacts(
+        name=raw.text(metadata, "name"),
+        uid=raw.text(metadata, "uid"),
+        resource_version=raw.text(metadata, "resourceVersion"),
+        key=names.key(raw.text(workload, "kind"), raw.text(metadata, "namespace"), raw.text(workload, "name")),
+        workload_uid=interning.text(raw.text(workload, "uid")),
+        seq=interning.listed(raw.integer(spec, "seq")),
+        shares=shares(obj),
+        inputs_hash=raw.text(spec, "inputsHash"),
+        as_of=interning.value(raw.epoch_s(raw.text(spec, "asOf"))),
+        deleting="deletionTimestamp" in metadata,
+        terms=_terms(spec),
+        marks=_marks(spec),
+        given=_shares_in(obj, "given"),
+        records_given="given" in spec,
+    )
+
+
+def _marks(spec: Obj) -> Mapping[str, int]:
+    found = raw.mapping(spec, "marks")
+    return (
+        {interning.text(cluster): seqs.clamped(raw.integer(found, cluster)) for cluster in found}
+        if found
+        else _NO_MARKS
+    )
+
+
+_NO_MARKS: Final[Mapping[str, int]] = {}
+
+
+def shares(obj: Obj) -> tuple[Share, ...]:
+    """The shares, with their ranges in the pieces that have Jobs. Entries without a cluster are skipped."""
+    return _shares_in(obj, "shares")
+
+
+def _shares_in(obj: Obj, field: str) -> tuple[Share, ...]:
+    found = map(_to_share, raw.objects(obj, "spec", field))
+    return tuple(share for share in found if share.cluster)
+
+
+def _to_share(entry: Obj) -> Share:
+    cluster, seq = interning.text(raw.text(entry, "cluster")), interning.listed(raw.integer(entry, "seq"))
+    if "ranges" in entry:
+        ranges = raw.ranges(entry, "ranges")
+        return Share(cluster, shards.size(ranges), max(raw.integer(entry, "slots"), 0), seq, ranges)
+    copies = max(raw.integer(entry, "replicas"), 0)
+    return Share(cluster, copies, copies, seq)
+
+
+_NO_TERMS: Final = frozenset(
+    {"workload", "seq", "placed", "clusters", "shares", "given", "inputsHash", "asOf", "verdicts", "quotaGenerations"}
+    | {"marks", "seal"}
+)
+"""What decisions do not have in common, or nobody reads back."""
+
+
+def _terms(spec: Obj) -> Terms:
+    told = {name: value for name, value in spec.items() if name not in _NO_TERMS}
+    try:
+        encoded = msgspec.json.encode(told)
+    except UnicodeEncodeError:  # half a surrogate pair
+        return _read_terms(told)
+    return _shared_terms(encoded)
+
+
+@lru_cache(maxsize=1024)
+def _shared_terms(encoded: bytes) -> Terms:
+    return _read_terms(msgspec.json.decode(encoded))
+
+
+def _read_terms(spec: Mapping[str, Any]) -> Terms:
+    tolerated = raw.mapping(spec, "tolerated")
+    policy, charge, deletion = (raw.mapping(spec, part) for part in ("policy", "charge", "deletion"))
+    in_force = raw.mapping(spec, "inForce")
+    shared = interning.text
+    shape = capacityfields.shared_shape(raw.mapping(charge, "shape")) if "shape" in charge else None
+    project, tier = shared(raw.text(charge, "project")), raw.tier(charge, "tier")
+    return Terms(
+        unit=Unit.SHARDS if raw.text(spec, "unit") == Unit.SHARDS else Unit.REPLICAS,
+        wanted=raw.integer(spec, "wanted"),
+        shortfall=raw.integer(spec, "shortfall"),
+        reason=_REASONS.get(raw.text(spec, "reason"), Reason.PENDING_EVALUATION),
+        message=shared(raw.text(spec, "message")),
+        leaving=raw.texts(spec, "leaving"),
+        max_clusters_at_once=raw.integer(spec, "maxClustersAtOnce") or None,
+        policy_name=shared(raw.text(policy, "name")),
+        policy_origin=shared(raw.text(policy, "origin")),
+        unlimited_quota=raw.flag(spec, "unlimitedQuota"),
+        violations=raw.texts(spec, "violations"),
+        causes=interning.texts(raw.texts(spec, "causes")),
+        project=project,
+        tier=tier,
+        shape=shape,
+        charged=_charged(charge, project, tier, shape) if shape is not None else None,
+        held_back=raw.integer(in_force, "heldBack"),
+        revision=raw.text(in_force, "revision"),
+        held=raw.integer(spec, "held"),
+        tolerated={name: raw.texts(tolerated, name) for name in tolerated},
+        to_move=raw.integer(spec, "toMove"),
+        moved=raw.integer(spec, "moved"),
+        per_cluster=raw.integer(spec, "perCluster"),
+        surplus=raw.integer(spec, "surplus"),
+        rebalanced=raw.text(spec, "rebalanced"),
+        policy_namespace=shared(raw.text(policy, "namespace")),
+        required=interning.texts(raw.text(one, "name") for one in raw.objects(policy, "required")),
+        deletion_reason=raw.text(deletion, "reason"),
+        waiting_for=raw.texts(deletion, "waitingFor"),
+    )
+
+
+def _charged(charge: Obj, project: str, tier: Tier, shape: PodShape) -> Admitted:
+    priority, count = (raw.integer(charge, name) if name in charge else None for name in ("priority", "count"))
+    try:
+        content = interning.listed(bytes.fromhex(raw.text(charge, "content")))
+    except ValueError:
+        content = b""
+    return Admitted(raw.integer(charge, "generation"), shape, project, tier, priority, count, content)

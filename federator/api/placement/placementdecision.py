@@ -1,0 +1,344 @@
+"""PlacementDecision: where one workload goes, and why. Write-ahead log and tombstone in one object, all of it in
+`spec`.
+
+The hub writes it before any member hears of it and rebuilds its ledger from it; people read it with kubectl. Schema
+and conversion from the core's Decision; `decisionfacts` reads it back, and how verdicts are made small is
+`verdicttext`'s.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field
+
+from federator.api import capacityfields, raw
+from federator.api.capacityfields import Shape
+from federator.api.common import (
+    ATOMIC,
+    Amount,
+    ClusterName,
+    IndexSet,
+    Metadata,
+    Model,
+    Moment,
+    ObjectName,
+    Sentence,
+    Seq,
+    ShortText,
+    TierName,
+    list_map,
+    rules,
+)
+from federator.api.placement import verdicttext
+from federator.api.placement.verdicttext import Verdicts
+from federator.model import plaintext, shards
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Decision, Share
+
+KIND: Final = "PlacementDecision"
+MAX_CAUSES: Final = 10
+
+
+class WorkloadRef(Model):
+    """The workload on the host that is decided about."""
+
+    kind: ShortText
+    """Its kind."""
+    name: ShortText
+    """Its name; its namespace is the decision's own."""
+    uid: Annotated[str, Field(max_length=64)]
+    """Its uid: a workload made anew under the same name has its own decision."""
+
+
+class ShareFields(Model):
+    """What one cluster is given."""
+
+    cluster: ClusterName
+    """Name of the member cluster."""
+    seq: Seq
+    """Number of the decision that last changed this share."""
+    replicas: Amount | None = None
+    """Copies, for kinds with replicas."""
+    ranges: IndexSet | None = None
+    """Shards, for job sets: 0-99,200-299; one Job runs each range."""
+    slots: Amount | None = None
+    """How many of the shards may run at once."""
+
+
+class GivenFields(Model):
+    """What one cluster was given by earlier decisions and is not given any more."""
+
+    cluster: ClusterName
+    """Name of the member cluster."""
+    replicas: Amount | None = None
+    """Copies that it had, for kinds with replicas."""
+    ranges: IndexSet | None = None
+    """Shards that it had, for job sets."""
+
+
+class RequiredRef(Model):
+    """A Required ClusterPlacementPolicy that was in force."""
+
+    name: ObjectName
+    """Its name."""
+    generation: Amount = 0
+    """Its generation."""
+
+
+class PolicyRef(Model):
+    """The policy that was in force."""
+
+    name: ShortText
+    """Its name; default for the built-in one, empty for one written in the workload."""
+    namespace: ShortText = ""
+    """Its namespace; empty for a ClusterPlacementPolicy."""
+    uid: Annotated[str, Field(max_length=64)] = ""
+    """Its uid."""
+    generation: Amount = 0
+    """Its generation."""
+    origin: ShortText = ""
+    """How it was found: policyRef, inline, match or default."""
+    required: Annotated[list[RequiredRef], Field(max_length=64, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    """Required ClusterPlacementPolicies that were in force beside it, by name; up to 64 of them."""
+
+
+class Charge(Model):
+    """What the ledger is charged with while the decision stands, so that it can be rebuilt from decisions alone."""
+
+    project: Annotated[str, Field(max_length=253)]
+    """Project whose quota is charged."""
+    tier: TierName
+    """Tier that is charged."""
+    shape: Shape
+    """What one copy needs."""
+    generation: Amount | None = None
+    """Generation of the workload that asked for it."""
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1)] | None = None
+    """Priority that was admitted."""
+    count: Amount | None = None
+    """Copies, for job sets slots, that were asked for."""
+    content: Annotated[str, Field(max_length=64)] = ""
+    """Digest of what that generation makes of slices: no member can say that something else was admitted. Left out by
+    versions that did not record it."""
+
+
+class InForce(Model):
+    """What members hold while the workload asks for more than it may have."""
+
+    generation: Amount
+    """Generation of the workload that is in force; 0 where that is not known."""
+    held_back: Amount
+    """Generation that is not: it asks for more than quota or room have."""
+    revision: ShortText = ""
+    """ControllerRevision that keeps the spec in force."""
+
+
+class Deletion(Model):
+    """Why this decision still stands although its workload is gone."""
+
+    reason: ShortText
+    """DeletionBlocked, or Emptying while members are being emptied."""
+    message: Sentence = ""
+    """A sentence that names who is waited for."""
+    waiting_for: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """Clusters that are not known to be empty."""
+
+
+class Spec(Model):
+    """The decision."""
+
+    model_config = ConfigDict(
+        json_schema_extra=rules(
+            ("self.seq >= oldSelf.seq", "seq never falls: a newer decision has already been written"),
+            ("self.workload == oldSelf.workload", "the workload of a decision is fixed"),
+        )
+    )
+
+    workload: WorkloadRef
+    """What is decided about."""
+    seq: Seq
+    """Number of this decision; it rises with every change, whoever leads."""
+    unit: Literal["replicas", "shards"]
+    """What is divided."""
+    wanted: Amount
+    """Copies or shards that the workload asks for."""
+    placed: Amount
+    """Copies or shards that the shares give."""
+    shortfall: Amount
+    """Copies or shards that no cluster could take."""
+    held: Amount | None = None
+    """Copies, for job sets slots, of the shares that stay where they run although the policy gives them no place there,
+    because they have none elsewhere."""
+    tolerated: Annotated[
+        dict[str, Annotated[list[Sentence], Field(max_length=64, json_schema_extra=ATOMIC)]], Field(max_length=1000)
+    ] = Field(default_factory=dict)
+    """Clusters with a share and with NoExecute taints, and those taints: an edit of tolerations takes nothing away."""
+    to_move: Amount | None = None
+    """Copies, for job sets slots, that have a place elsewhere and wait for the move budget, or for a rebalance."""
+    moved: Amount | None = None
+    """Copies, for job sets slots, that edits moved with this decision and those of the minute before it."""
+    per_cluster: Amount | None = None
+    """Copies that each cluster was to have under strategy Duplicate. It stands while copies stay because of it."""
+    surplus: Amount | None = None
+    """Copies beyond the workload's count that stay where strategy Duplicate placed them, until somebody changes the
+    count or asks for a rebalance."""
+    rebalanced: Annotated[str, Field(max_length=256)] = ""
+    """The last request for a rebalance after which everything lay as the policy wants it."""
+    clusters: Amount
+    """Clusters with a share."""
+    reason: ShortText
+    """Chosen when nothing is missing; else the binding constraint."""
+    message: Sentence = ""
+    """The same as a sentence with numbers."""
+    shares: Annotated[list[ShareFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))] = Field(
+        default_factory=list
+    )
+    """Who gets what."""
+    marks: Annotated[dict[str, Seq], Field(max_length=1000)] = Field(default_factory=dict)
+    """Clusters that hold, or held, a slice of this workload with a seq above this decision's, and that seq: up to it
+    nothing there is news. After a restore of the host, or when somebody has changed numbers in a member."""
+    leaving: Annotated[list[ClusterName], Field(max_length=1000, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """Clusters that lost their share and were not known to be empty when this was written."""
+    given: Annotated[list[GivenFields], Field(max_length=1000, json_schema_extra=list_map("cluster"))] = Field(
+        default_factory=list
+    )
+    """What clusters still hold of earlier decisions: what they report counts within that and their share. Left out by
+    versions that did not record it."""
+    max_clusters_at_once: Amount | None = None
+    """A changed template reaches at most this many clusters that are not healthy yet."""
+    policy: PolicyRef
+    """The policy that was in force."""
+    quota_generations: Annotated[dict[str, Amount], Field(max_length=64)] = Field(default_factory=dict)
+    """Generations of the quota accounts that were read."""
+    unlimited_quota: bool | None = None
+    """True when no FederatedQuota speaks for the project."""
+    in_force: InForce | None = None
+    """Set while an edit of the workload is held back: what was admitted before stays in force."""
+    charge: Charge | None = None
+    """What the ledger is charged with."""
+    as_of: Moment
+    """The time of the fleet's picture that it was made from."""
+    inputs_hash: Annotated[str, Field(max_length=64)]
+    """Hash of all that it depends on; the decision is valid while this is."""
+    violations: Annotated[list[Sentence], Field(max_length=16, json_schema_extra=ATOMIC)] = Field(default_factory=list)
+    """Soft spread rules that could not be kept."""
+    verdicts: Verdicts | None = None
+    """Why each cluster was or was not chosen."""
+    causes: Annotated[list[Sentence], Field(max_length=MAX_CAUSES, json_schema_extra=ATOMIC)] = Field(
+        default_factory=list
+    )
+    """What the last decisions were made for, newest last."""
+    deletion: Deletion | None = None
+    """Why it still stands although its workload is gone."""
+    seal: Annotated[str, Field(max_length=128)] = ""
+    """By what the hub knows its own decision again: a hash under a key that only the hub has."""
+
+
+class PlacementDecision(Model):
+    """Where one workload goes, and why. Written by the federation only."""
+
+    api_version: Literal["federation.pinterest.com/v1alpha1"]
+    """federation.pinterest.com/v1alpha1."""
+    kind: Literal["PlacementDecision"]
+    """PlacementDecision."""
+    metadata: Metadata
+    """Standard metadata."""
+    spec: Spec
+    """The decision."""
+
+
+def to_spec(
+    decision: Decision,
+    causes: Sequence[str],
+    ask: Ask | None = None,
+    leaving: Sequence[str] = (),
+    *,
+    rebalanced: str = "",
+    given: Sequence[Share] = (),
+    revision: str = "",
+    content: bytes = b"",
+) -> dict[str, Any]:
+    """The whole `.spec`. `causes` are oldest first, of which the last ten stay; `ask` adds what the ledger is charged
+    with and the roll-out's bound; `leaving` are clusters without a share that may still hold something;
+    `rebalanced` is the last request for a rebalance that is done with; `given` is what clusters had before; `revision`
+    keeps the spec in force where an edit is held back; `content` is the digest of what is charged."""
+    ask = decision.under or ask
+    unit = ask.unit if ask else Unit.SHARDS if any(share.ranges for share in decision.shares) else Unit.REPLICAS
+    spec: dict[str, Any] = {
+        "workload": {"kind": decision.key.kind, "name": decision.key.name, "uid": decision.uid},
+        "seq": decision.seq,
+        "unit": str(unit),
+        "wanted": decision.wanted,
+        "placed": sum(share.count for share in decision.shares),
+        "shortfall": decision.shortfall,
+        "clusters": sum(1 for share in decision.shares if share.count),
+        "reason": str(decision.reason),
+        "message": plaintext.clipped(decision.message),
+        "shares": [_share_fields(share, unit) for share in decision.shares],
+        "given": [_given_fields(share, unit) for share in given],
+        "policy": _policy_ref(decision),
+        "quotaGenerations": dict(sorted(decision.quota_generations.items())),
+        "asOf": raw.rfc3339(decision.as_of),
+        "inputsHash": decision.inputs_hash,
+        "violations": [plaintext.clipped(sentence) for sentence in decision.violations[:16]],
+        "verdicts": verdicttext.summarise(decision.verdicts),
+        "causes": [plaintext.clipped(cause) for cause in causes[-MAX_CAUSES:]],
+    }
+    moves = {"toMove": decision.to_move, "moved": decision.moved, "rebalanced": rebalanced}
+    everywhere = {"perCluster": decision.per_cluster, "surplus": decision.surplus}
+    spec |= {name: value for name, value in (moves | everywhere).items() if value}
+    if decision.tolerated:
+        spec["tolerated"] = {cluster: list(found[:64]) for cluster, found in sorted(decision.tolerated.items())}
+    if decision.marks:
+        spec["marks"] = dict(sorted(decision.marks.items()))
+    if decision.held:
+        spec["held"] = decision.held
+    if decision.unlimited_quota:
+        spec["unlimitedQuota"] = True
+    if leaving:
+        spec["leaving"] = list(leaving)
+    if ask and ask.policy.max_clusters_at_once:
+        spec["maxClustersAtOnce"] = ask.policy.max_clusters_at_once
+    if ask:
+        spec["charge"] = _charge_fields(ask, content)
+    if ask and decision.held_back:
+        kept = {"revision": revision} if revision else {}
+        spec["inForce"] = {"generation": ask.generation, "heldBack": decision.held_back} | kept
+    return spec
+
+
+def _charge_fields(ask: Ask, content: bytes) -> dict[str, Any]:
+    shape = capacityfields.from_shape(ask.shape)
+    fields: dict[str, Any] = {"project": ask.project, "tier": str(ask.tier), "shape": shape}
+    fields |= {"generation": ask.generation, "priority": ask.priority, "count": max(ask.slots, 0)}
+    return fields | ({"content": content.hex()} if content else {})
+
+
+def _share_fields(share: Share, unit: Unit) -> dict[str, Any]:
+    fields: dict[str, Any] = {"cluster": share.cluster, "seq": share.seq}
+    if unit is Unit.SHARDS:
+        return fields | {"ranges": shards.text(share.ranges), "slots": share.slots}
+    return fields | {"replicas": share.count}
+
+
+def _given_fields(share: Share, unit: Unit) -> dict[str, Any]:
+    if unit is Unit.SHARDS:
+        return {"cluster": share.cluster, "ranges": shards.text(share.ranges)}
+    return {"cluster": share.cluster, "replicas": share.count}
+
+
+def _policy_ref(decision: Decision) -> dict[str, Any]:
+    required = [{"name": name, "generation": generation} for name, generation in decision.required[:64]]
+    named = {
+        "namespace": decision.policy_namespace,
+        "uid": decision.policy_uid,
+        "origin": decision.policy_origin,
+        "required": required,
+    }
+    return {"name": decision.policy_name, "generation": decision.policy_generation} | raw.present(named)

@@ -1,0 +1,51 @@
+"""From a workload object to its Ask: what placement needs to know, free of the kind.
+
+Called by the hub for every change of a workload, and by the command line's offline engine.
+"""
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds import registry
+from federator.kinds.jobset import pinterestjobset
+from federator.kinds.pods import effective, privileges
+from federator.kinds.verbs import WorkloadVerbs
+from federator.model import interning
+from federator.model.ask import Ask, Policy, Unit
+from federator.model.errors import FieldError
+
+
+def ask(
+    obj: Obj, verbs: WorkloadVerbs, policy: Policy, profile: Obj | None = None, *, created_s: float | None = None
+) -> Ask:
+    """Raises FieldError, with the path in the object, for what can never be placed as it is written.
+
+    `profile` is the RuntimeProfile object that `verbs.profile(obj)` names, None where there is none. `created_s`
+    defaults to the object's creationTimestamp.
+    """
+    refusal = pinterestjobset.refused(obj)
+    if refusal:
+        raise FieldError("spec.execution", refusal)
+    sidecars, template = verbs.sidecars(obj), verbs.pod_template(obj)
+    batch = verbs.unit is Unit.SHARDS
+    shape = effective.pod_shape(template, profile, sidecars, batch=batch)
+    own = effective.pod_requests(raw.mapping(template, "spec")) if profile is not None else shape.requests
+    created = raw.epoch_s(raw.text(obj, "metadata", "creationTimestamp")) if created_s is None else created_s
+    return Ask(
+        key=registry.key_of(obj),
+        uid=interning.text(raw.text(obj, "metadata", "uid")),
+        generation=raw.integer(obj, "metadata", "generation"),
+        unit=verbs.unit,
+        count=verbs.count(obj),
+        slots=verbs.slots(obj),
+        shape=shape,
+        project=interning.text(verbs.project(obj)),
+        tier=verbs.tier(obj),
+        priority=verbs.priority(obj),
+        created_s=created,
+        policy=policy,
+        labels={name: interning.text(label) for name, label in raw.text_map(obj, "metadata", "labels").items()},
+        whole=verbs.whole,
+        suspended=verbs.suspended(obj),
+        privileges=privileges.of(obj, verbs, profile),
+        own=None if own == shape.requests else interning.value(own),
+    )

@@ -1,0 +1,136 @@
+"""The CRDs of our kinds, generated from the models: for `config/crd`, `federator crd install` and the embedded API.
+
+The only module of this floor that opens files: the trimmed Kubernetes OpenAPI data beside it, and the goldens when
+told to write.
+"""
+
+import functools
+import gzip
+import json
+from collections.abc import Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from federator.api import schema
+from federator.kinds.registry import KINDS, Column, Kind
+
+
+@functools.cache
+def _document() -> Mapping[str, Any]:
+    data = resources.files("federator.api").joinpath("data", "podtemplate.json.gz").read_bytes()
+    document: Mapping[str, Any] = json.loads(gzip.decompress(data))
+    return document
+
+
+def kubernetes_version() -> str:
+    """The Kubernetes version that the pod template's schema comes from."""
+    return str(_document()["kubernetes"])
+
+
+def definitions() -> Mapping[str, Any]:
+    """The Kubernetes types that a pod template is made of, by their short names."""
+    found: Mapping[str, Any] = _document()["schemas"]
+    return found
+
+
+@functools.cache
+def embedded_schema(name: str) -> Mapping[str, Any]:
+    """The structural schema of one of these types, such as PodTemplateSpec. Shared: do not change it."""
+    return schema.of_openapi(name, definitions())
+
+
+def all_crds() -> list[dict[str, Any]]:
+    """One CRD per kind of ours, in the order of their names. Shared: do not change them."""
+    return list(_all())
+
+
+@functools.cache
+def _all() -> tuple[dict[str, Any], ...]:
+    return tuple(crd(kind) for _, kind in sorted(KINDS.items()) if kind.model is not None)
+
+
+def crd(kind: Kind) -> dict[str, Any]:
+    """The CRD of one kind. ValueError for a kind whose schema is not ours."""
+    if kind.model is None:
+        raise ValueError(f"{kind.kind} has no schema of ours")
+    version: dict[str, Any] = {
+        "name": kind.version,
+        "served": True,
+        "storage": True,
+        "schema": {"openAPIV3Schema": schema.of_model(kind.model, definitions())},
+        "additionalPrinterColumns": [_column(column) for column in kind.columns],
+    }
+    subresources: dict[str, Any] = {"status": {}} if kind.has_status else {}
+    if kind.scale:
+        subresources["scale"] = {
+            "specReplicasPath": ".spec.replicas",
+            "statusReplicasPath": ".status.replicas",
+            "labelSelectorPath": ".status.selector",
+        }
+    if subresources:
+        version["subresources"] = subresources
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {
+            "name": f"{kind.plural}.{kind.group}",
+            "labels": {"app.kubernetes.io/part-of": "federator"},
+        },
+        "spec": {
+            "group": kind.group,
+            "names": {
+                "kind": kind.kind,
+                "listKind": f"{kind.kind}List",
+                "plural": kind.plural,
+                "singular": kind.singular,
+                "shortNames": list(kind.short_names),
+                "categories": list(kind.categories),
+            },
+            "scope": "Namespaced" if kind.namespaced else "Cluster",
+            "versions": [version],
+        },
+    }
+
+
+def text(body: Mapping[str, Any]) -> str:
+    """One CRD as YAML, the same for the same models."""
+    return yaml.dump(body, Dumper=_PlainDumper, sort_keys=False, width=120, allow_unicode=True)
+
+
+def files() -> dict[str, str]:
+    """File name -> content of `config/crd`."""
+    return {f"{body['metadata']['name']}.yaml": text(body) for body in all_crds()}
+
+
+def write(folder: Path) -> list[Path]:
+    """Writes one file per kind, and removes files of kinds that are no more. Returns what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = files()
+    for old in folder.glob("*.yaml"):
+        if old.name not in wanted and old.name != "kustomization.yaml":
+            old.unlink()
+    written: list[Path] = []
+    for name, content in sorted(wanted.items()):
+        path = folder / name
+        path.write_text(content, encoding="utf-8")
+        written.append(path)
+    return written
+
+
+class _PlainDumper(yaml.SafeDumper):
+    """Without anchors: one schema often stands in several places."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _column(column: Column) -> dict[str, Any]:
+    body: dict[str, Any] = {"name": column.name, "type": column.type, "jsonPath": column.json_path}
+    if column.description:
+        body["description"] = column.description
+    if column.wide:
+        body["priority"] = 1
+    return body

@@ -1,0 +1,1 @@
+"""A plain apps/v1 Deployment, carried as it is."""

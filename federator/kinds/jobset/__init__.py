@@ -1,0 +1,1 @@
+"""PinterestJobSet: many equal, independent jobs, each taking one numbered shard of the work."""

@@ -1,0 +1,138 @@
+"""PinterestJobSet -> ServiceAccount, ConfigMap, and one Indexed Job per range of shards. Pure; one row of
+`natives.EXPANDERS`.
+
+A container finds its shard as SHARD_BASE + JOB_COMPLETION_INDEX, and the total in SHARD_COUNT.
+"""
+
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds import verbs
+from federator.kinds.jobset import pinterestjobset
+from federator.kinds.labels import SHARDS_ANNOTATION
+from federator.kinds.shared import parts, workloads
+from federator.model import names, shards
+from federator.model.shards import Range, Ranges
+
+COMPONENT: Final = "jobset"
+LONGEST_POD_NAME: Final = 63
+"""The name of a Job, a dash and its highest index form a host name."""
+
+
+def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
+    """The native objects of one slice, those that others need first. Raises FieldError as injection does."""
+    mark = pinterestjobset.VERBS.read_mark(obj)
+    allowed = parallelism(obj)
+    template = _template(obj, profile)
+    return (
+        *parts.service_account(obj, mark, COMPONENT),
+        *parts.config_map(obj, mark, COMPONENT),
+        *(_job(obj, mark, piece, template, allowed[piece]) for piece in pieces(obj)),
+    )
+
+
+def pieces(obj: Obj) -> Ranges:
+    """The ranges with a Job each: those of the slice, or all shards in a cluster without a federation."""
+    mark = pinterestjobset.VERBS.read_mark(obj)
+    if mark is not None:
+        return mark.ranges
+    count = pinterestjobset.count(obj)
+    return ((0, count - 1),) if count else ()
+
+
+def done(obj: Obj) -> Ranges:
+    """Shards that the slice's status records as completed or failed for good."""
+    status = raw.mapping(obj, "status")
+    return shards.union(workloads.indexes(status, "completedIndexes"), workloads.indexes(status, "failedIndexes"))
+
+
+def parallelism(obj: Obj) -> dict[Range, int]:
+    """How many shards each piece may run at once: earlier pieces first, later ones get what those can no longer use.
+
+    The bound of a piece does not fall while it runs dry (the Job controller counts that itself), so that a finished
+    shard costs at most one write.
+    """
+    left = pinterestjobset.slots(obj)
+    finished = done(obj)
+    allowed: dict[Range, int] = {}
+    for piece in pieces(obj):
+        size = shards.size((piece,))
+        allowed[piece] = min(size, left)
+        left -= min(left, shards.size(shards.minus((piece,), finished)))
+    return allowed
+
+
+def job_name(name: str, piece: Range) -> str:
+    """`NAME-LOW-HIGH`, or a shortened name with a hash where the pods' names would be too long."""
+    low, high = piece
+    room = LONGEST_POD_NAME - 1 - len(str(high - low))
+    plain = f"{name}-{low}-{high}"
+    if len(plain) <= room:
+        return plain
+    digest = names.short_hash(name, str(low), str(high))
+    return f"{name[: room - 1 - len(digest)].rstrip('-')}-{digest}"
+
+
+def piece_of(annotations: Obj) -> Range | None:
+    """The range that a Job runs, from its annotations; None for a Job that is not of a job set."""
+    found = raw.ranges(annotations, SHARDS_ANNOTATION)
+    return found[0] if len(found) == 1 else None
+
+
+def _template(obj: Obj, profile: Obj | None) -> dict[str, Any]:
+    selector = {pinterestjobset.SELECTOR_LABEL: parts.name_of(obj)}
+    template = parts.pod_template(obj, profile, selector, batch=True, config_hash=False)
+    pod = template["spec"]
+    pod["restartPolicy"] = "Never"
+    claims = [_claim(claim) for claim in raw.objects(obj, "spec", "volumeClaimTemplates")]
+    if claims:
+        taken = {claim["name"] for claim in claims}
+        own = [volume for volume in raw.objects(pod, "volumes") if volume.get("name") not in taken]
+        pod["volumes"] = [*own, *claims]
+    return template
+
+
+def _claim(claim: Obj) -> dict[str, Any]:
+    """A volume of the pod's own: the claim is made with the pod, named after it, and goes with it."""
+    meta = raw.present(
+        {
+            "labels": raw.text_map(claim, "metadata", "labels"),
+            "annotations": raw.text_map(claim, "metadata", "annotations"),
+        }
+    )
+    template = {**({"metadata": meta} if meta else {}), "spec": dict(raw.mapping(claim, "spec"))}
+    return {"name": raw.text(claim, "metadata", "name"), "ephemeral": {"volumeClaimTemplate": template}}
+
+
+def _job(
+    obj: Obj, mark: verbs.SliceMark | None, piece: Range, template: dict[str, Any], running: int
+) -> dict[str, Any]:
+    low, high = piece
+    name = parts.name_of(obj)
+    meta = parts.metadata(obj, mark, job_name(name, piece), COMPONENT)
+    meta["labels"][pinterestjobset.SELECTOR_LABEL] = name
+    meta["annotations"] = {SHARDS_ANNOTATION: shards.text((piece,))}
+    variables = {"SHARD_BASE": str(low), "SHARD_COUNT": str(pinterestjobset.count(obj))}
+    own = parts.own_containers(obj)
+    pod = dict(template["spec"])
+    for field in ("initContainers", "containers"):
+        if field in pod:
+            pod[field] = [_numbered(c, variables) if c.get("name") in own else c for c in pod[field]]
+    spec = {
+        "completionMode": "Indexed",
+        "completions": high - low + 1,
+        "parallelism": running,
+        # Said although it is the default: a Job that was stopped runs on when its shards come back to the slice.
+        "suspend": False,
+        "backoffLimitPerIndex": max(raw.integer(obj, "spec", "backoffLimitPerShard", default=3), 0),
+        "template": {**template, "spec": pod},
+    }
+    return {"apiVersion": "batch/v1", "kind": "Job", "metadata": meta, "spec": spec}
+
+
+def _numbered(container: Obj, variables: dict[str, str]) -> dict[str, Any]:
+    """With our variables, which no variable of the same name in the template may hide."""
+    own = [entry for entry in raw.objects(container, "env") if entry.get("name") not in variables]
+    ours = [{"name": name, "value": value} for name, value in variables.items()]
+    return {**container, "env": [*ours, *own]}

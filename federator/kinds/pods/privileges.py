@@ -1,0 +1,110 @@
+"""What of a workload's pods somebody has to allow: the Pod Security level of its namespace, or a list of its project.
+
+Looks at the whole pod that a member would be given, support of the RuntimeProfile included, because the member's
+namespace holds for all of it; the path says whether the template or the profile is the cause. Pure; whether it is
+allowed is decided by `placement.policy.permitted`.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds.pods import inject, priorities
+from federator.kinds.verbs import WorkloadVerbs
+from federator.model import interning
+from federator.model.ask import Privileges, Unit
+from federator.model.kubernetes import pod_security
+from federator.model.kubernetes.pod_security import Level, Violation
+
+_PART: Final = re.compile(r"spec\.(initContainers|containers|ephemeralContainers|volumes)\[(\d+)\](.*)", re.DOTALL)
+_OWN_ACCOUNT: Final = "default"
+SYSTEM_PRIORITY: Final = "system-"
+
+
+def of(obj: Obj, verbs: WorkloadVerbs, profile: Obj | None) -> Privileges:
+    """Raises FieldError as injection does."""
+    template = verbs.pod_template(obj)
+    pod = inject.inject(template, profile, verbs.sidecars(obj), batch=verbs.unit is Unit.SHARDS)
+    strict = list(pod_security.violations(pod, Level.RESTRICTED))
+    source = _Source(template, profile, pod)
+    spec = raw.mapping(template, "spec")
+    own = priorities.class_name(verbs.tier(obj))
+    named = raw.text(spec, "priorityClassName")
+    return interning.value(
+        Privileges(
+            baseline=_told([one for one in strict if one.level is Level.BASELINE], source),
+            restricted=_told(strict, source),
+            nodes=_nodes(spec),
+            service_account=_account(obj, spec, carried=verbs.carried),
+            iam_role=interning.text(raw.text(obj, "spec", "iamRole")) if not verbs.carried else "",
+            priority_class=interning.text(named) if named not in ("", own) else "",
+        )
+    )
+
+
+def _nodes(spec: Obj) -> str:
+    """What would take the choice of nodes, or the nodes' own pods, away from members."""
+    if (node := spec.get("nodeName")) not in (None, ""):
+        return f"{inject.TEMPLATE}.spec.nodeName: is {str(node)[:80]}; the scheduler of a member chooses nodes"
+    named = spec.get("priorityClassName")
+    if isinstance(named, str) and named.startswith(SYSTEM_PRIORITY):
+        return f"{inject.TEMPLATE}.spec.priorityClassName: is {named[:80]}, which is for the nodes' own pods"
+    return ""
+
+
+def _account(obj: Obj, spec: Obj, *, carried: bool) -> str:
+    """The service account that needs leave: not the namespace's default, nor one of the workload's own name, which
+    the federation makes for it and shares with nobody."""
+    named = raw.text(spec, "serviceAccountName") or raw.text(spec, "serviceAccount")
+    if named in ("", _OWN_ACCOUNT) or (not carried and named == raw.text(obj, "metadata", "name")):
+        return ""
+    return interning.text(named)
+
+
+class _Source:
+    """Where a field of the whole pod comes from."""
+
+    def __init__(self, template: Obj, profile: Obj | None, pod: Obj) -> None:
+        self._template = template
+        self._profile = profile
+        self._pod = pod
+
+    def path(self, path: str) -> str:
+        """The path as whoever wrote the field would name it."""
+        if self._profile is None:
+            return f"{inject.TEMPLATE}.{path}"
+        if found := _PART.fullmatch(path):
+            field, index, rest = found[1], int(found[2]), found[3]
+            return self._of_part(field, raw.items(self._pod, "spec", field)[index], rest)
+        key = path.removeprefix("metadata.annotations[").removesuffix("]")
+        if key != path and key not in raw.mapping(self._template, "metadata", "annotations"):
+            return f"{self._title} spec.podAnnotations[{key}]"
+        return f"{inject.TEMPLATE}.{path}"
+
+    def _of_part(self, field: str, part: object, rest: str) -> str:
+        name = part.get("name") if isinstance(part, Mapping) else None
+        for index, own in enumerate(raw.items(self._template, "spec", field)):
+            if isinstance(own, Mapping) and own.get("name") == name:
+                return f"{inject.TEMPLATE}.spec.{field}[{index}]{rest}"
+        groups = ("volumes",) if field == "volumes" else ("initContainers", "sidecars")
+        for group in groups:
+            for index, given in enumerate(raw.objects(self._profile, "spec", group)):
+                if given.get("name") == name:
+                    inner = "" if field == "volumes" else ".container"
+                    return f"{self._title} spec.{group}[{index}]{inner}{rest}"
+        return f"{inject.TEMPLATE}.spec.{field}{rest}"
+
+    @property
+    def _title(self) -> str:
+        return f"RuntimeProfile {raw.text(self._profile, 'metadata', 'name')}:"
+
+
+def _told(found: list[Violation], source: _Source) -> str:
+    """The first violation with its path and its control, and how many more there are; "" for none."""
+    if not found:
+        return ""
+    first = found[0]
+    more = f"; {len(found) - 1} more" if len(found) > 1 else ""
+    return interning.text(f"{source.path(first.path)}: {first.message} ({first.control}){more}")

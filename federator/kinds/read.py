@@ -1,0 +1,218 @@
+"""Reads objects from outside (files, the gateway) strictly: decoded safely, then checked against schema and model.
+
+Every problem comes with the path of its field. Hot paths do not come through here.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any
+
+from pydantic import ValidationError
+
+from federator.api import decoding, raw, structural
+from federator.api.common import Model
+from federator.api.decoding import Limits
+from federator.kinds import crds, registry
+from federator.kinds.registry import Kind
+from federator.model import errors, names
+from federator.model.errors import FieldError
+from federator.model.kubernetes import selectors
+
+LONGEST_WORKLOAD_NAME = 52
+MAX_PROBLEMS = 50
+ANNOTATIONS_MAX = 256 * 1024
+"""Bytes of all annotations of an object together."""
+
+
+class InvalidObject(ValueError):
+    """One or more problems, in the order of their paths."""
+
+    def __init__(self, problems: Sequence[FieldError]) -> None:
+        super().__init__("\n".join(str(problem) for problem in problems))
+        self.errors = tuple(problems)
+
+
+def load(obj: Any, path: str = "") -> Model:
+    """The model of an object of one of our kinds. Raises InvalidObject with paths below `path`."""
+    kind = _kind(obj, path)
+    if kind.model is None:
+        raise InvalidObject([FieldError(errors.join(path, "kind"), f"{kind.kind} has no model of ours")])
+    model, found = _model(kind, obj)
+    _raise_if(found, path)
+    assert model is not None
+    return model
+
+
+def check(obj: Any, path: str = "") -> Kind:
+    """Like `load` for any kind that the federation knows, plain Deployments included; returns the kind's row."""
+    kind = _kind(obj, path)
+    _raise_if(_model(kind, obj)[1], path)
+    return kind
+
+
+def load_yaml(text: str, limits: Limits = decoding.FILE_LIMITS) -> list[dict[str, Any]]:
+    """The objects of a YAML (or JSON) text; a `List` gives its items. Raises InvalidObject."""
+    try:
+        documents = decoding.from_yaml(text, limits)
+    except FieldError as error:
+        raise InvalidObject([error]) from None
+    many = len(documents) > 1
+    return [obj for index, document in enumerate(documents) for obj in _objects(document, f"[{index}]" if many else "")]
+
+
+def load_json(text: str | bytes, limits: Limits = decoding.FILE_LIMITS) -> list[dict[str, Any]]:
+    """The objects of a JSON text; a `List` gives its items. Raises InvalidObject."""
+    try:
+        return _objects(decoding.from_json(text, limits), "")
+    except FieldError as error:
+        raise InvalidObject([error]) from None
+
+
+def host_problems(obj: Mapping[str, Any]) -> list[FieldError]:
+    """What people must not write on the host: the block that marks slices."""
+    found: list[FieldError] = []
+    if raw.at(obj, "spec", "slice") is not None and registry.kind_of(obj) is not None:
+        found.append(FieldError("spec.slice", "is written by the federation in members, never on the host"))
+    if names.SLICE_ANNOTATION in raw.mapping(obj, "metadata", "annotations"):
+        path = f"metadata.annotations.{names.SLICE_ANNOTATION}"
+        found.append(FieldError(path, "is written by the federation in members, never on the host"))
+    return found
+
+
+def _objects(document: Any, path: str) -> list[dict[str, Any]]:
+    if not isinstance(document, dict):
+        raise InvalidObject([FieldError(path, "an object is expected, with apiVersion and kind")])
+    if raw.text(document, "kind").endswith("List") and isinstance(document.get("items"), list):
+        return [
+            obj
+            for index, item in enumerate(document["items"])
+            for obj in _objects(item, errors.join(path, f"items[{index}]"))
+        ]
+    return [document]
+
+
+def _kind(obj: Any, path: str) -> Kind:
+    if not isinstance(obj, dict):
+        raise InvalidObject([FieldError(path, "an object is expected, with apiVersion and kind")])
+    kind = registry.kind_of(obj)
+    if kind is not None:
+        return kind
+    row = registry.KINDS.get(raw.text(obj, "kind"))
+    if row is not None:
+        wanted = f"must be {row.api_version} for a {row.kind}, not {str(obj.get('apiVersion'))[:80]!r}"
+        raise InvalidObject([FieldError(errors.join(path, "apiVersion"), wanted)])
+    known = ", ".join(sorted(registry.KINDS))
+    message = f"{str(obj.get('kind'))[:80]!r} is not a kind that is read here: {known}"
+    raise InvalidObject([FieldError(errors.join(path, "kind"), message)])
+
+
+def _raise_if(found: Sequence[FieldError], path: str) -> None:
+    if found:
+        placed = [FieldError(errors.join(path, error.path), error.message) for error in found[:MAX_PROBLEMS]]
+        raise InvalidObject(placed)
+
+
+@cache
+def _schema(kind: str) -> Mapping[str, Any]:
+    row = registry.KINDS[kind]
+    if row.model is None:
+        return crds.embedded_schema(row.kind)
+    schema: Mapping[str, Any] = crds.crd(row)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def _model(kind: Kind, obj: dict[str, Any]) -> tuple[Model | None, list[FieldError]]:
+    """The model, and all problems: of the schema first, then those that only the model sees."""
+    of_schema = structural.problems(_without_metadata(kind, obj), _schema(kind.kind))
+    found = {error.path: error for error in itertools.islice(of_schema, MAX_PROBLEMS)}
+    if len(found) >= MAX_PROBLEMS:  # each further one would cost time, and none would be shown
+        return None, sorted(found.values(), key=lambda error: error.path)
+    for error in (*_name_problems(kind, obj), *_metadata_problems(obj)):
+        found.setdefault(error.path, error)
+    model: Model | None = None
+    if kind.model is not None:
+        try:
+            model = kind.model.model_validate(_without_nulls(obj))
+        except ValidationError as error:
+            for path, message in _from_pydantic(error, obj):
+                found.setdefault(path, FieldError(path, message))
+    return model, sorted(found.values(), key=lambda error: error.path)
+
+
+def _without_metadata(kind: Kind, obj: dict[str, Any]) -> dict[str, Any]:
+    """Metadata of a native kind is not described in our data; that of our kinds is the model's to check."""
+    return {name: value for name, value in obj.items() if name != "metadata"} if kind.model is None else obj
+
+
+def _without_nulls(value: Any) -> Any:
+    """As API servers read it: a field that is null is left out."""
+    if isinstance(value, dict):
+        return {name: _without_nulls(entry) for name, entry in value.items() if entry is not None}
+    if isinstance(value, list):
+        return [_without_nulls(entry) for entry in value]
+    return value
+
+
+def name_problem(obj: Mapping[str, Any]) -> str:
+    """What is wrong with the name of an object of one of our kinds, as a sentence; "" when nothing is."""
+    found = _name_problems(_kind(obj, ""), obj)
+    return found[0].message if found else ""
+
+
+def _name_problems(kind: Kind, obj: Mapping[str, Any]) -> list[FieldError]:
+    name = raw.text(obj, "metadata", "name")
+    if not name:
+        return [] if raw.text(obj, "metadata", "generateName") else [FieldError("metadata.name", "is required")]
+    if kind.verbs is not None and kind.model is not None:
+        problem = selectors.dns1035_label(name)
+        if len(name) > LONGEST_WORKLOAD_NAME:
+            problem = f"has {len(name)} characters; a workload's name has at most {LONGEST_WORKLOAD_NAME}"
+    elif kind.kind == "MemberCluster":
+        problem = selectors.dns1123_label(name)
+    else:
+        problem = selectors.dns1123_subdomain(name)
+    return [FieldError("metadata.name", problem)] if problem else []
+
+
+def _metadata_problems(obj: Mapping[str, Any]) -> list[FieldError]:
+    """What API servers refuse in the metadata of every kind."""
+    found = [
+        FieldError(f"metadata.labels.{key[:80]}", problem)
+        for key in raw.mapping(obj, "metadata", "labels")
+        if (problem := selectors.check_label_key(key))
+    ]
+    annotations = raw.text_map(obj, "metadata", "annotations")
+    size = sum(len(key.encode()) + len(text.encode()) for key, text in annotations.items())
+    if size > ANNOTATIONS_MAX:
+        found.append(FieldError("metadata.annotations", f"hold {size} bytes, at most {ANNOTATIONS_MAX} are allowed"))
+    return found
+
+
+def _from_pydantic(error: ValidationError, obj: Any) -> list[tuple[str, str]]:
+    """(path, message) of each problem; what pydantic adds to a place for unions and keys is not part of the path."""
+    found: dict[str, str] = {}
+    for detail in error.errors(include_url=False, include_context=False, include_input=False):
+        path, here = "", obj
+        for part in detail["loc"]:
+            if isinstance(here, dict) and isinstance(part, str):
+                path, here = errors.join(path, part), here.get(part)
+            elif isinstance(here, list) and isinstance(part, int):
+                path, here = f"{path}[{part}]", here[part] if part < len(here) else None
+            else:
+                break
+        message = _WORDS.get(detail["type"], detail["msg"])
+        found[path] = f"{found[path]}, or {message}" if path in found and message not in found[path] else message
+    return list(found.items())
+
+
+_WORDS = {
+    "extra_forbidden": "unknown field",
+    "missing": "is required",
+    "int_type": "must be an integer",
+    "string_type": "must be a text",
+    "bool_type": "must be true or false",
+    "dict_type": "must be an object",
+    "list_type": "must be a list",
+    "model_type": "must be an object",
+}

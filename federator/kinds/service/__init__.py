@@ -1,0 +1,1 @@
+"""PinterestService: a service of interchangeable replicas."""

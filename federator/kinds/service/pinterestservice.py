@@ -1,0 +1,326 @@
+"""PinterestService: a service of interchangeable replicas with its Service, Ingress and ConfigMap. Schema and verbs."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from federator.api import raw
+from federator.api.common import (
+    SEQ_RULE,
+    Amount,
+    Count,
+    IntOrPercent,
+    Metadata,
+    Model,
+    Port,
+    PortNameOrNumber,
+    list_map,
+    rules,
+)
+from federator.api.raw import Obj
+from federator.kinds import verbs
+from federator.kinds.pods import podparts
+from federator.kinds.shared import workloads
+from federator.kinds.shared.workloadfields import NAME_RULE, ClusterRow, WorkloadSpec, WorkloadStatus, rows_of
+from federator.kinds.verbs import FoldFacts, SliceMark, WorkloadVerbs
+from federator.model.ask import Unit
+from federator.model.decision import Share
+from federator.model.observation import SliceObservation
+
+KIND: Final = "PinterestService"
+API_VERSION: Final = "pinterest.com/v1beta1"
+SELECTOR_LABEL: Final = "pinterest.com/service"
+"""Label of its pods, with the workload's name as value: selector of Deployment and Service, never changed."""
+DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand"}
+DEFAULT_MAX_UNAVAILABLE_PERCENT: Final = 25
+
+
+class ServicePort(Model):
+    """A port of the service."""
+
+    name: Annotated[str, Field(max_length=63)] = ""
+    """Name of the port; needed when there are several."""
+    port: Port
+    """Port that clients use."""
+    target_port: PortNameOrNumber | None = None
+    """Port of the container, by number or name; the same as port when left out."""
+    protocol: Literal["TCP", "UDP", "SCTP"] = "TCP"
+    """Protocol."""
+    app_protocol: Annotated[str, Field(max_length=317)] | None = None
+    """Hint on the protocol spoken, such as http or kubernetes.io/h2c."""
+    node_port: Port | None = None
+    """Port on every node, for the types NodePort and LoadBalancer; each cluster draws one when left out."""
+
+
+HEADLESS_RULE = (
+    "!has(self.headless) || !self.headless || !has(self.type) || self.type == 'ClusterIP'",
+    "a headless service has type ClusterIP",
+)
+NODE_PORT_RULE = (
+    "(has(self.type) && self.type != 'ClusterIP') || self.ports.all(p, !has(p.nodePort))",
+    "a nodePort needs type NodePort or LoadBalancer",
+)
+
+
+class ServiceFields(Model):
+    """The Service in front of the pods, the same in every cluster."""
+
+    model_config = ConfigDict(json_schema_extra=rules(HEADLESS_RULE, NODE_PORT_RULE))
+
+    annotations: Annotated[dict[str, Annotated[str, Field(max_length=8192)]], Field(max_length=64)] = Field(
+        default_factory=dict
+    )
+    """Annotations of the Service that each cluster gets."""
+    ports: Annotated[
+        list[ServicePort], Field(min_length=1, max_length=64, json_schema_extra=list_map("port", "protocol"))
+    ]
+    """Its ports."""
+    headless: bool | None = None
+    """True for a Service without an address of its own: names resolve to pods."""
+    type: Literal["ClusterIP", "NodePort", "LoadBalancer"] | None = None
+    """ClusterIP when left out. With NodePort and LoadBalancer each cluster opens it to the outside in its own way."""
+    session_affinity: Literal["None", "ClientIP"] | None = None
+    """ClientIP keeps a client on one pod of the cluster that it reaches."""
+    publish_not_ready_addresses: bool | None = None
+    """True when pods are found by name before they are ready."""
+
+    @model_validator(mode="after")
+    def _kept(self) -> "ServiceFields":
+        outside = self.type in ("NodePort", "LoadBalancer")
+        if self.headless and outside:
+            raise PydanticCustomError("headless", HEADLESS_RULE[1])
+        if not outside and any(port.node_port is not None for port in self.ports):
+            raise PydanticCustomError("nodePort", NODE_PORT_RULE[1])
+        return self
+
+
+class NamedService(ServiceFields):
+    """A further Service over the same pods, under a name of its own."""
+
+    name: Annotated[str, Field(max_length=63, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+    """Its name in every cluster; not that of the workload."""
+
+
+HOST_PATTERN: Final = r"^(\*\.)?[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"
+HostName = Annotated[str, Field(max_length=253, pattern=HOST_PATTERN)]
+
+
+class LoadBalancer(Model):
+    """A door from outside: one rule of the Ingress."""
+
+    port: Port
+    """Port of the service that requests go to."""
+    protocol: Literal["http"] = "http"
+    """Protocol; only http is offered."""
+    host: HostName | None = None
+    """Host name of the requests; every host when left out."""
+    path: Annotated[str, Field(max_length=512, pattern=r"^/")] = "/"
+    """Prefix of the requests' path."""
+
+
+class UpdateStrategy(Model):
+    """How pods are replaced within one cluster."""
+
+    max_surge: IntOrPercent | None = None
+    """Pods above the wanted number while replacing; 25% when left out."""
+    max_unavailable: IntOrPercent | None = None
+    """Pods that may be missing while replacing or moving; 25% when left out."""
+    min_ready_seconds: Count | None = None
+    """A pod counts as available after it was ready for so long."""
+    progress_deadline_seconds: Count | None = None
+    """Without progress for so long, the roll-out counts as failed; 600 when left out."""
+
+
+OTHER_NAMES_RULE = (
+    "!has(self.spec.additionalServices) || self.spec.additionalServices.all(s, s.name != self.metadata.name)",
+    "an additional service has another name than the workload",
+)
+RESTART_RULE = (
+    "!has(self.template.spec) || !has(self.template.spec.restartPolicy)"
+    " || self.template.spec.restartPolicy == 'Always'",
+    "the pods of a service have restartPolicy Always",
+)
+PORTS_RULE = (
+    "!has(self.loadBalancers) || self.loadBalancers.all(l, has(self.service)"
+    " && self.service.ports.exists(p, p.port == l.port))",
+    "each load balancer's port must be one of service.ports",
+)
+
+
+class Spec(WorkloadSpec):
+    """What a PinterestService asks for."""
+
+    model_config = ConfigDict(json_schema_extra=rules(SEQ_RULE, PORTS_RULE, RESTART_RULE))
+
+    replicas: Count = 1
+    """Copies over all clusters; on a slice, those of this cluster."""
+    service: ServiceFields | None = None
+    """The Service in front of the pods, under the workload's name; none when left out."""
+    additional_services: Annotated[list[NamedService], Field(max_length=8, json_schema_extra=list_map("name"))] = Field(
+        default_factory=list
+    )
+    """Further Services over the same pods: other names or ports that clients know them by."""
+    load_balancers: Annotated[
+        list[LoadBalancer], Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "atomic"})
+    ] = Field(default_factory=list)
+    """Doors from outside."""
+    update_strategy: UpdateStrategy | None = None
+    """How pods are replaced within one cluster."""
+
+    @model_validator(mode="after")
+    def _doors_lead_somewhere(self) -> "Spec":
+        ports = {port.port for port in self.service.ports} if self.service else set()
+        if any(door.port not in ports for door in self.load_balancers):
+            raise PydanticCustomError("ports", PORTS_RULE[1])
+        return self
+
+
+class Row(ClusterRow):
+    """One cluster's part of a service."""
+
+    replicas: Amount = 0
+    """Copies it is given."""
+    ready: Amount = 0
+    """Copies that are ready."""
+    updated: Amount = 0
+    """Copies of the current template."""
+    actual: Amount = 0
+    """Copies that exist."""
+
+
+class Status(WorkloadStatus):
+    """What is reported of a PinterestService."""
+
+    desired: Amount = 0
+    """Copies asked for."""
+    replicas: Amount = 0
+    """Copies that exist, ready or not."""
+    updated_replicas: Amount = 0
+    """Copies of the current template."""
+    unknown_replicas: Amount = 0
+    """Copies in clusters that are not heard of: neither ready nor gone."""
+    selector: Annotated[str, Field(max_length=1024)] = ""
+    """Selects the pods, for autoscalers."""
+    cluster_statuses: rows_of(Row) = Field(default_factory=list)  # type: ignore[valid-type]
+    """Per cluster."""
+
+
+class PinterestService(Model):
+    """A service of interchangeable replicas, with its Service, Ingress and ConfigMap."""
+
+    model_config = ConfigDict(json_schema_extra=rules(NAME_RULE, OTHER_NAMES_RULE))
+
+    api_version: Literal["pinterest.com/v1beta1"]
+    """pinterest.com/v1beta1."""
+    kind: Literal["PinterestService"]
+    """PinterestService."""
+    metadata: Metadata
+    """Standard metadata."""
+    spec: Spec
+    """What is asked for."""
+    status: Status | None = None
+    """What is reported."""
+
+    @model_validator(mode="after")
+    def _other_names(self) -> "PinterestService":
+        if any(service.name == self.metadata.name for service in self.spec.additional_services):
+            raise PydanticCustomError("name", OTHER_NAMES_RULE[1])
+        return self
+
+
+def count(obj: Obj) -> int:
+    return max(raw.integer(obj, "spec", "replicas", default=1), 0)
+
+
+def max_unavailable(obj: Obj) -> int:
+    value = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
+    return verbs.share_of_copies(value, count(obj), default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
+
+
+def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
+    spec = workloads.slice_spec(obj, mark, DEFAULTS)
+    spec["replicas"] = share.count
+    if raw.items(spec, "service", "ports"):
+        spec["service"] = _with_protocols(spec["service"])
+    if raw.items(spec, "additionalServices"):
+        spec["additionalServices"] = [_with_protocols(one) for one in raw.objects(spec, "additionalServices")]
+    if raw.items(spec, "loadBalancers"):
+        doors = raw.objects(spec, "loadBalancers")
+        spec["loadBalancers"] = [{"protocol": "http", "path": "/", **door} for door in doors]
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
+
+
+def _with_protocols(service: Obj) -> dict[str, Any]:
+    """As an API server stores it: with the default that a list of ports is keyed by."""
+    return {**service, "ports": [{"protocol": "TCP", **port} for port in raw.objects(service, "ports")]}
+
+
+def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
+    status = raw.mapping(obj, "status")
+    seen = workloads.observed(obj, cluster, known, desired=count(obj) if obj else 0)
+    actual = raw.figure(status, "replicas")
+    # A member that claims more ready copies than it has would hide what others lack.
+    seen["ready"] = min(seen["ready"], actual)
+    updated = min(raw.figure(status, "updatedReplicas"), actual) if workloads.counts_present_template(obj) else 0
+    return SliceObservation(**seen, updated=updated, actual=actual)
+
+
+def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:
+    return {
+        **workloads.base_slice_status(seen, conditions),
+        "desired": seen.desired,
+        "replicas": seen.actual,
+        "updatedReplicas": seen.updated,
+        "summary": f"{seen.ready}/{seen.desired} ready",
+    }
+
+
+def host_status(obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]:
+    rows = [
+        {
+            "cluster": row.cluster,
+            "replicas": row.share,
+            "ready": row.ready,
+            "updated": row.updated,
+            "actual": row.actual,
+        }
+        | workloads.trouble(row)
+        for row in fold.rows
+    ]
+    status = workloads.base_host_status(fold, conditions, policy)
+    status |= {
+        "desired": fold.desired,
+        "replicas": fold.actual,
+        "updatedReplicas": fold.updated,
+        "unknownReplicas": fold.unknown,
+        "selector": f"{SELECTOR_LABEL}={raw.text(obj, 'metadata', 'name')}",
+        "clusterStatuses": rows,
+    }
+    return status
+
+
+VERBS: Final = WorkloadVerbs(
+    unit=Unit.REPLICAS,
+    carried=False,
+    whole=False,
+    count=count,
+    slots=count,
+    pod_template=workloads.pod_template,
+    pods=podparts.of,
+    project=workloads.project,
+    tier=workloads.tier,
+    priority=workloads.priority,
+    placement=workloads.placement,
+    suspended=workloads.suspended,
+    profile=workloads.profile,
+    sidecars=workloads.sidecars,
+    max_unavailable=max_unavailable,
+    render_slice=render_slice,
+    amount="replicas",
+    read_mark=workloads.read_mark,
+    observe=observe,
+    slice_status=slice_status,
+    host_status=host_status,
+)

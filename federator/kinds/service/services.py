@@ -1,0 +1,113 @@
+"""PinterestService -> ServiceAccount, ConfigMap, Deployment, Service, Ingress. Pure; one row of `natives.EXPANDERS`."""
+
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds import verbs
+from federator.kinds.service import pinterestservice
+from federator.kinds.shared import parts
+
+COMPONENT: Final = "service"
+REVISIONS_KEPT: Final = 3
+_CARRIED: Final = ("sessionAffinity", "publishNotReadyAddresses")
+"""Fields of `spec.service` that a Service has under the same name."""
+
+
+def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
+    """The native objects of one slice, those that others need first. Raises FieldError as injection does."""
+    mark = pinterestservice.VERBS.read_mark(obj)
+    return (
+        *parts.service_account(obj, mark, COMPONENT),
+        *parts.config_map(obj, mark, COMPONENT),
+        _deployment(obj, mark, profile),
+        *_services(obj, mark),
+        *_ingress(obj, mark, profile),
+    )
+
+
+def _selector(obj: Obj) -> dict[str, str]:
+    return {pinterestservice.SELECTOR_LABEL: parts.name_of(obj)}
+
+
+def _metadata(obj: Obj, mark: verbs.SliceMark | None) -> dict[str, Any]:
+    meta = parts.metadata(obj, mark, parts.name_of(obj), COMPONENT)
+    meta["labels"] |= _selector(obj)
+    return meta
+
+
+def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> dict[str, Any]:
+    strategy = raw.mapping(obj, "spec", "updateStrategy")
+    spec: dict[str, Any] = {
+        "replicas": pinterestservice.count(obj),
+        "revisionHistoryLimit": REVISIONS_KEPT,
+        "selector": {"matchLabels": _selector(obj)},
+        "strategy": {
+            "type": "RollingUpdate",
+            "rollingUpdate": {
+                "maxSurge": strategy.get("maxSurge", "25%"),
+                "maxUnavailable": strategy.get(
+                    "maxUnavailable", f"{pinterestservice.DEFAULT_MAX_UNAVAILABLE_PERCENT}%"
+                ),
+            },
+        },
+        "template": parts.pod_template(obj, profile, _selector(obj), batch=False, config_hash=True),
+    }
+    for field in ("minReadySeconds", "progressDeadlineSeconds"):
+        if field in strategy:
+            spec[field] = raw.integer(strategy, field)
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": _metadata(obj, mark), "spec": spec}
+
+
+def _services(obj: Obj, mark: verbs.SliceMark | None) -> list[dict[str, Any]]:
+    """The Service of the workload's name, and the further ones over the same pods."""
+    asked = [
+        (parts.name_of(obj), raw.mapping(obj, "spec", "service")),
+        *((raw.text(one, "name"), one) for one in raw.objects(obj, "spec", "additionalServices")),
+    ]
+    return [_service(obj, mark, name, fields) for name, fields in asked if raw.items(fields, "ports")]
+
+
+def _service(obj: Obj, mark: verbs.SliceMark | None, name: str, asked: Obj) -> dict[str, Any]:
+    ports = raw.objects(asked, "ports")
+    spec: dict[str, Any] = {
+        "type": raw.text(asked, "type", default="ClusterIP"),
+        "selector": _selector(obj),
+        "ports": [_port(port, alone=len(ports) == 1) for port in ports],
+    }
+    if raw.flag(asked, "headless"):
+        spec["clusterIP"] = "None"
+    spec |= {field: asked[field] for field in _CARRIED if field in asked}
+    meta = {**_metadata(obj, mark), "name": name}
+    annotations = raw.text_map(asked, "annotations")
+    if annotations:
+        meta["annotations"] = annotations
+    return {"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": spec}
+
+
+def _port(port: Obj, *, alone: bool) -> dict[str, Any]:
+    """Several ports must be named; one that is not is called after its number and protocol."""
+    number, protocol = raw.integer(port, "port"), raw.text(port, "protocol", default="TCP")
+    out: dict[str, Any] = {"port": number, "protocol": protocol, "targetPort": port.get("targetPort", number)}
+    name = raw.text(port, "name") or ("" if alone else f"{protocol.lower()}-{number}")
+    if "nodePort" in port:
+        out["nodePort"] = raw.integer(port, "nodePort")
+    return out | raw.present({"name": name, "appProtocol": raw.text(port, "appProtocol")})
+
+
+def _ingress(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> list[dict[str, Any]]:
+    """One rule per host, in the order in which the hosts are first named; "" speaks for every host."""
+    doors = raw.objects(obj, "spec", "loadBalancers")
+    if not doors or not raw.objects(obj, "spec", "service", "ports"):
+        return []
+    paths: dict[str, list[dict[str, Any]]] = {}
+    for door in doors:
+        backend = {"service": {"name": parts.name_of(obj), "port": {"number": raw.integer(door, "port")}}}
+        path = {"path": raw.text(door, "path", default="/"), "pathType": "Prefix", "backend": backend}
+        paths.setdefault(raw.text(door, "host"), []).append(path)
+    rules = [{**({"host": host} if host else {}), "http": {"paths": entries}} for host, entries in paths.items()]
+    spec: dict[str, Any] = {"rules": rules}
+    class_name = raw.text(profile, "spec", "ingressClassName")
+    if class_name:
+        spec["ingressClassName"] = class_name
+    return [{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": _metadata(obj, mark), "spec": spec}]

@@ -1,0 +1,1 @@
+"""What the kinds with a schema of ours have in common."""

@@ -1,0 +1,164 @@
+"""What the Pinterest workload kinds have in common: the verbs on shared spec fields, the slice, and the status of a
+slice.
+
+Used by the files of those kinds only. Like all verbs: pure, total, never changing the argument.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from federator.api import raw
+from federator.api.common import INDEXES_MAX
+from federator.api.raw import Obj
+from federator.kinds import verbs
+from federator.kinds.pods import podparts
+from federator.kinds.verbs import FoldFacts, FoldRow, SliceMark
+from federator.model import shards
+from federator.model.ask import Tier
+from federator.model.observation import RESTORED, SliceObservation
+
+HOST_ONLY = ("placement", "suspend", "slice")
+"""Spec fields that speak to the federation and are not carried to members."""
+
+
+def pod_template(obj: Obj) -> Obj:
+    return raw.mapping(obj, "spec", "template")
+
+
+def project(obj: Obj) -> str:
+    return raw.text(obj, "spec", "project") or raw.text(obj, "metadata", "namespace")
+
+
+def tier(obj: Obj) -> Tier:
+    return raw.tier(obj, "spec", "tier")
+
+
+def priority(obj: Obj) -> int:
+    return raw.integer(obj, "spec", "priority")
+
+
+def placement(obj: Obj) -> Obj:
+    return raw.mapping(obj, "spec", "placement")
+
+
+def suspended(obj: Obj) -> bool:
+    return raw.flag(obj, "spec", "suspend")
+
+
+def profile(obj: Obj) -> str:
+    return raw.text(obj, "spec", "runtimeProfile") or verbs.DEFAULT_PROFILE
+
+
+def sidecars(obj: Obj) -> Obj:
+    return raw.mapping(obj, "spec", "sidecars")
+
+
+def read_mark(obj: Obj) -> SliceMark | None:
+    return verbs.decode_mark(raw.at(obj, "spec", "slice"))
+
+
+def slice_spec(obj: Obj, mark: SliceMark, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The user's spec without what only the host reads, defaulted, with the slice block."""
+    spec = {name: value for name, value in raw.mapping(obj, "spec").items() if name not in HOST_ONLY}
+    for name, value in defaults.items():
+        spec.setdefault(name, value)
+    spec["slice"] = verbs.encode_mark(mark)
+    return spec
+
+
+def observed(obj: Obj, cluster: str, known: bool, *, desired: int) -> dict[str, Any]:
+    """The fields of a SliceObservation that all our kinds read alike."""
+    mark = read_mark(obj)
+    status = raw.mapping(obj, "status")
+    healthy = status.get("healthy")
+    return {
+        "cluster": cluster,
+        "known": known,
+        "exists": bool(obj),
+        "uid": raw.text(obj, "metadata", "uid"),
+        "generation": raw.integer(obj, "metadata", "generation"),
+        "observed_generation": raw.integer(status, "observedGeneration"),
+        "seq": mark.seq if mark else 0,
+        "origin_generation": mark.origin_generation if mark else 0,
+        "desired": desired,
+        "ready": raw.figure(status, "ready"),
+        "healthy": healthy if isinstance(healthy, bool) else None,
+        "reason": raw.word(status, "reason"),
+        "message": raw.sentence(status, "message"),
+        "unschedulable": raw.figure(status, "unschedulable", "count"),
+        "template": raw.word(status, "template"),
+        "stalled": caught_up(obj) and raw.condition(obj, "Stalled").get("status") == "True",
+        "drift": raw.sentence(raw.condition(obj, RESTORED), "message"),
+        "unschedulable_since_s": raw.epoch_s(raw.text(status, "unschedulable", "since")),
+        "deleting": raw.at(obj, "metadata", "deletionTimestamp") is not None,
+    }
+
+
+def caught_up(obj: Obj) -> bool:
+    """Whether the status of a slice is about what it says now."""
+    return raw.integer(obj, "status", "observedGeneration") >= raw.integer(obj, "metadata", "generation")
+
+
+def counts_present_template(obj: Obj) -> bool:
+    """Whether `updatedReplicas` of a slice are of the template that it has now: a new share makes a new generation, and
+    says nothing of them."""
+    return caught_up(obj) or raw.word(obj, "status", "template") == podparts.digest(obj)
+
+
+def base_slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:
+    """The part of a slice's status that all our kinds write alike; `observed` reads it back."""
+    status: dict[str, Any] = {"observedGeneration": seen.observed_generation, "ready": seen.ready}
+    if conditions:
+        status["conditions"] = [dict(condition) for condition in conditions]
+    if seen.healthy is not None:
+        status["healthy"] = seen.healthy
+    if seen.reason:
+        status["reason"] = seen.reason
+    if seen.message:
+        status["message"] = seen.message
+    if seen.template:
+        status["template"] = seen.template
+    if seen.unschedulable:
+        status["unschedulable"] = {
+            "count": seen.unschedulable,
+            "since": raw.rfc3339(seen.unschedulable_since_s),
+            "reason": seen.reason or "Unschedulable",
+        }
+    return status
+
+
+def base_host_status(fold: FoldFacts, conditions: Sequence[Obj], policy: str) -> dict[str, Any]:
+    """The scalar fields that tables show, and the conditions."""
+    ready = next((condition for condition in conditions if condition.get("type") == "Ready"), raw.NO_FIELDS)
+    status: dict[str, Any] = {
+        "observedGeneration": fold.observed_generation,
+        "clusters": fold.clusters,
+        "placed": fold.placed,
+        "ready": fold.ready_lo,
+        "summary": fold.summary,
+        "conditions": [dict(condition) for condition in conditions],
+    }
+    message = raw.text(ready, "message")
+    return status | raw.present({"policy": policy, "message": message})
+
+
+def index_text(ranges: shards.Ranges) -> str:
+    """Indexes as a Job's `completedIndexes` spells them."""
+    return shards.text(shards.normal(ranges))
+
+
+def indexes(status: Obj, field: str) -> shards.Ranges:
+    """The set of shards in a field; empty for what is none, and for a text longer than any."""
+    text = raw.text(status, field)
+    return shards.normal(raw.ranges(text)) if len(text) <= INDEXES_MAX else ()
+
+
+def is_no_set(status: Obj, field: str) -> bool:
+    """Whether something stands there, and it is no set of shards."""
+    found = status.get(field)
+    return found not in (None, "") and not indexes(status, field)
+
+
+def trouble(row: FoldRow) -> dict[str, Any]:
+    """The fields of a cluster row that say whether it is heard of and what ails it."""
+    return {"known": row.known, **raw.present({"reason": row.reason, "message": row.message[:1024]})}

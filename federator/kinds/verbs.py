@@ -1,0 +1,252 @@
+"""What every workload kind can be asked: one frozen table of plain functions per kind, filled in that kind's own file.
+
+Hub, member, placement's callers and the command line go through these verbs and so never ask "which kind is it". The
+functions are pure and total on anything an API server can hold; they never change their argument.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.model import interning, names, shards
+from federator.model import seq as seqs
+from federator.model.ask import Tier, Unit
+from federator.model.decision import Share
+from federator.model.observation import SliceObservation
+from federator.model.shards import Ranges
+
+EXPANDER: Final = "1"
+"""Version of the rules in `kinds.natives`; a slice names the one that its natives must be made by."""
+DEFAULT_PROFILE: Final = "default"
+LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
+_PRIVATE_PREFIXES: Final = (f"{names.FEDERATION}/", "deployment.kubernetes.io/")
+"""Annotations and labels under these stay where they are: ours, and what a member's own controllers write."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceMark:
+    """All that the hub adds to a user's spec in a member (`spec.slice`, or an annotation for kinds that are not ours).
+
+    `ranges` are the pieces of a JobSet: sorted and disjoint, adjacent ones not joined, since each has its own Job.
+    """
+
+    fleet: str
+    workload_uid: str
+    origin_generation: int
+    cluster: str
+    seq: int
+    ranges: Ranges = ()
+    profile_name: str = ""
+    profile_hash: str = ""
+    expander: str = EXPANDER
+
+
+class FoldRow(Protocol):
+    """One cluster of a fold, as `status.fold.Row` has it."""
+
+    @property
+    def cluster(self) -> str: ...
+    @property
+    def share(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def known(self) -> bool: ...
+    @property
+    def ready(self) -> int: ...
+    @property
+    def updated(self) -> int: ...
+    @property
+    def actual(self) -> int: ...
+    @property
+    def active(self) -> int: ...
+    @property
+    def completed(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+
+
+class FoldFacts(Protocol):
+    """What a host status is made of; `status.fold.Fold` satisfies it (this floor cannot import that one)."""
+
+    @property
+    def observed_generation(self) -> int: ...
+    @property
+    def desired(self) -> int: ...
+    @property
+    def placed(self) -> int: ...
+    @property
+    def clusters(self) -> int: ...
+    @property
+    def ready_lo(self) -> int: ...
+    @property
+    def unknown(self) -> int: ...
+    @property
+    def updated(self) -> int: ...
+    @property
+    def actual(self) -> int: ...
+    @property
+    def active(self) -> int: ...
+    @property
+    def completed(self) -> Ranges: ...
+    @property
+    def failed(self) -> Ranges: ...
+    @property
+    def rows(self) -> Sequence[FoldRow]: ...
+    @property
+    def summary(self) -> str: ...
+
+
+class HostStatus(Protocol):
+    """(fold, merged conditions as the API spells them, name of the policy in force) -> the whole host `.status`."""
+
+    def __call__(self, obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WorkloadVerbs:
+    """One row per workload kind."""
+
+    unit: Unit
+    carried: bool
+    """A native kind, whose slice a member's own controllers run; every other kind is expanded to native objects."""
+    whole: bool
+    """Quota admits it entirely or not at all."""
+    count: Callable[[Obj], int]
+    """Replicas or shards."""
+    slots: Callable[[Obj], int]
+    """How many copies may run at once; equal to `count` for replicas."""
+    pod_template: Callable[[Obj], Obj]
+    pods: Callable[[Obj], dict[str, Any]]
+    """Fields of spec that its pods are made from; a change of them is a roll-out (`podparts`)."""
+    project: Callable[[Obj], str]
+    """The quota account; the namespace's name when none is given."""
+    tier: Callable[[Obj], Tier]
+    priority: Callable[[Obj], int]
+    placement: Callable[[Obj], Obj]
+    """`{policyRef: name}` or the inline fields of a policy; {} when there are none."""
+    suspended: Callable[[Obj], bool]
+    profile: Callable[[Obj], str]
+    """Name of the RuntimeProfile whose support its pods get; "" for none."""
+    sidecars: Callable[[Obj], Obj]
+    """Parameters for the profile's containers, by container name."""
+    max_unavailable: Callable[[Obj], int]
+    """Copies that may be missing while shares move."""
+    render_slice: Callable[[Obj, Share, SliceMark], dict[str, Any]]
+    """The complete object for the member, every field of ours defaulted."""
+    amount: str
+    """The field of a slice's spec that says how much of the workload this cluster has, beside the mark."""
+    read_mark: Callable[[Obj], SliceMark | None]
+    observe: Callable[[Obj, str, bool], SliceObservation]
+    """(slice, cluster, known) -> what was last seen of it. The slice of one that does not exist is {}."""
+    slice_status: Callable[[SliceObservation, Sequence[Obj]], dict[str, Any] | None]
+    """The `.status` that the member writes on a slice (`observe` reads it back); None where a native controller
+    writes it."""
+    host_status: HostStatus
+
+
+def encode_mark(mark: SliceMark) -> dict[str, Any]:
+    """The slice block, as `spec.slice` holds it."""
+    block: dict[str, Any] = {
+        "fleet": mark.fleet,
+        "workloadUID": mark.workload_uid,
+        "originGeneration": mark.origin_generation,
+        "cluster": mark.cluster,
+        "seq": mark.seq,
+        "expander": mark.expander,
+    }
+    if mark.ranges:
+        block["ranges"] = shards.text(mark.ranges)
+    if mark.profile_name:
+        block["profile"] = {"name": mark.profile_name, "hash": mark.profile_hash}
+    return block
+
+
+def decode_mark(block: object) -> SliceMark | None:
+    """Reads a slice block; None when it is none, or does not say whose it is."""
+    fleet, uid = raw.text(block, "fleet"), raw.text(block, "workloadUID")
+    if not fleet or not uid:
+        return None
+    shared = interning.text
+    return SliceMark(
+        fleet=shared(fleet),
+        workload_uid=shared(uid),
+        origin_generation=raw.integer(block, "originGeneration"),
+        cluster=shared(raw.text(block, "cluster")),
+        seq=interning.listed(seqs.clamped(raw.integer(block, "seq"))),
+        ranges=raw.ranges(block, "ranges"),
+        profile_name=shared(raw.text(block, "profile", "name")),
+        profile_hash=shared(raw.text(block, "profile", "hash")),
+        expander=shared(raw.text(block, "expander")),
+    )
+
+
+def mark_of_annotation(obj: Obj) -> SliceMark | None:
+    """The mark of a kind that carries it as JSON in an annotation."""
+    text = raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION)
+    try:
+        return decode_mark(json.loads(text)) if text else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_as_written(obj: Obj, mark: SliceMark) -> bool:
+    """Whether the block of this slice and its two labels say what `mark` says, spelled as the hub spells it."""
+    labels = raw.mapping(obj, "metadata", "labels")
+    if labels.get(names.FLEET_LABEL) != mark.fleet or labels.get(names.WORKLOAD_UID_LABEL) != mark.workload_uid:
+        return False
+    block = raw.at(obj, "spec", "slice")
+    if block is not None:
+        return bool(block == encode_mark(mark))
+    return raw.text(obj, "metadata", "annotations", names.SLICE_ANNOTATION) == annotation_of_mark(mark)
+
+
+def annotation_of_mark(mark: SliceMark) -> str:
+    block = encode_mark(mark)
+    try:
+        quick = msgspec.json.encode(block, order="sorted")
+    except (UnicodeEncodeError, OverflowError):  # half a surrogate pair, or a number beyond 64 bits
+        quick = b""
+    # The slow way escapes what is no ASCII, and slices are compared with what is written in members already.
+    plain = quick.isascii() and b"\x7f" not in quick
+    return quick.decode() if quick and plain else json.dumps(block, sort_keys=True, separators=(",", ":"))
+
+
+def slice_metadata(obj: Obj, mark: SliceMark) -> dict[str, Any]:
+    """Name, namespace, the user's labels and annotations without private ones, and our two labels."""
+    labels = _public(raw.text_map(obj, "metadata", "labels"))
+    labels[names.FLEET_LABEL] = mark.fleet
+    labels[names.WORKLOAD_UID_LABEL] = mark.workload_uid
+    annotations = _public(raw.text_map(obj, "metadata", "annotations"))
+    annotations.pop(LAST_APPLIED, None)
+    metadata: dict[str, Any] = {
+        "name": raw.text(obj, "metadata", "name"),
+        "namespace": raw.text(obj, "metadata", "namespace"),
+        "labels": labels,
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    return metadata
+
+
+def _public(entries: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in entries.items() if not name.startswith(_PRIVATE_PREFIXES)}
+
+
+def share_of_copies(value: object, copies: int, *, default_percent: int) -> int:
+    """An int-or-percent of `copies`, percentages rounded down (a Deployment's maxUnavailable)."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return max(value, 0)
+    percent = default_percent
+    if isinstance(value, str) and value.endswith("%") and value[:-1].isascii() and value[:-1].isdigit():
+        percent = int(value[:-1])
+    return copies * min(percent, 100) // 100

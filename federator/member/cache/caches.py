@@ -1,0 +1,478 @@
+"""All that a member process hears of its cluster: one store and one reflector per kind, the indexes over them, and
+who is told.
+
+One instance per process. Controllers read synchronously and subscribe with plain callbacks that take note and
+return. Until `natives_synced`, an absence means nothing and nobody may write natives (FAULTS invariant 14).
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from federator.api import raw, runtimeprofile
+from federator.kinds import registry
+from federator.kube import errors
+from federator.kube.client import Client
+from federator.kube.clock import Clock
+from federator.kube.store import Key, Store
+from federator.kube.watch.reflector import Reflector
+from federator.kube.watchmeter import WatchMeter
+from federator.member.cache import jobs, rows
+from federator.member.cache.highest import Highest
+from federator.member.cache.podbooks import PodBooks
+from federator.member.cache.rows import (
+    DaemonRow,
+    MountRow,
+    NativeKey,
+    NativeRow,
+    Node,
+    OwnerRow,
+    PodRow,
+    RefusalRow,
+    SliceRow,
+)
+from federator.member.options import MemberOptions
+from federator.model import names
+from federator.model.names import WorkloadKey
+from federator.model.steps import ObjectRef
+from federator.status import reasons
+from federator.status.reasons import Trouble
+
+NATIVES: Final[Mapping[str, tuple[str, str]]] = {
+    "Deployment": ("apps/v1", "deployments"),
+    "Job": ("batch/v1", "jobs"),
+    "Service": ("v1", "services"),
+    "Ingress": ("networking.k8s.io/v1", "ingresses"),
+    "ConfigMap": ("v1", "configmaps"),
+    "ServiceAccount": ("v1", "serviceaccounts"),
+}
+"""Kinds that slices are expanded to: (apiVersion, plural)."""
+
+REFERENCED: Final[Mapping[str, tuple[str, str]]] = {
+    "PersistentVolumeClaim": ("v1", "persistentvolumeclaims"),
+    "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses"),
+}
+"""Further kinds that pod templates refer to by name; only their existence is known."""
+
+CARRIED: Final = "Deployment"
+"""The workload kind that is its own native object."""
+
+_EMPLOYERS: Final = ("Deployment", "Job")
+"""Native kinds that pods hang under."""
+
+KeyListener = Callable[[WorkloadKey], None]
+Listener = Callable[[], None]
+
+
+def native_ref(key: NativeKey) -> ObjectRef:
+    """Names a native object to the client."""
+    api_version, plural = NATIVES[key[0]]
+    return ObjectRef(api_version, plural, key[1], key[2], key[0])
+
+
+def slice_ref(key: WorkloadKey) -> ObjectRef:
+    return registry.KINDS[key.kind].ref(key.namespace, key.name)
+
+
+@dataclass(slots=True)
+class Signals:
+    """Who is told what. Filled once, when the process is wired."""
+
+    to_expand: list[KeyListener] = field(default_factory=list)
+    to_roll_up: list[KeyListener] = field(default_factory=list)
+    to_survey: list[Listener] = field(default_factory=list)
+    """Something that free room or the answers depend on has changed."""
+    to_reference: list[Callable[[str, str, str], None]] = field(default_factory=list)
+    """(kind, namespace, name) came or went: somebody may have waited for it."""
+
+    def expand(self, key: WorkloadKey) -> None:
+        for listener in self.to_expand:
+            listener(key)
+
+    def roll_up(self, key: WorkloadKey) -> None:
+        for listener in self.to_roll_up:
+            listener(key)
+
+    def survey(self) -> None:
+        for listener in self.to_survey:
+            listener()
+
+    def reference(self, kind: str, namespace: str, name: str) -> None:
+        for listener in self.to_reference:
+            listener(kind, namespace, name)
+
+
+@dataclass(frozen=True, slots=True)
+class _Watched:
+    """How one collection is kept: what is served where, what is kept of each object, and who hears of changes."""
+
+    name: str
+    served: tuple[str, str]
+    store: Store[Any]
+    project: Callable[[dict[str, Any]], Any]
+    on_change: Callable[[Key, Any, Any], None]
+    label_selector: str = ""
+    field_selector: str = ""
+
+
+class Caches:
+    """The stores, fed by `reflectors`, which somebody else runs."""
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        fleet: str,
+        options: MemberOptions,
+        clock: Clock,
+        rng: random.Random,
+        metrics: WatchMeter | None = None,
+    ) -> None:
+        self.signals = Signals()
+        self.slices: dict[str, Store[SliceRow]] = {kind: Store(kind) for kind in registry.WORKLOADS}
+        self.natives: dict[str, Store[NativeRow]] = {kind: Store(kind) for kind in NATIVES}
+        for natives in self.natives.values():
+            natives.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
+        self.referenced: dict[str, Store[bool]] = {kind: Store(kind) for kind in REFERENCED}
+        self.replicasets: Store[OwnerRow] = Store("ReplicaSet")
+        self.replicasets.add_index("owner", lambda row: (row.owner_uid,) if row.owner_uid else ())
+        self.pods: Store[PodRow] = Store("Pod")
+        self.mounts: Store[tuple[MountRow, ...]] = Store("Event")
+        """Volumes that could not be set up, none or one in each row."""
+        self.mounts.add_index("namespace", lambda found: tuple(row.pod[0] for row in found))
+        self.refusals: Store[tuple[RefusalRow, ...]] = Store("Event")
+        """Pods of Jobs that the API server did not take, none or one in each row."""
+        self.refusals.add_index("job", lambda found: tuple(row.job_uid for row in found))
+        self.nodes: Store[Node] = Store("Node")
+        self.daemonsets: Store[DaemonRow] = Store("DaemonSet")
+        self.profiles: Store[dict[str, Any]] = Store("RuntimeProfile")
+        self.profiles.add_index("hash", lambda obj: (runtimeprofile.content_hash(obj),))
+        self.questions: Store[dict[str, Any]] = Store("ClusterCapacity")
+        self.commitments = PodBooks()
+        self.nodes_epoch = 0
+        """Rises whenever a node changes in something other than what its pods use."""
+        self.went_back = asyncio.Event()
+        """The cluster was restored from a backup: nothing that this process remembers of it holds any more."""
+        self.highest_seq = 0
+        """The highest seq of any slice seen in this process's life."""
+        self.highest = Highest()
+        """The same by workload, also of earlier lives."""
+        self.late_slices = 0
+        """How often a decision was heard of after a later one: slices are written side by side, and watched kind by
+        kind."""
+        self._client = client
+        self._fleet = fleet
+        self._options = options
+        self._slice_keys: dict[str, WorkloadKey] = {}
+        """By uid of the slice."""
+        self._owners: dict[str, str] = {}
+        """uid of a Deployment, Job or ReplicaSet -> uid of what controls it."""
+        self._shapes = rows.Shapes()
+        self._lists = (asyncio.Semaphore(4),)
+        self.reflectors = {
+            watched.name: self._reflector(watched, client, clock, rng, metrics) for watched in self._watched(fleet)
+        }
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    def slice(self, key: WorkloadKey) -> SliceRow | None:
+        return self.slices[key.kind].get((key.namespace, key.name))
+
+    def every_slice(self) -> Iterator[SliceRow]:
+        """All objects of workload kinds, in order of kind, namespace and name."""
+        for kind in sorted(self.slices):
+            store = self.slices[kind].items()
+            for key in sorted(store):
+                yield store[key]
+
+    def lives(self, slice_uid: str) -> bool:
+        """Whether a slice with this uid exists."""
+        return slice_uid in self._slice_keys
+
+    def native(self, key: NativeKey) -> NativeRow | None:
+        return self.natives[key[0]].get((key[1], key[2]))
+
+    def natives_of(self, owner_uid: str) -> list[NativeRow]:
+        """Native objects that this object controls, in order of kind, namespace and name."""
+        return [row for kind in sorted(self.natives) for _, row in self.natives[kind].by_index("owner", owner_uid)]
+
+    def crews_of(self, row: SliceRow) -> list[str]:
+        """Uids of the controllers whose pods are this slice's copies: ReplicaSets and Jobs."""
+        found: list[str] = []
+        deployments = [row.uid] if row.key.kind == CARRIED else []
+        for native in self.natives_of(row.uid):
+            if native.key[0] == "Deployment":
+                deployments.append(native.uid)
+            elif native.key[0] == "Job":
+                found.append(native.uid)
+        for uid in deployments:
+            found.extend(owned.uid for _, owned in self.replicasets.by_index("owner", uid))
+        return found
+
+    def slice_of_pod(self, controller_uid: str) -> WorkloadKey | None:
+        """The slice that a pod with this controller is a copy of."""
+        uid = controller_uid
+        for _ in range(3):
+            key = self._slice_keys.get(uid)
+            if key is not None:
+                return key
+            uid = self._owners.get(uid, "")
+            if not uid:
+                return None
+        return self._slice_keys.get(uid)
+
+    def profile(self, name: str, content_hash: str) -> dict[str, Any] | None:
+        """The RuntimeProfile with this content, whatever its copy is called; the one of that name when no hash is
+        pinned."""
+        if content_hash:
+            return next((obj for _, obj in self.profiles.by_index("hash", content_hash)), None)
+        return self.profiles.get(("", name))
+
+    @property
+    def natives_synced(self) -> bool:
+        """Everything that expansion compares with has been listed in this process's life."""
+        stores: list[Store[Any]] = [*self.natives.values(), *self.referenced.values()]
+        return all(store.synced for store in stores) and _known(self.profiles, self.reflectors["RuntimeProfile"])
+
+    @property
+    def room_synced(self) -> bool:
+        """Everything that free room depends on has been listed; a workload kind that is not served has no slices."""
+        stores: list[Store[Any]] = [self.pods, self.nodes, self.daemonsets, self.replicasets, self.natives["Job"]]
+        slices = [_known(store, self.reflectors[f"slices of {kind}"]) for kind, store in self.slices.items()]
+        return all(store.synced for store in stores) and all(slices) and self.answered and self.natives_synced
+
+    @property
+    def answered(self) -> bool:
+        """Whether it is known what the ClusterCapacity says, or that there is none."""
+        return _known(self.questions, self.reflectors["ClusterCapacity"])
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        """Waits for one of those above."""
+        while not condition():  # noqa: ASYNC110 - nothing signals that a kind turned out not to be served
+            await asyncio.sleep(0.05)
+
+    def hurry(self) -> None:
+        """The server answers again: no reflector waits any longer."""
+        for reflector in self.reflectors.values():
+            reflector.hurry()
+
+    async def confirm(self, row: SliceRow) -> bool:
+        """Asks the server whether this slice still stands; one that goes does not. Raises ApiErrors."""
+        listing = await self._client.list(
+            *_served(row.key.kind), row.key.namespace, field_selector=f"metadata.name={row.key.name}"
+        )
+        return any(
+            raw.text(obj, "metadata", "uid") == row.uid and raw.at(obj, "metadata", "deletionTimestamp") is None
+            for obj in listing.items
+        )
+
+    # -- hearing ---------------------------------------------------------------------------------------------------
+
+    def _reflector(
+        self, watched: "_Watched", client: Client, clock: Clock, rng: random.Random, metrics: WatchMeter | None
+    ) -> Reflector[Any]:
+        return Reflector(
+            client,
+            *watched.served,
+            watched.store,
+            project=watched.project,
+            on_change=watched.on_change,
+            on_rewind=self.went_back.set,
+            label_selector=watched.label_selector,
+            field_selector=watched.field_selector,
+            clock=clock,
+            rng=rng,
+            bounds=self._lists,
+            metrics=metrics,
+        )
+
+    def _watched(self, fleet: str) -> "Iterator[_Watched]":
+        """One row per collection that is kept in memory."""
+        shapes = self._shapes
+        for kind, slices in self.slices.items():
+            # Of a native kind there are many that are nobody's slices: only marked ones are kept whole.
+            chosen = "" if registry.KINDS[kind].model is not None else f"{names.FLEET_LABEL}={fleet}"
+            yield _Watched(f"slices of {kind}", _served(kind), slices, _slice_of(kind), self._on_slice, chosen)
+        for kind, natives in self.natives.items():
+            yield _Watched(kind, NATIVES[kind], natives, _native_of(kind), self._on_native)
+        for kind, existing in self.referenced.items():
+            yield _Watched(kind, REFERENCED[kind], existing, lambda _: True, self._on_reference(kind))
+        owned = ("apps/v1", "replicasets")
+        yield _Watched("ReplicaSet", owned, self.replicasets, rows.owner_row, self._on_replicaset)
+        yield _Watched("Pod", ("v1", "pods"), self.pods, lambda obj: rows.pod_row(obj, shapes), self._on_pod)
+        told = "FailedMount"
+        yield _Watched(told, ("v1", "events"), self.mounts, _mounts_of, self._on_mount, field_selector=f"reason={told}")
+        refused = ("v1", "events"), self.refusals, _refusals_of, self._on_refusal
+        yield _Watched(reasons.REFUSED, *refused, field_selector=f"reason={reasons.REFUSED}")
+        yield _Watched("Node", ("v1", "nodes"), self.nodes, _node_of(self._options), self._on_node)
+        daemons = ("apps/v1", "daemonsets")
+        yield _Watched(
+            "DaemonSet", daemons, self.daemonsets, lambda obj: rows.daemon_row(obj, shapes), self._on_anything
+        )
+        profile = "RuntimeProfile"
+        yield _Watched(profile, _served(profile), self.profiles, lambda obj: obj, self._on_reference(profile))
+        question = "ClusterCapacity"
+        yield _Watched(question, _served(question), self.questions, lambda obj: obj, self._on_question)
+
+    def _on_question(self, _: Key, __: Any, new: dict[str, Any] | None) -> None:
+        if new is not None:
+            self.remember(new.get("status") or {})
+        self.signals.survey()
+
+    def remember(self, status: Mapping[str, Any]) -> None:
+        """Takes from the ClusterCapacity's status what earlier lives have obeyed; the first word counts."""
+        self.highest.load(status)
+        self.highest_seq = max(self.highest_seq, self.highest.top)
+
+    def _on_anything(self, _: Key, __: Any, ___: Any) -> None:
+        self.signals.survey()
+
+    def _on_slice(self, _: Key, old: SliceRow | None, new: SliceRow | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._slice_keys.pop(old.uid, None)
+        row = new if new is not None else old
+        if row is None or not (_is_slice(old) or _is_slice(new)):
+            return
+        if new is not None and _is_slice(new):
+            self._slice_keys[new.uid] = new.key
+            if new.mark is not None:
+                known = old is not None and old.mark is not None and old.mark.seq == new.mark.seq
+                if not known and new.mark.seq < self.highest_seq:
+                    self.late_slices += 1
+                self.highest_seq = max(self.highest_seq, new.mark.seq)
+                if new.mark.fleet == self._fleet:
+                    self.highest.hear(new.mark.workload_uid, new.mark.seq, obeyed=new.observed)
+        elif new is not None:
+            self._slice_keys.pop(new.uid, None)
+        self.signals.roll_up(row.key)
+        if old is None or new is None or old.content != new.content or old.deleting != new.deleting:
+            self.signals.expand(row.key)
+            self.signals.survey()
+
+    def _on_native(self, _: Key, old: NativeRow | None, new: NativeRow | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._owners.pop(old.uid, None)
+        if new is not None and new.owner_uid:
+            self._owners[new.uid] = new.owner_uid
+        for row in (old, new):
+            key = self._slice_keys.get(row.owner_uid) if row is not None else None
+            if key is not None:
+                self.signals.roll_up(key)
+                changed = old is None or new is None or old.live != new.live or old.deleting != new.deleting
+                if changed or jobs.came_to_rest(old, new):
+                    self.signals.expand(key)
+        either = new if new is not None else old
+        if either is not None and (old is None or new is None or old.owner_uid != new.owner_uid):
+            self.signals.reference(*either.key)
+        if either is not None and either.key[0] in _EMPLOYERS:
+            self._crews_changed(old, new)
+
+    def _on_replicaset(self, _: Key, old: OwnerRow | None, new: OwnerRow | None) -> None:
+        if old is not None and (new is None or new.uid != old.uid):
+            self._owners.pop(old.uid, None)
+        if new is not None and new.owner_uid:
+            self._owners[new.uid] = new.owner_uid
+        self._crews_changed(old, new)
+
+    def _crews_changed(self, old: NativeRow | OwnerRow | None, new: NativeRow | OwnerRow | None) -> None:
+        """Pods may have been heard of before what controls them: whose they are is known, or another's, only now."""
+        if old is not None and new is not None and (old.uid, old.owner_uid) == (new.uid, new.owner_uid):
+            return
+        for row in (old, new):
+            slice_key = self.slice_of_pod(row.owner_uid) if row is not None and row.owner_uid else None
+            if slice_key is not None:
+                self.signals.roll_up(slice_key)
+                self.signals.survey()
+
+    def _on_pod(self, key: Key, old: PodRow | None, new: PodRow | None) -> None:
+        self.commitments.change(key, old, new)
+        trouble = (old.trouble if old is not None else None) != (new.trouble if new is not None else None)
+        row = new if new is not None else old
+        if trouble and row is not None:
+            slice_key = self.slice_of_pod(row.controller_uid)
+            if slice_key is not None:
+                self.signals.roll_up(slice_key)
+        if (_room(old)) != _room(new):
+            self.signals.survey()
+
+    def _on_mount(self, _: Key, old: tuple[MountRow, ...] | None, new: tuple[MountRow, ...] | None) -> None:
+        for row in new or old or ():
+            pod = self.pods.get(row.pod)
+            key = self.slice_of_pod(pod.controller_uid) if pod is not None else None
+            if key is not None:
+                self.signals.roll_up(key)
+
+    def mount_troubles(self, namespace: str, crews: Container[str]) -> Iterator[Trouble]:
+        """What keeps pods of these controllers from starting, by what their kubelets told last."""
+        told = {row.pod: row for _, found in self.mounts.by_index("namespace", namespace) for row in found}
+        for name, row in sorted(told.items()):
+            pod = self.pods.get(name)
+            if pod is not None and pod.uid == row.pod_uid and pod.starting and pod.controller_uid in crews:
+                yield row.trouble
+
+    def _on_refusal(self, _: Key, old: tuple[RefusalRow, ...] | None, new: tuple[RefusalRow, ...] | None) -> None:
+        for row in new or old or ():
+            key = self.slice_of_pod(row.job_uid)
+            if key is not None:
+                self.signals.roll_up(key)
+
+    def refusal(self, job_uid: str, since_s: float) -> str:
+        """Why the API server takes no pods of a Job, by the last that was said of it since then; "" for no word."""
+        told = [row for _, found in self.refusals.by_index("job", job_uid) for row in found if row.at_s >= since_s]
+        return max(told, key=lambda row: (row.at_s, row.message)).message if told else ""
+
+    def _on_node(self, _: Key, old: Node | None, new: Node | None) -> None:
+        if old != new:
+            self.nodes_epoch += 1
+            self.signals.survey()
+
+    def _on_reference(self, kind: str) -> Callable[[Key, Any, Any], None]:
+        def changed(key: Key, old: Any, new: Any) -> None:
+            if old is None or new is None or old != new:
+                self.signals.reference(kind, *key)
+
+        return changed
+
+
+def _known(store: Store[Any], reflector: Reflector[Any]) -> bool:
+    """Listed, or known not to be served at all."""
+    return store.synced or isinstance(reflector.trouble, errors.NotFound)
+
+
+def _is_slice(row: SliceRow | None) -> bool:
+    """Natives of ours carry the fleet's label too: of their kind only what is marked is a slice."""
+    return row is not None and (row.mark is not None or row.key.kind != CARRIED)
+
+
+def _room(row: PodRow | None) -> tuple[Any, ...]:
+    """What of a pod free room depends on."""
+    return () if row is None else (row.node, row.ended, row.waits, row.nominated, row.shape, row.controller_uid)
+
+
+def _slice_of(kind: str) -> Callable[[dict[str, Any]], SliceRow]:
+    return lambda obj: rows.slice_row(kind, obj)
+
+
+def _native_of(kind: str) -> Callable[[dict[str, Any]], NativeRow]:
+    return lambda obj: rows.native_row(kind, obj)
+
+
+def _mounts_of(obj: dict[str, Any]) -> tuple[MountRow, ...]:
+    row = rows.mount_row(obj)
+    return (row,) if row is not None else ()
+
+
+def _refusals_of(obj: dict[str, Any]) -> tuple[RefusalRow, ...]:
+    row = rows.refusal_row(obj)
+    return (row,) if row is not None else ()
+
+
+def _node_of(options: MemberOptions) -> Callable[[dict[str, Any]], Node]:
+    return lambda obj: rows.node_row(obj, options.gpu_labels, options.family_labels)
+
+
+def _served(kind: str) -> tuple[str, str]:
+    info = registry.KINDS[kind]
+    return info.api_version, info.plural

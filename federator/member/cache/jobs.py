@@ -1,0 +1,93 @@
+"""The Jobs of a job set's slice: which shards they have finished, and which of the slice's shards still need a Job.
+
+Pure. A completed shard is never run again by us: when a Job has to be made anew, it is made only for what is left.
+"""
+
+from collections.abc import Sequence
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.member.cache.rows import NativeRow
+from federator.model import shards
+from federator.model.shards import Range, Ranges
+from federator.status import conditions
+
+
+def completed(job: NativeRow) -> Ranges:
+    """The shards (not indexes) that the Job has completed."""
+    return _indexes(job, "completedIndexes")
+
+
+def failed(job: NativeRow) -> Ranges:
+    """The shards that have failed for good: those it names, and all that are left when the Job as a whole has
+    failed."""
+    found = _indexes(job, "failedIndexes")
+    if job.shards is not None and conditions.is_true(raw.items(job.status, "conditions"), "Failed"):
+        found = shards.union(found, shards.minus((job.shards,), completed(job)))
+    return shards.minus(found, completed(job))
+
+
+def stopping(job: NativeRow) -> bool:
+    """Whether the Job has been told to stop, or has nothing left to run."""
+    ended = any(conditions.is_true(raw.items(job.status, "conditions"), kind) for kind in ("Complete", "Failed"))
+    return ended or raw.flag(job.spec, "suspend")
+
+
+def lacks_pods(job: NativeRow) -> bool:
+    """Whether the Job has fewer pods than it may run at once and has shards left for."""
+    if stopping(job) or job.deleting or job.shards is None:
+        return False
+    left = shards.size(shards.minus((job.shards,), shards.union(completed(job), failed(job))))
+    return raw.integer(job.status, "active") < min(left, raw.integer(job.spec, "parallelism", default=left))
+
+
+def came_to_rest(old: NativeRow | None, new: NativeRow | None) -> bool:
+    """Whether the last pod of a Job that is suspended has just gone: now it may be deleted."""
+    if old is None or new is None or not raw.flag(new.spec, "suspend"):
+        return False
+    return raw.integer(old.status, "active") > 0 and not raw.integer(new.status, "active")
+
+
+def recorded(job: NativeRow, status: Obj) -> bool:
+    """Whether the Job runs nothing more and the slice's status holds all it has to tell; only then may it be
+    deleted."""
+    if raw.integer(job.status, "active"):
+        return False
+    done = shards.union(_recorded(status, "completedIndexes"), _recorded(status, "failedIndexes"))
+    return not shards.minus(shards.union(completed(job), failed(job)), done)
+
+
+def done(status: Obj) -> Ranges:
+    """Shards that a status records as completed or failed for good."""
+    return shards.union(_recorded(status, "completedIndexes"), _recorded(status, "failedIndexes"))
+
+
+def ranges_to_run(wanted: Ranges, jobs: Sequence[NativeRow], finished: Ranges) -> Ranges:
+    """The pieces that need a Job: those that have one as they are, and of the others what is neither finished nor still
+    in the hands of a Job that has to go first (it may complete more until it is gone)."""
+    taken = [job.shards for job in jobs if job.shards is not None]
+    pieces: list[Range] = []
+    for job in jobs:
+        finished = shards.union(finished, shards.union(completed(job), failed(job)))
+    for piece in wanted:
+        pieces.extend(one for one in taken if piece[0] <= one[0] and one[1] <= piece[1])
+        pieces.extend(shards.minus(shards.minus((piece,), shards.normal(taken)), finished))
+    return tuple(sorted(pieces))
+
+
+def running(jobs: Sequence[NativeRow]) -> tuple[int, int]:
+    """(pods that exist and have not ended, those of them that are ready) over all Jobs."""
+    active = sum(raw.integer(job.status, "active") for job in jobs)
+    ready = sum(raw.integer(job.status, "ready") for job in jobs)
+    return active, min(ready, active)
+
+
+def _recorded(status: Obj, field: str) -> Ranges:
+    return shards.normal(raw.ranges(status, field))
+
+
+def _indexes(job: NativeRow, field: str) -> Ranges:
+    if job.shards is None:
+        return ()
+    found = shards.shifted(_recorded(job.status, field), job.shards[0])
+    return shards.intersect(found, (job.shards,))

@@ -1,0 +1,354 @@
+"""What a member process remembers of each object: small projections, made once per event, never the whole object
+where a few facts do.
+
+`SliceRow` and `NativeRow` keep the object's bytes until it has been compared with what it should be; pods and nodes
+keep what capacity and roll-up need. Projections are total: whatever an API server can hold gives a row.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import msgspec
+
+from federator.api import capacityfields, raw
+from federator.api.raw import Obj
+from federator.kinds import registry
+from federator.kinds.jobset import jobsets
+from federator.kinds.labels import MANAGED_BY, MANAGED_BY_LABEL
+from federator.kinds.pods import effective
+from federator.kinds.verbs import SliceMark, WorkloadVerbs
+from federator.kube import clock
+from federator.member.options import FIELD_MANAGER
+from federator.model import names
+from federator.model.ask import PodShape
+from federator.model.errors import FieldError
+from federator.model.kubernetes import owned_fields, quantity
+from federator.model.kubernetes.taints import REFUSING, Taint
+from federator.model.names import WorkloadKey
+from federator.model.resources import PODS, ZERO, Resources
+from federator.model.shards import Range
+from federator.status import reasons
+from federator.status.reasons import Trouble
+
+NativeKey = tuple[str, str, str]
+"""(kind, namespace, name) of a native object."""
+
+_BOOKKEEPING: Final = ("managedFields", "resourceVersion", "generation", "creationTimestamp", "uid", "selfLink")
+
+
+def digest(value: Any) -> str:
+    """A digest of decoded JSON that does not depend on the order of keys."""
+    return _digest(msgspec.json.encode(value, order="sorted"))
+
+
+def _digest(document: bytes) -> str:
+    return hashlib.blake2b(document, digest_size=12).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class SliceRow:
+    """One object of a workload kind in this member."""
+
+    key: WorkloadKey
+    uid: str
+    generation: int
+    resource_version: str
+    mark: SliceMark | None
+    deleting: bool
+    content: str
+    """Digest of what its natives are made from: labels, annotations, spec, and which shards are done."""
+    document: bytes
+    """The whole object without managedFields, as JSON."""
+    observed: bool
+    """A life of the member process, or for carried kinds the cluster, has looked at this very object before."""
+
+    def obj(self) -> dict[str, Any]:
+        """The object; a fresh copy on every call."""
+        found: dict[str, Any] = msgspec.json.decode(self.document)
+        return found
+
+    @property
+    def verbs(self) -> WorkloadVerbs:
+        return registry.verbs_of(self.key.kind)
+
+
+def slice_row(kind: str, obj: Obj) -> SliceRow:
+    meta, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "status")
+    slim = {**obj, "metadata": {name: value for name, value in meta.items() if name != "managedFields"}}
+    done = (status.get("completedIndexes"), status.get("failedIndexes"))
+    return SliceRow(
+        key=WorkloadKey(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
+        uid=raw.text(meta, "uid"),
+        generation=raw.integer(meta, "generation"),
+        resource_version=raw.text(meta, "resourceVersion"),
+        mark=registry.verbs_of(kind).read_mark(obj),
+        deleting="deletionTimestamp" in meta,
+        content=digest([meta.get("labels"), meta.get("annotations"), obj.get("spec"), done]),
+        document=msgspec.json.encode(slim),
+        observed=raw.integer(status, "observedGeneration") > 0,
+    )
+
+
+@dataclass(slots=True)
+class NativeRow:
+    """One object of a kind that slices are expanded to; foreign ones too, so that they are never overwritten.
+
+    `document` is dropped (None) once the object was found to be as it should: until it changes, its digest says so.
+    """
+
+    key: NativeKey
+    uid: str
+    resource_version: str
+    owner_uid: str
+    """Uid of the controlling owner, "" for none."""
+    fleet: str
+    """The fleet that marked it, "" for a foreign object."""
+    managed: bool
+    """Written by a member process (app.kubernetes.io/managed-by)."""
+    deleting: bool
+    live: str
+    """Digest of all that is not status or bookkeeping."""
+    document: bytes | None
+    status: dict[str, Any]
+    generation: int
+    spec: dict[str, Any]
+    """The few fields of spec that roll-up reads: replicas, type, completions, parallelism."""
+    shards: Range | None = None
+    """The shards that a Job runs, None for anything else."""
+    workload_uid: str = ""
+    """The workload that its label names, "" for none."""
+    applied: bytes | None = None
+    """The fields that member processes applied (FieldsV1, as JSON); dropped together with `document`."""
+
+    def as_object(self) -> dict[str, Any]:
+        """What judging its health takes."""
+        metadata = {"generation": self.generation}
+        return {"kind": self.key[0], "metadata": metadata, "spec": self.spec, "status": self.status}
+
+
+_KEPT_SPEC: Final = ("replicas", "type", "completions", "parallelism", "suspend")
+
+
+def native_row(kind: str, obj: Obj) -> NativeRow:
+    meta = raw.mapping(obj, "metadata")
+    desired = {name: value for name, value in obj.items() if name != "status"}
+    desired["metadata"] = {name: value for name, value in meta.items() if name not in _BOOKKEEPING}
+    document = msgspec.json.encode(desired)
+    spec = raw.mapping(obj, "spec")
+    labels = raw.mapping(meta, "labels")
+    return NativeRow(
+        key=(kind, raw.text(meta, "namespace"), raw.text(meta, "name")),
+        uid=raw.text(meta, "uid"),
+        resource_version=raw.text(meta, "resourceVersion"),
+        owner_uid=controller_uid(meta),
+        fleet=raw.text(labels, names.FLEET_LABEL),
+        managed=raw.text(labels, MANAGED_BY_LABEL) == MANAGED_BY,
+        deleting="deletionTimestamp" in meta,
+        live=_digest(document),
+        document=document,
+        status=dict(raw.mapping(obj, "status")),
+        generation=raw.integer(meta, "generation"),
+        spec={name: spec[name] for name in _KEPT_SPEC if name in spec},
+        shards=jobsets.piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
+        workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
+        applied=msgspec.json.encode(owned_fields.of(meta, FIELD_MANAGER, "Apply")),
+    )
+
+
+def controller_uid(meta: Obj) -> str:
+    """The uid of the owner that controls the object, "" for none."""
+    for owner in raw.objects(meta, "ownerReferences"):
+        if raw.flag(owner, "controller"):
+            return raw.text(owner, "uid")
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerRow:
+    """A ReplicaSet: only whose it is and what owns it."""
+
+    uid: str
+    owner_uid: str
+
+
+def owner_row(obj: Obj) -> OwnerRow:
+    meta = raw.mapping(obj, "metadata")
+    return OwnerRow(raw.text(meta, "uid"), controller_uid(meta))
+
+
+@dataclass(frozen=True, slots=True)
+class PodRow:
+    """One pod. `shape` is shared between equal pods."""
+
+    uid: str
+    controller_uid: str
+    node: str
+    nominated: str
+    ended: bool
+    """Succeeded or Failed: holds no room any more."""
+    deleting: bool
+    shape: PodShape
+    trouble: Trouble | None
+    starting: bool = False
+    """It has a node, and no container of it runs yet."""
+
+    @property
+    def holds_room(self) -> bool:
+        return bool(self.node) and not self.ended
+
+    @property
+    def waits(self) -> bool:
+        """Wants room and has none yet."""
+        return not self.node and not self.ended and not self.deleting
+
+
+class Shapes:
+    """Pod shapes by what they are made from: thousands of equal pods are read once and share one shape."""
+
+    def __init__(self, limit: int = 4096) -> None:
+        self._limit = limit
+        self._known: OrderedDict[str, PodShape] = OrderedDict()
+
+    def of(self, spec: Obj) -> PodShape:
+        """The shape of a pod's spec; one that cannot be read asks for nothing but its pod slot."""
+        key = repr(
+            (
+                [(c.get("resources"), c.get("restartPolicy")) for c in raw.objects(spec, "containers")],
+                [(c.get("resources"), c.get("restartPolicy")) for c in raw.objects(spec, "initContainers")],
+                [spec.get(name) for name in ("resources", "overhead", "nodeSelector", "affinity", "tolerations")],
+            )
+        )
+        found = self._known.get(key)
+        if found is None:
+            try:
+                found = PodShape(
+                    effective.pod_requests(spec), effective.node_selector(spec), effective.pod_tolerations(spec)
+                )
+            except FieldError:
+                found = PodShape(Resources({PODS: 1}))
+            self._known[key] = found
+            if len(self._known) > self._limit:
+                self._known.popitem(last=False)
+        return found
+
+
+def pod_row(obj: Obj, shapes: Shapes) -> PodRow:
+    meta, spec, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "spec"), raw.mapping(obj, "status")
+    return PodRow(
+        uid=raw.text(meta, "uid"),
+        controller_uid=controller_uid(meta),
+        node=raw.text(spec, "nodeName"),
+        nominated=raw.text(status, "nominatedNodeName"),
+        ended=raw.text(status, "phase") in ("Succeeded", "Failed"),
+        deleting="deletionTimestamp" in meta,
+        shape=shapes.of(spec),
+        trouble=reasons.of_pod(obj),
+        starting=bool(raw.text(spec, "nodeName")) and raw.text(status, "phase") == "Pending",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class MountRow:
+    """What a kubelet said of a volume that it could not set up."""
+
+    pod: tuple[str, str]
+    """(namespace, name)."""
+    pod_uid: str
+    trouble: Trouble
+
+
+def mount_row(obj: Obj) -> MountRow | None:
+    """An Event FailedMount; None when it says nothing of a missing object."""
+    about = raw.mapping(obj, "involvedObject")
+    trouble = reasons.of_mount(raw.text(obj, "message"))
+    if trouble is None or raw.text(about, "kind") != "Pod":
+        return None
+    return MountRow((raw.text(about, "namespace"), raw.text(about, "name")), raw.text(about, "uid"), trouble)
+
+
+@dataclass(frozen=True, slots=True)
+class RefusalRow:
+    """What a Job's controller said last of pods that the API server did not take."""
+
+    job_uid: str
+    at_s: float
+    """Seconds since 1970, by that controller's clock."""
+    message: str
+
+
+def refusal_row(obj: Obj) -> RefusalRow | None:
+    """An Event FailedCreate; None when it is not about a Job, whose status does not say it."""
+    about = raw.mapping(obj, "involvedObject")
+    message = reasons.of_refusal(raw.text(obj, "message"))
+    stamp = raw.text(obj, "series", "lastObservedTime") or raw.text(obj, "lastTimestamp") or raw.text(obj, "eventTime")
+    try:
+        at_s = clock.parse(stamp)
+    except ValueError:
+        return None
+    return RefusalRow(raw.text(about, "uid"), at_s, message) if raw.text(about, "kind") == "Job" and message else None
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """One node that may or may not take pods."""
+
+    name: str
+    usable: bool
+    """Ready, and not cordoned."""
+    allocatable: Resources
+    labels: Mapping[str, str]
+    taints: tuple[Taint, ...]
+    """Only those that keep pods away."""
+    model: str
+    family: str
+
+
+def node_row(obj: Obj, gpu_labels: Sequence[str], family_labels: Sequence[str]) -> Node:
+    meta, status = raw.mapping(obj, "metadata"), raw.mapping(obj, "status")
+    labels = raw.text_map(meta, "labels")
+    ready = raw.condition(obj, "Ready").get("status") == "True"
+    cordoned = raw.flag(obj, "spec", "unschedulable") or "deletionTimestamp" in meta
+    return Node(
+        name=raw.text(meta, "name"),
+        usable=ready and not cordoned,
+        allocatable=amounts(raw.mapping(status, "allocatable") or raw.mapping(status, "capacity")),
+        labels=labels,
+        taints=tuple(
+            taint for taint in capacityfields.taints_of(raw.at(obj, "spec", "taints")) if taint.effect in REFUSING
+        ),
+        model=_first(labels, gpu_labels),
+        family=_first(labels, family_labels) or labels.get("node.kubernetes.io/instance-type", "").partition(".")[0],
+    )
+
+
+def _first(labels: Mapping[str, str], names: Sequence[str]) -> str:
+    return next((labels[name] for name in names if labels.get(name)), "")
+
+
+def amounts(quantities: Obj) -> Resources:
+    """A vector of API quantities; one that cannot be read, or is negative, counts as nothing (F56)."""
+    try:
+        return quantity.vector(dict(quantities)).at_least_zero()
+    except FieldError:
+        found = ZERO
+        for name, text in quantities.items():
+            try:
+                found = found + quantity.vector({name: text}).at_least_zero()
+            except FieldError:
+                continue
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class DaemonRow:
+    """A DaemonSet: what it wants on every node that it matches."""
+
+    uid: str
+    shape: PodShape
+
+
+def daemon_row(obj: Obj, shapes: Shapes) -> DaemonRow:
+    return DaemonRow(raw.text(obj, "metadata", "uid"), shapes.of(raw.mapping(obj, "spec", "template", "spec")))

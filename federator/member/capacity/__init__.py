@@ -1,0 +1,1 @@
+"""How much room the cluster has: nodes, pods, and the ClusterCapacity report."""

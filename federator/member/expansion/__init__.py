@@ -1,0 +1,1 @@
+"""From slices to native objects: what must be made, changed and deleted, and the turn that does it."""

@@ -1,0 +1,361 @@
+"""From wanted native objects and what lives under their names to the next steps. Decides; touches nothing.
+
+An object that the slice does not control is never written: it is a conflict. An object that was found to be as it
+should is not compared again until its digest or the wish changes; one that keeps changing back is left alone for a
+while (FAULTS F45-F47).
+"""
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from federator.kube.control.write_fights import WriteFightDetector
+from federator.member.cache import jobs, rows
+from federator.member.cache.caches import native_ref
+from federator.member.cache.rows import NativeKey, NativeRow
+from federator.member.options import MemberOptions
+from federator.model import names
+from federator.model.kubernetes import diffs, owned_fields
+from federator.model.steps import Apply, Delete, Patch, Step
+
+JOB_MUTABLE: Final = ("parallelism", "suspend")
+"""What is still changed in the spec of a Job that exists: its pods and completions are fixed when it is made."""
+
+STOPPED: Final = "stopped"
+"""The wish for a Job that has to go and may still run."""
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One native object that needs a step."""
+
+    key: NativeKey
+    step: Step
+    want: str
+    """Digest of the wish, or `STOPPED`; "" for a removal."""
+    body: Mapping[str, Any]
+
+    @property
+    def takes_away(self) -> bool:
+        """Whether the object is on its way out."""
+        return self.want in ("", STOPPED)
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one turn of one slice found."""
+
+    work: list[Work] = field(default_factory=list)
+    conflicts: list[NativeKey] = field(default_factory=list)
+    """Objects of our names that are somebody else's."""
+    stubborn: list[NativeKey] = field(default_factory=list)
+    """Objects that do not keep what we write."""
+    ending: list[NativeKey] = field(default_factory=list)
+    """Objects of ours that are being deleted and block their successors."""
+    unrecorded: list[NativeKey] = field(default_factory=list)
+    """Jobs that may go once their completed indexes are in the slice's status."""
+    unseen: list[NativeKey] = field(default_factory=list)
+    """Objects that were written, or removed, and whose present state the caches do not show yet."""
+    postponed: dict[NativeKey, float] = field(default_factory=dict)
+    """Objects that vanished again and again after they were made, and the seconds until the next attempt."""
+    drifted: dict[NativeKey, str] = field(default_factory=dict)
+    """Objects among `work` that were as wished before somebody else changed or deleted them, and what was done to
+    them."""
+    remade: list[NativeKey] = field(default_factory=list)
+    """Objects among `work` that were there before and are gone: maybe because the slice is."""
+
+    @property
+    def quiet(self) -> bool:
+        """Nothing is on its way in or out."""
+        expected = self.ending or self.unrecorded or self.unseen or self.postponed
+        return not (expected or any(work.takes_away for work in self.work))
+
+
+CHANGED_MAX: Final = 10
+"""Fields of a changed object that are named."""
+REMAKE_BASE_S = 0.5
+REMAKE_CAP_S = 30.0
+
+
+@dataclass(slots=True)
+class _Verdict:
+    """The last comparison of one object."""
+
+    uid: str
+    owner: str
+    """uid of the slice that the object was made for."""
+    live: str
+    want: str
+    version: int
+    again_s: float
+    """When it is written once more, because the server made something else of the wish; infinity when it did not."""
+    shown: bool = False
+    """The caches have shown it: only then does its absence there mean that somebody took it away."""
+
+
+class Verdicts:
+    """What was compared and written so far. Forgotten with the process, and once object and slice are gone."""
+
+    def __init__(self, options: MemberOptions) -> None:
+        self._verdicts: dict[NativeKey, _Verdict] = {}
+        self._again_after_s = options.futile_pause_s
+        self._tries: WriteFightDetector[NativeKey] = WriteFightDetector(
+            writes=options.futile_writes, window_s=options.futile_window_s, pause_s=options.futile_pause_s
+        )
+
+    def holds(self, row: NativeRow, want: str, now_s: float) -> bool:
+        """Whether this very state was found good for this very wish, and is not to be tried again by now."""
+        known = self._verdicts.get(row.key)
+        judged = known is not None and (known.uid, known.live, known.want) == (row.uid, row.live, want)
+        if judged and known is not None:
+            known.shown = True
+        return judged and now_s < self.again_s(row.key)
+
+    def surely_differs(self, row: NativeRow, want: str) -> bool:
+        """Whether this state was good for another wish, or is not what was wished: then there is a difference, no need
+        to look for it."""
+        known = self._verdicts.get(row.key)
+        if known is None or (known.uid, known.live) != (row.uid, row.live):
+            return False
+        return known.want != want or known.again_s < math.inf
+
+    def was_good(self, key: NativeKey, want: str) -> bool:
+        """Whether the caches last showed the object just as this very wish makes it."""
+        known = self._verdicts.get(key)
+        return known is not None and known.shown and known.want == want and known.again_s == math.inf
+
+    def again_s(self, key: NativeKey) -> float:
+        """When the object is to be written again though nothing changes; infinity for never."""
+        known = self._verdicts.get(key)
+        return known.again_s if known is not None else math.inf
+
+    def accept(self, row: NativeRow, want: str, again_s: float = math.inf, *, shown: bool = True) -> None:
+        """This state is what the wish leads to; the bytes are not needed until it changes. `shown`: it is from the
+        caches."""
+        self._verdicts[row.key] = _Verdict(row.uid, row.owner_uid, row.live, want, _version(row), again_s, shown)
+        row.document = row.applied = None
+
+    def answered(self, work: Work, answer: Mapping[str, Any], now_s: float) -> None:
+        """Whatever the server made of a wish is what it leads to here, webhooks and older definitions included (F47).
+        Where that lacks something, the wish is written once more after a while: they may be gone by then."""
+        row = rows.native_row(work.key[0], answer)
+        kept = work.key[0] == "Job" or diffs.covers(answer, _comparable(work.body))
+        self.accept(row, work.want, math.inf if kept else now_s + self._again_after_s, shown=False)
+
+    def knows(self, key: NativeKey) -> bool:
+        """Whether the object of this name was compared or written before."""
+        return key in self._verdicts
+
+    def ahead(self, row: NativeRow) -> str | None:
+        """The wish that our last write has fulfilled, when the caches show an older state than that; None when they
+        show the newest that is known."""
+        known = self._verdicts.get(row.key)
+        behind = known is not None and known.uid == row.uid and known.version > _version(row)
+        return known.want if known is not None and behind else None
+
+    def shown(self, row: NativeRow | None) -> bool:
+        """Whether the caches show the state that was last accepted."""
+        known = self._verdicts.get(row.key) if row is not None else None
+        return row is not None and known is not None and (known.uid, known.live) == (row.uid, row.live)
+
+    def owner_of(self, key: NativeKey) -> str:
+        """uid of the slice that the object of this name was last known to belong to; "" when nothing is known of it."""
+        known = self._verdicts.get(key)
+        return known.owner if known is not None else ""
+
+    def release(self, key: NativeKey) -> None:
+        """The object is gone, and so is its slice. Tries stay for as long as they count: whoever takes the slice away
+        each time fights as well."""
+        self._verdicts.pop(key, None)
+
+    def forget(self, key: NativeKey) -> None:
+        self._verdicts.pop(key, None)
+        self._tries.forget(key)
+
+    def written(self, key: NativeKey, want: str, now_s: float) -> None:
+        """Counts a write; the same wish again and again, soon after one another, is a fight."""
+        self._tries.written(key, want, now_s)
+
+    def paused_until_s(self, key: NativeKey, want: str, now_s: float) -> float:
+        """Until when the object is left alone, 0.0 when it is not."""
+        return self._tries.paused_until_s(key, want, now_s)
+
+    def remake_wait_s(self, key: NativeKey, want: str, now_s: float) -> float:
+        """Seconds until an object that is gone may be made again: none at first, then longer each time. Somebody takes
+        it away as fast as we make it: the garbage collector, when its slice went and we have not heard of that."""
+        tries = self._tries.of(key, want)
+        if tries is None or tries.count < 2:
+            return 0.0
+        return tries.last_s + min(REMAKE_CAP_S, REMAKE_BASE_S * 2.0 ** min(tries.count - 2, 16)) - now_s
+
+
+def native_key(obj: Mapping[str, Any]) -> NativeKey:
+    meta = obj["metadata"]
+    return (obj["kind"], meta.get("namespace", ""), meta["name"])
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What a turn looks at. `live` finds any native object, ours or not; `owner_lives` tells whether a slice with
+    that uid exists; `removable` whether a native that is not wanted any more has left nothing behind that only it
+    knows."""
+
+    slice_uid: str
+    live: Callable[[NativeKey], NativeRow | None]
+    verdicts: Verdicts
+    now_s: float
+    owner_lives: Callable[[str], bool]
+    removable: Callable[[NativeRow], bool]
+
+
+def plan(wanted: Sequence[Mapping[str, Any]], owned: Iterable[NativeRow], scene: Scene) -> Plan:
+    """One slice's next steps: applies in the order of `wanted`, then removals of what it controls beyond that."""
+    found = Plan()
+    kept: set[NativeKey] = set()
+    for body in wanted:
+        key = native_key(body)
+        kept.add(key)
+        _compare(key, body, scene, found)
+    for row in owned:
+        if row.key in kept or not row.managed or row.deleting:
+            continue
+        if scene.verdicts.ahead(row) == STOPPED:
+            found.unseen.append(row.key)
+            continue
+        if row.key[0] == "Job" and not jobs.stopping(row):
+            # Stopped first: while it runs, what it completes could not be recorded as fast as it happens.
+            found.work.append(
+                Work(row.key, Patch(native_ref(row.key), {"spec": {"suspend": True}}, uid=row.uid), STOPPED, {})
+            )
+            continue
+        if not scene.removable(row):
+            found.unrecorded.append(row.key)
+            continue
+        # A Job is removed only in the state that was looked at: it may have completed more since.
+        seen = row.resource_version if row.key[0] == "Job" else ""
+        found.work.append(Work(row.key, Delete(native_ref(row.key), row.uid, resource_version=seen), "", {}))
+    return found
+
+
+def _compare(key: NativeKey, body: Mapping[str, Any], scene: Scene, found: Plan) -> None:
+    want, row = rows.digest(body), scene.live(key)
+    if row is None:
+        if (wait_s := scene.verdicts.remake_wait_s(key, want, scene.now_s)) > 0:
+            found.postponed[key] = wait_s
+            return
+        if scene.verdicts.knows(key):
+            found.remade.append(key)
+        if scene.verdicts.was_good(key, want):
+            found.drifted[key] = "was deleted"
+        # Without force: should a foreign object of this name have come meanwhile, its owner wins and we hear of it.
+        found.work.append(Work(key, Apply(native_ref(key), body, force=False), want, body))
+        return
+    if row.owner_uid != scene.slice_uid and not _orphaned(row, body):
+        if row.managed and row.owner_uid and not scene.owner_lives(row.owner_uid):
+            found.ending.append(key)  # left by an earlier slice of this name; the garbage collector is on its way
+        # What several workloads may name alike (a service account) has no owner: once there, it is left as it is.
+        elif "ownerReferences" in body["metadata"]:
+            found.conflicts.append(key)
+        return
+    if row.deleting:
+        found.ending.append(key)
+        return
+    if scene.verdicts.holds(row, want, scene.now_s):
+        return
+    fulfilled = scene.verdicts.ahead(row)
+    if fulfilled == want:
+        found.unseen.append(key)
+        return
+    if key[0] == "Job":
+        step = _job_step(body, row, behind=fulfilled is not None)
+    elif fulfilled is not None or scene.verdicts.surely_differs(row, want):
+        step = Apply(native_ref(key), body, force=True)
+    elif row.document is None:
+        found.unseen.append(key)  # it was as it should be, and has been removed since: the event is on its way
+        return
+    else:
+        step = _step(body, row, row.document, first=not scene.verdicts.knows(key))
+    if step is None:
+        scene.verdicts.accept(row, want)
+    elif scene.verdicts.paused_until_s(key, want, scene.now_s):
+        found.stubborn.append(key)
+    else:
+        found.work.append(Work(key, step, want, body))
+        if fulfilled is None and scene.verdicts.was_good(key, want) and (changed := _changed(row, body)):
+            found.drifted[key] = changed
+
+
+def _changed(row: NativeRow, body: Mapping[str, Any]) -> str:
+    """What somebody else changed in an object, in words: the fields of ours that differ, two levels deep. "" when
+    all are there: what a webhook added in our name is no drift."""
+    live = msgspec.json.decode(row.document) if row.document is not None else {"spec": row.spec}
+    differ = [
+        f"{part}.{name}"
+        for part, fields in _comparable(body).items()
+        if isinstance(fields, Mapping)
+        for name, value in fields.items()
+        if not diffs.covers((live.get(part) or {}).get(name), value)
+    ]
+    return f"was changed ({', '.join(sorted(differ)[:CHANGED_MAX])})" if differ else ""
+
+
+def _orphaned(row: NativeRow, body: Mapping[str, Any]) -> bool:
+    """Whether we made it for this very workload and nobody controls it any more: somebody deleted the slice, and told
+    the server to leave what hung on it (`kubectl delete --cascade=orphan`)."""
+    mine = body["metadata"].get("labels", {}).get(names.WORKLOAD_UID_LABEL, "")
+    return row.managed and not row.owner_uid and bool(mine) and row.workload_uid == mine
+
+
+def _step(body: Mapping[str, Any], row: NativeRow, document: bytes, *, first: bool) -> Step | None:
+    """What makes the object as wanted; None when it is so already. `first`: nothing was compared with it before."""
+    live = msgspec.json.decode(document)
+    if diffs.covers(live, _comparable(body)) and not _leftover(row, live, body, first=first):
+        return None
+    return Apply(native_ref(row.key), body, force=True)
+
+
+def _leftover(row: NativeRow, live: Any, body: Mapping[str, Any], *, first: bool) -> bool:
+    """Whether an earlier wish of ours set a field that this one has not. Only an apply takes it away.
+
+    Where that can only be suspected it is applied on the first look, and whatever comes of that is accepted: at most
+    one request for each object in the life of a process, which changes nothing where the suspicion was wrong.
+    """
+    fields = msgspec.json.decode(row.applied) if row.applied else {}
+    if owned_fields.removals(fields, live, body, complete=False):
+        return True
+    return first and owned_fields.surplus(fields, live, body)
+
+
+def _job_step(body: Mapping[str, Any], row: NativeRow, *, behind: bool) -> Step | None:
+    """A Job keeps the template it was made with; only what an API server lets change is changed. `behind`: the row is
+    older than our last write, so all of that is said again."""
+    spec = {name: value for name, value in body.get("spec", {}).items() if name in JOB_MUTABLE}
+    want: dict[str, Any] = {"spec": spec}
+    if labels := body["metadata"].get("labels"):
+        want["metadata"] = {"labels": labels}
+    live: dict[str, Any] = {}
+    if not behind and row.document is not None:
+        live = msgspec.json.decode(row.document)
+    elif not behind:
+        live = {"spec": row.spec}
+        want = {"spec": {name: value for name, value in spec.items() if name in row.spec}}
+    if not row.owner_uid and (owners := body["metadata"].get("ownerReferences")):
+        want["metadata"] = {**want.get("metadata", {}), "ownerReferences": owners}
+    patch = diffs.merge_patch(live, want)
+    return Patch(native_ref(row.key), patch, uid=row.uid) if patch else None
+
+
+def _comparable(body: Mapping[str, Any]) -> dict[str, Any]:
+    """What is compared: everything but the identity, which is equal by construction."""
+    compared = {name: value for name, value in body.items() if name not in ("apiVersion", "kind")}
+    meta = body["metadata"]
+    compared["metadata"] = {name: meta[name] for name in ("labels", "annotations", "ownerReferences") if name in meta}
+    return compared
+
+
+def _version(row: NativeRow) -> int:
+    """-1 for one that tells nothing of its age."""
+    return int(row.resource_version) if row.resource_version.isdigit() else -1

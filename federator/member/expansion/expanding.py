@@ -1,0 +1,339 @@
+"""One turn per slice: read it, make its native objects, write the difference. Level-triggered, whatever the event
+was.
+
+Only slices that carry our fleet's mark are expanded (standalone: unmarked Pinterest kinds too). What a turn found
+out is left in `results` for the roll-up; failures of writes raise, so that the queue tries again later.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from federator.api import raw, runtimeprofile
+from federator.kinds import labels, natives, verbs
+from federator.kinds.verbs import SliceMark
+from federator.kube import errors
+from federator.kube.clock import Clock
+from federator.kube.control.applier import Applier, Outcome
+from federator.member.cache import jobs
+from federator.member.cache.caches import CARRIED, Caches, native_ref
+from federator.member.cache.rows import NativeKey, SliceRow
+from federator.member.expansion import comparing, references, results
+from federator.member.expansion.comparing import Plan, Scene, Verdicts, Work
+from federator.member.expansion.results import Judgement, Result
+from federator.member.options import MemberOptions
+from federator.model import names
+from federator.model.ask import Unit
+from federator.model.errors import FieldError
+from federator.model.kubernetes import quantity
+from federator.model.names import WorkloadKey
+from federator.model.observation import MISSING
+from federator.model.steps import Create, RequeueAfter
+
+
+class Refused(Exception):
+    """The slice cannot be expanded as it is; says why, and which object's coming would change that."""
+
+    def __init__(self, reason: str, message: str, waits_for: NativeKey | None = None) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.message = message
+        self.waits_for = waits_for
+
+
+@dataclass(slots=True)
+class Restored:
+    """What of one slice's natives was put back."""
+
+    text: str = ""
+    at_s: dict[NativeKey, float] = field(default_factory=dict)
+    """When each was told last, in monotonic seconds."""
+
+
+class Expander:
+    """Turns slices into native objects. One per process."""
+
+    def __init__(
+        self,
+        caches: Caches,
+        applier: Applier,
+        *,
+        fleet: str,
+        cluster: str,
+        standalone: bool,
+        options: MemberOptions,
+        clock: Clock,
+    ) -> None:
+        self.results: dict[WorkloadKey, Result] = {}
+        self._caches = caches
+        self._applier = applier
+        self._fleet = fleet
+        self._cluster = cluster
+        self._standalone = standalone
+        self._clock = clock
+        self._options = options
+        self.verdicts = Verdicts(options)
+        self._natives: dict[WorkloadKey, tuple[NativeKey, ...]] = {}
+        """What each slice was last expanded to."""
+        self._waiting: dict[NativeKey, set[WorkloadKey]] = {}
+        """Slices by the object (kind, namespace, name) that they wait for, or that is in their way."""
+        self._waits_for: dict[WorkloadKey, frozenset[NativeKey]] = {}
+        self._restored: dict[WorkloadKey, Restored] = {}
+        caches.signals.to_reference.append(self._on_reference)
+
+    # -- whose it is -----------------------------------------------------------------------------------------------
+
+    def mark_of(self, row: SliceRow) -> SliceMark | None:
+        """The mark under which we expand this slice; None for one that is not ours to touch."""
+        if row.mark is not None:
+            return row.mark if row.mark.fleet == self._fleet else None
+        if not self._standalone or row.key.kind == CARRIED:
+            return None
+        obj = row.obj()
+        count = row.verbs.count(obj)
+        by_shards = row.verbs.unit is Unit.SHARDS
+        return SliceMark(
+            fleet=self._fleet,
+            workload_uid=row.uid,
+            origin_generation=row.generation,
+            cluster=self._cluster,
+            seq=0,
+            ranges=((0, count - 1),) if by_shards and count else (),
+            profile_name=row.verbs.profile(obj),
+        )
+
+    def profile_of(self, mark: SliceMark) -> dict[str, Any] | None:
+        """The pinned RuntimeProfile; None when the slice names none. Raises `Refused` while it is not here."""
+        if not mark.profile_name:
+            return None
+        found = self._caches.profile(mark.profile_name, mark.profile_hash)
+        if found is None and mark.profile_hash:
+            pinned = f"{mark.profile_name} with content {mark.profile_hash}"
+            copy = runtimeprofile.member_name(mark.profile_name, mark.profile_hash)
+            message = f"The RuntimeProfile {pinned} is not in this cluster."
+            raise Refused(MISSING, message, ("RuntimeProfile", "", copy))
+        return found
+
+    # -- the turn --------------------------------------------------------------------------------------------------
+
+    async def turn(self, key: WorkloadKey) -> RequeueAfter | None:
+        """Brings one slice's natives into shape. Raises ApiErrors of writes."""
+        row = self._caches.slice(key)
+        mark = self.mark_of(row) if row is not None and not row.deleting else None
+        if row is None or mark is None:
+            self._forget(key)
+            return None
+        try:
+            self._fence(row)
+            wanted = self._wanted(row, mark)
+        except Refused as refused:
+            self._refuse(row, refused)
+            return None
+        self._natives[key] = tuple(comparing.native_key(body) for body in wanted)
+        plan = self._plan(row, wanted)
+        if plan.remade and not await self._caches.confirm(row):
+            # What the garbage collector has taken would be made for nobody, and an object of that name that is new may
+            # keep it from hearing that the old one is gone: what hung on that would stay.
+            return RequeueAfter(key, self._options.recheck_s, "the slice is gone, and the watch has not told of it yet")
+        missing = await self._dependencies(row, mark, wanted)
+        outcomes = await self._carry_out(key, plan)
+        return self._conclude(row, plan, missing, outcomes)
+
+    def _fence(self, row: SliceRow) -> None:
+        """A late write of a leader of the past is not obeyed, whatever became of the slice meanwhile."""
+        mark = row.mark
+        if mark is None:
+            return
+        obeyed = row.observed or bool(self._caches.natives_of(row.uid))
+        if newer := self._caches.highest.newer(mark.workload_uid, mark.seq, obeyed=obeyed):
+            raise Refused("StaleSlice", f"Its seq {mark.seq} is not above {newer}, which was seen before.")
+        self._caches.highest.hear(mark.workload_uid, mark.seq, obeyed=obeyed)
+
+    def _wanted(self, row: SliceRow, mark: SliceMark) -> tuple[dict[str, Any], ...]:
+        """The native objects of the slice. Raises `Refused`."""
+        if row.key.kind == CARRIED:
+            return ()
+        if mark.expander != verbs.EXPANDER:
+            known = f"this member process knows version {verbs.EXPANDER}"
+            raise Refused("ExpansionFailed", f"It was made for expander version {mark.expander!r}; {known}.")
+        obj = row.obj()
+        if row.verbs.unit is Unit.SHARDS:
+            own = [native for native in self._caches.natives_of(row.uid) if native.key[0] == "Job"]
+            finished = jobs.done(raw.mapping(obj, "status"))
+            mark = replace(mark, ranges=jobs.ranges_to_run(mark.ranges, own, finished))
+        obj["spec"] = {**raw.mapping(obj, "spec"), "slice": verbs.encode_mark(mark)}
+        profile = self.profile_of(mark)
+        try:
+            made = natives.EXPANDERS[row.key.kind](obj, profile)
+        except FieldError as bad:
+            raise Refused("ExpansionFailed", f"{bad}.") from bad
+        return tuple(_canonical(body) for body in made)
+
+    def _plan(self, row: SliceRow, wanted: Sequence[Mapping[str, Any]]) -> Plan:
+        """What is next; no pods are made under an account of the slice's name that is somebody else's."""
+        status = raw.mapping(row.obj(), "status") if row.verbs.unit is Unit.SHARDS else {}
+        scene = Scene(
+            slice_uid=row.uid,
+            live=self._caches.native,
+            verdicts=self.verdicts,
+            now_s=self._clock.monotonic(),
+            owner_lives=self._caches.lives,
+            removable=lambda native: native.key[0] != "Job" or jobs.recorded(native, status),
+        )
+        found = comparing.plan(wanted, self._caches.natives_of(row.uid) if row.key.kind != CARRIED else (), scene)
+        if any(key[0] == "ServiceAccount" for key in found.conflicts):
+            found.work = [work for work in found.work if work.takes_away or work.key[0] not in ("Deployment", "Job")]
+        return found
+
+    async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, Outcome]]:
+        """Every step of the plan; one that fails does not keep the others from being tried."""
+        outcomes: list[tuple[Work, Outcome]] = []
+        for work in plan.work:
+            outcome = await self._applier.apply(work.step, key)
+            outcomes.append((work, outcome))
+            if outcome.ok and work.want and outcome.obj is not None:
+                now_s = self._clock.monotonic()
+                self.verdicts.written(work.key, work.want, now_s)
+                self.verdicts.answered(work, outcome.obj, now_s)
+            elif outcome.ok and not work.want:
+                self.verdicts.forget(work.key)
+            if isinstance(outcome.error, errors.Unreachable | errors.Throttled | errors.OwnShortage):
+                break
+        self._note_drift(key, plan, [work.key for work, outcome in outcomes if outcome.ok])
+        return outcomes
+
+    def _note_drift(self, key: WorkloadKey, plan: Plan, written: Sequence[NativeKey]) -> None:
+        """Keeps in words what was put back, each object once in a while."""
+        drifted = [native for native in written if native in plan.drifted]
+        if drifted:
+            said, now_s = self._restored.setdefault(key, Restored()), self._clock.monotonic()
+            if news := [one for one in drifted if now_s - said.at_s.get(one, -math.inf) >= results.DRIFT_REPEAT_S]:
+                said.at_s |= dict.fromkeys(news, now_s)
+                done = "; ".join(f"{results.named(one)} {plan.drifted[one]}" for one in news)
+                said.text = f"{done}; put back at {self._clock.rfc3339()}."
+
+    def _conclude(
+        self, row: SliceRow, plan: Plan, missing: Sequence[NativeKey], outcomes: Sequence[tuple[Work, Outcome]]
+    ) -> RequeueAfter | None:
+        """Leaves the result for the roll-up and says when to look again. Raises the first failure of a write."""
+        judged = results.judge(plan, missing, [(work.key, outcome.error) for work, outcome in outcomes])
+        # What was written counts once the watch shows it: until then the cache still tells of the old state.
+        arrived = all(self.verdicts.shown(self._caches.native(work.key)) for work, _ in outcomes)
+        self.results[row.key] = Result(
+            row.uid,
+            row.generation,
+            judged,
+            judged.final or (not judged.failure and arrived and plan.quiet),
+            self._restored[row.key].text if row.key in self._restored else "",
+        )
+        self._wait_for(row.key, judged.waits_for)
+        self._caches.signals.roll_up(row.key)
+        if judged.failure is not None:
+            raise judged.failure
+        if plan.stubborn:
+            return RequeueAfter(row.key, self._options.futile_pause_s, "a native object does not keep what is written")
+        if plan.postponed:
+            return RequeueAfter(row.key, min(plan.postponed.values()), "a native object keeps vanishing")
+        if not (plan.quiet and arrived):
+            # Events of our own writes bring the next turn; this is for those that never come.
+            return RequeueAfter(row.key, self._options.recheck_s, "native objects are on their way")
+        again_s = min((self.verdicts.again_s(one.key) for one in self._caches.natives_of(row.uid)), default=math.inf)
+        if again_s == math.inf:
+            return None
+        return RequeueAfter(row.key, max(again_s - self._clock.monotonic(), 0.0), "the cluster changed a native object")
+
+    def _refuse(self, row: SliceRow, refused: Refused) -> None:
+        """Natives stay as they are; the slice says why."""
+        waits_for = frozenset({refused.waits_for} if refused.waits_for else ())
+        judged = Judgement(refused.reason, refused.message, waits_for=waits_for, final=True)
+        self.results[row.key] = Result(row.uid, row.generation, judged, True)
+        self._wait_for(row.key, waits_for)
+        self._caches.signals.roll_up(row.key)
+
+    # -- what slices wait for --------------------------------------------------------------------------------------
+
+    async def _dependencies(
+        self, row: SliceRow, mark: SliceMark, wanted: Sequence[Mapping[str, Any]]
+    ) -> list[NativeKey]:
+        """Makes the service account that the pods name; returns what else they name and is not there."""
+        namespace = row.key.namespace
+        made = {comparing.native_key(body) for body in wanted}
+        templates = [raw.mapping(body, "spec", "template") for body in wanted if body["kind"] in ("Deployment", "Job")]
+        if row.key.kind == CARRIED:
+            templates = [row.verbs.pod_template(row.obj())]
+        missing: set[NativeKey] = set()
+        for template in templates[:1]:
+            account = ("ServiceAccount", namespace, references.service_account(template))
+            if account[2] and account not in made and self._caches.native(account) is None:
+                await self._make_account(account, mark)
+            for kind, name in references.of_template(template):
+                where = "" if kind == "PriorityClass" else namespace
+                if (kind, where, name) not in made and not self._exists((kind, where, name)):
+                    missing.add((kind, where, name))
+        return sorted(missing)
+
+    async def _make_account(self, key: NativeKey, mark: SliceMark) -> None:
+        """A service account of its own right: other workloads may name it too, so it belongs to no slice."""
+        own = {names.FLEET_LABEL: mark.fleet, labels.MANAGED_BY_LABEL: labels.MANAGED_BY}
+        metadata = {"name": key[2], "namespace": key[1], "labels": own}
+        body = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata}
+        outcome = await self._applier.apply(Create(native_ref(key), body))
+        if outcome.error is not None and not isinstance(outcome.error, errors.AlreadyExists):
+            raise outcome.error
+
+    def _exists(self, key: NativeKey) -> bool:
+        kind, namespace, name = key
+        if kind in self._caches.referenced:
+            return (namespace, name) in self._caches.referenced[kind]
+        return self._caches.native(key) is not None
+
+    def _wait_for(self, key: WorkloadKey, wanted: frozenset[NativeKey]) -> None:
+        for old in self._waits_for.pop(key, frozenset()) - wanted:
+            waiting = self._waiting.get(old)
+            if waiting is not None:
+                waiting.discard(key)
+                if not waiting:
+                    del self._waiting[old]
+        if wanted:
+            self._waits_for[key] = wanted
+        for one in wanted:
+            self._waiting.setdefault(one, set()).add(key)
+
+    def _on_reference(self, kind: str, namespace: str, name: str) -> None:
+        self._release((kind, namespace, name))
+        for key in sorted(self._waiting.get((kind, namespace, name), ())):
+            self._caches.signals.expand(key)
+
+    def _forget(self, key: WorkloadKey) -> None:
+        self.results.pop(key, None)
+        self._restored.pop(key, None)
+        self._wait_for(key, frozenset())
+        if self._caches.slice(key) is None:
+            for native in self._natives.pop(key, ()):
+                self._release(native)
+
+    def _release(self, native: NativeKey) -> None:
+        """What is known of an object goes when the last of both has gone, it or its slice; whichever comes first says
+        nothing: it may be made again."""
+        owner_uid = self.verdicts.owner_of(native)
+        if owner_uid and self._caches.native(native) is None and not self._caches.lives(owner_uid):
+            self.verdicts.release(native)
+
+
+def _canonical(value: Any, quantities: bool = False) -> Any:
+    """A copy with resource quantities in canonical form; `quantities`: `value` is itself a map of them."""
+    if isinstance(value, Mapping):
+        if quantities:
+            return {name: _quantity(amount) for name, amount in value.items()}
+        return {name: _canonical(part, name in ("requests", "limits")) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_canonical(part) for part in value]
+    return value
+
+
+def _quantity(amount: Any) -> Any:
+    try:
+        return str(quantity.from_json(amount))
+    except FieldError:
+        return amount
