@@ -8,7 +8,7 @@ import pytest
 
 from federator.convert import convert
 from federator.convert.drafts import BadInput
-from tests.unit.expand.conversions import deployment, ingress, job, jobset, native, replicated_job, service
+from tests.unit.kinds.conversions import deployment, ingress, job, jobset, native, replicated_job, service
 
 ODD: list[Any] = [None, "", "x", 0, -1, 1.5, True, [], {}, [1], ["x"], {"x": "y"}, [{}], [None], {"name": 3}, 2**70]
 

@@ -6,7 +6,7 @@ import pytest
 
 from federator.convert import convert
 from federator.convert.drafts import BadInput, Fate
-from tests.unit.expand.conversions import (
+from tests.unit.kinds.conversions import (
     container,
     converted,
     deployment,

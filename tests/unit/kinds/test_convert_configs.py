@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.expand.conversions import container, converted, deployment, left, native, notes, only, service, using
+from tests.unit.kinds.conversions import container, converted, deployment, left, native, notes, only, service, using
 
 
 def test_a_config_map_of_one_workload_becomes_its_configuration_and_references_follow() -> None:

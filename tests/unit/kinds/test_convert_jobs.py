@@ -6,7 +6,7 @@ import pytest
 
 from federator.convert import convert
 from federator.convert.drafts import BadInput
-from tests.unit.expand.conversions import converted, job, jobset, left, native, notes, only, replicated_job, service
+from tests.unit.kinds.conversions import converted, job, jobset, left, native, notes, only, replicated_job, service
 
 
 def script(obj: dict[str, Any]) -> str:
