@@ -6,12 +6,14 @@ injective and valid for Kubernetes.
 
 import hashlib
 from dataclasses import dataclass
-from typing import NewType
+from typing import NewType, TypeAlias
 
 from federator.model import interning
 
 ClusterName = NewType("ClusterName", str)
 Generation = NewType("Generation", int)
+ObjectName: TypeAlias = tuple[str, str]
+"""(namespace, name) of one object of a known kind; the namespace is "" for cluster-scoped kinds."""
 
 FEDERATION = "federation.pinterest.com"
 FLEET_LABEL = f"{FEDERATION}/fleet"

@@ -89,7 +89,7 @@ def test_nobody_but_the_cache_writes_what_was_heard_and_decided() -> None:
 
 def test_a_write_from_outside_would_be_found() -> None:
     text = """
-self.state.paused, self.state.pause_facts = now
+self.state.pause, self.state.ready = now
 state.members[name] = member
 del self._state.members[name]
 self.state.served.pop(key, None)
@@ -102,8 +102,8 @@ self.state.commitments.forget(uid)
     assert sorted(found.split()[-1] for found in writes(planted)) == [
         "state.members",
         "state.members",
-        "state.pause_facts",
-        "state.paused",
+        "state.pause",
+        "state.ready",
         "state.served.pop",
         "state.term",
     ]

@@ -2,21 +2,29 @@
 Pure."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from federator.api import raw
 
 PAUSE_OBJECT = "federator"
 """ConfigMap in the system namespace; `paused: "true"` in its data stops all writes of placing and dispatching."""
-NONE = (False, "")
 FACTS_MAX = 400
 """Characters of what is said of a pause in a condition."""
 
 
-def read(obj: Mapping[str, Any]) -> tuple[bool, str]:
-    """Whether there is a pause, and its facts."""
-    found = facts(obj)
-    return NONE if found is None else (True, found)
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing is placed or dispatched."""
+
+    facts: str
+    """Since when, by whom and why, as far as that is said: " since T by U (why)", or ""."""
+
+
+def read(obj: Mapping[str, Any]) -> Pause | None:
+    """The pause that the object asks for; None when it asks for none."""
+    said = facts(obj)
+    return None if said is None else Pause(said)
 
 
 def facts(obj: Mapping[str, Any] | None) -> str | None:

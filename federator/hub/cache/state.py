@@ -14,6 +14,7 @@ from typing import Any
 
 from federator.api import raw
 from federator.hub.cache.deletion_budget import DeletionBudget
+from federator.hub.cache.pauses import Pause
 from federator.hub.cache.router import ROUTES, Changed, MemberChanged, Turn
 from federator.hub.cache.signals import Signals
 from federator.hub.members.member import Member
@@ -35,7 +36,7 @@ from federator.model.decision import REFUSALS
 from federator.model.fleet import FleetSnapshot, QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced, Level
-from federator.model.names import WorkloadKey
+from federator.model.names import ObjectName, WorkloadKey
 from federator.placement.policy import permitted
 from federator.placement.policy.permitted import Refused
 from federator.placement.policy.policies import Bindings, Policies, Rule
@@ -62,11 +63,11 @@ class HubState:
     commitments: Commitments = field(default_factory=Commitments)
     signals: Signals = field(default_factory=Signals)
     workloads: dict[WorkloadKey, Workload] = field(default_factory=dict)
-    records: dict[tuple[str, str], Record] = field(default_factory=dict)
+    records: dict[ObjectName, Record] = field(default_factory=dict)
     """Every PlacementDecision by (namespace, name)."""
-    refused: dict[tuple[str, str], Record] = field(default_factory=dict)
+    refused: dict[ObjectName, Record] = field(default_factory=dict)
     """Decisions with a seq that this host never issued, as last heard: nobody obeys them (`hub/placing/foreign.py`)."""
-    by_workload: dict[WorkloadKey, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    by_workload: dict[WorkloadKey, tuple[ObjectName, ...]] = field(default_factory=dict)
     members: dict[str, Member] = field(default_factory=dict)
     holders: dict[WorkloadKey, tuple[str, ...]] = field(default_factory=dict)
     """Clusters in which an object of the workload's kind and name was seen, in order."""
@@ -95,9 +96,7 @@ class HubState:
     """Workloads that are proven to be deleted."""
     in_use: dict[str, asyncio.Event] = field(default_factory=dict)
     """Kinds of which the host or a member has, or had, anything: only their slices need to be watched."""
-    paused: bool = False
-    pause_facts: str = ""
-    """Since when, by whom and why it is paused, as far as that was said; "" while it is not."""
+    pause: Pause | None = None
     ready: bool = False
     """The host's lists are in and every member was heard or given up: only then may anything be placed or deleted."""
     leader_gate: Callable[[], bool] = lambda: True
@@ -137,6 +136,11 @@ class HubState:
         }
         quotas = tuple(account for _, account in sorted(self.quotas.items()))
         return FleetSnapshot(as_of=now, clusters=views, quotas=quotas, levels=self.levels)
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing may be placed or dispatched."""
+        return self.pause is not None
 
     @property
     def leading(self) -> bool:
@@ -253,7 +257,7 @@ class HubState:
         """Files a placement policy as it is now; returns what it and others in force were and are."""
         return self.rules.put(rule)
 
-    def forget_rule(self, key: tuple[str, str]) -> list[Rule]:
+    def forget_rule(self, key: ObjectName) -> list[Rule]:
         """A placement policy is gone; returns what it and others in force were and are."""
         return self.rules.drop(key)
 
@@ -272,9 +276,9 @@ class HubState:
         else:
             self.profiles[name] = profile
 
-    def observe_pause(self, paused: bool, facts: str) -> None:
-        """It is paused, or it is not, and what was said of that."""
-        self.paused, self.pause_facts = paused, facts
+    def observe_pause(self, pause: Pause | None) -> None:
+        """There is a pause, or there is none."""
+        self.pause = pause
 
     def observe_status(self, key: WorkloadKey, uid: str, obj: Mapping[str, Any]) -> None:
         """Takes the answer to our own status write, so that the next fold compares with what is there."""
@@ -466,7 +470,7 @@ class HubState:
         # Of a release that sealed none: as it was when this hub began to lead.
         return not self.ready or (old is not None and not old.sealed and old.says(new))
 
-    def _refuse(self, name: tuple[str, str], old: Record | None, new: Record) -> None:
+    def _refuse(self, name: ObjectName, old: Record | None, new: Record) -> None:
         """Nobody obeys this decision: what stands is what the hub decided itself. What was read before the key was
         known counts for no more than this."""
         if old is not None and self.seals.complete and not (old.sealed or old.lost):
@@ -542,7 +546,7 @@ class HubState:
         self._forget_progress(old.workload_uid, old.key)
         return old
 
-    def _list(self, key: WorkloadKey, name: tuple[str, str]) -> None:
+    def _list(self, key: WorkloadKey, name: ObjectName) -> None:
         known = self.by_workload.get(key, ())
         if name not in known:
             self.by_workload[key] = tuple(sorted((*known, name)))

@@ -24,7 +24,7 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
-from federator.model.names import DECISION_FINALIZER, WorkloadKey
+from federator.model.names import DECISION_FINALIZER, ObjectName, WorkloadKey
 from federator.model.steps import Delete, RequeueAfter
 
 log = logging.getLogger(__name__)
@@ -58,11 +58,11 @@ class Finalizing:
         self._absence = AbsenceProof(state)
         self._paid: set[str] = set()
         """Uids of decisions whose slices the budget has let go."""
-        self._waiting: set[tuple[str, str]] = set()
+        self._waiting: set[ObjectName] = set()
         """Decisions whose slices wait for the budget."""
-        self._rechecks: Counter[tuple[str, str]] = Counter()
+        self._rechecks: Counter[ObjectName] = Counter()
         """How often each decision was looked at again although nothing was heard of it."""
-        self.queue: WorkQueue[tuple[str, str]] = WorkQueue("burying", rng=rng, metrics=state.metrics)
+        self.queue: WorkQueue[ObjectName] = WorkQueue("burying", rng=rng, metrics=state.metrics)
         state.signals.to_finalize.append(lambda namespace, name: self.queue.add((namespace, name)))
 
     async def _hand_on(self) -> bool:
@@ -71,7 +71,7 @@ class Finalizing:
     async def run(self) -> None:
         await self.queue.run(self.turn, workers=self.state.options.host_writes_in_flight)
 
-    async def turn(self, name: tuple[str, str]) -> RequeueAfter | None:
+    async def turn(self, name: ObjectName) -> RequeueAfter | None:
         """One decision: still needed, to be deleted, or to be emptied and let go."""
         record = self.state.records.get(name)
         if record is None:
@@ -131,7 +131,7 @@ class Finalizing:
         await self._let_go(name, record)
         return None
 
-    async def _finalize_lost(self, name: tuple[str, str], record: Record) -> RequeueAfter | None:
+    async def _finalize_lost(self, name: ObjectName, record: Record) -> RequeueAfter | None:
         """A decision without an object, of a workload that is gone: the tombstone lets its slices be removed, those of
         members that are not heard when they return."""
         await confirm_absence(self.host, record.key, record.workload_uid)
@@ -148,13 +148,13 @@ class Finalizing:
         self._gone(name, record)
         return None
 
-    def _recheck(self, name: tuple[str, str], why: str) -> RequeueAfter:
+    def _recheck(self, name: ObjectName, why: str) -> RequeueAfter:
         """Watches tell what comes of a deletion; a watch that tells nothing must not have it sent every second."""
         delay_s = min(RECHECK_S * 2 ** min(self._rechecks[name], 8), BLOCKED_RECHECK_S)
         self._rechecks[name] += 1
         return RequeueAfter(name, delay_s, why)
 
-    async def _wait_for_budget(self, name: tuple[str, str], record: Record) -> RequeueAfter | None:
+    async def _wait_for_budget(self, name: ObjectName, record: Record) -> RequeueAfter | None:
         """Holds a deletion back while too many were let go lately; None for one that may go on."""
         if record.uid in self._paid:
             return None
@@ -175,7 +175,7 @@ class Finalizing:
         await self._say(name, record, "DeletionBudget", message)
         return RequeueAfter(name, min(wait_s, BLOCKED_RECHECK_S), "deletions are spread over time")
 
-    def _count_waiting(self, name: tuple[str, str], *, waits: bool) -> None:
+    def _count_waiting(self, name: ObjectName, *, waits: bool) -> None:
         (self._waiting.add if waits else self._waiting.discard)(name)
         if self.state.metrics is not None:
             self.state.metrics.child("federator_deletions_waiting").set(len(self._waiting))
@@ -222,7 +222,7 @@ class Finalizing:
             if not self.state.members[seen.cluster].knows(record.key.kind)
         ]
 
-    async def _say_blocked(self, name: tuple[str, str], record: Record, blocked: tuple[str, ...]) -> None:
+    async def _say_blocked(self, name: ObjectName, record: Record, blocked: tuple[str, ...]) -> None:
         """Names on the decision, once per change, who keeps it from going."""
         if blocked == record.terms.waiting_for:
             return
@@ -232,7 +232,7 @@ class Finalizing:
         self.events.about_decision(name, record, "DeletionBlocked", f"waiting for {waits}")
 
     async def _say(
-        self, name: tuple[str, str], record: Record, reason: str, message: str = "", blocked: tuple[str, ...] = ()
+        self, name: ObjectName, record: Record, reason: str, message: str = "", blocked: tuple[str, ...] = ()
     ) -> None:
         """Writes on the decision, once per change, why it still stands; "" for no reason."""
         if (reason, blocked) == (record.terms.deletion_reason, record.terms.waiting_for):
@@ -246,12 +246,12 @@ class Finalizing:
             return
         self.state.observe_decision(name[0], self.state.read_record(written))
 
-    async def _let_go(self, name: tuple[str, str], record: Record) -> None:
+    async def _let_go(self, name: ObjectName, record: Record) -> None:
         await self._release(name, record)
         log.info("let go of %s", record.key)
         self._gone(name, record)
 
-    async def _release(self, name: tuple[str, str], record: Record) -> None:
+    async def _release(self, name: ObjectName, record: Record) -> None:
         """Takes our finalizer from the decision, if it is there still. Raises ApiErrors."""
         ref = registry.KINDS["PlacementDecision"].ref(*name)
         try:
@@ -272,7 +272,7 @@ class Finalizing:
         except errors.NotFound:
             log.debug("decision %s/%s is gone already", *name)
 
-    def _gone(self, name: tuple[str, str], record: Record) -> None:
+    def _gone(self, name: ObjectName, record: Record) -> None:
         self._paid -= {record.uid, record.workload_uid}
         self._absence.forget(record.uid)
         self._rechecks.pop(name, None)

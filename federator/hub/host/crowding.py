@@ -18,6 +18,7 @@ from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
 from federator.kube.store import Store
 from federator.model.kubernetes import diffs
+from federator.model.names import ObjectName
 from federator.model.steps import RequeueAfter
 from federator.status import conditions
 from federator.status.conditions import Condition
@@ -38,10 +39,10 @@ class Crowding:
         self.queue: WorkQueue[str] = WorkQueue("crowding", rng=rng, metrics=state.metrics)
         self.policies: Store[Mapping[str, Any]] = Store("host/placementpolicies")
         """All of them, as the hub hears of them."""
-        self._marked: dict[str, set[tuple[str, str]]] = {}
+        self._marked: dict[str, set[ObjectName]] = {}
         """Policies that carry the condition, by namespace."""
 
-    def heard(self, which: tuple[str, str], obj: Mapping[str, Any] | None) -> None:
+    def heard(self, which: ObjectName, obj: Mapping[str, Any] | None) -> None:
         """A PlacementPolicy was heard of, or is gone."""
         namespace = which[0]
         marked = obj is not None and bool(raw.condition(obj, placementpolicy.IN_FORCE))
@@ -49,7 +50,7 @@ class Crowding:
         if marked or self.state.rules.count(namespace) > self.state.rules.in_force_max:
             self.queue.add_after(namespace, PAUSE_S)
 
-    def _note(self, which: tuple[str, str], *, marked: bool) -> None:
+    def _note(self, which: ObjectName, *, marked: bool) -> None:
         there = self._marked.setdefault(which[0], set())
         (there.add if marked else there.discard)(which)
         if not there:
@@ -70,7 +71,7 @@ class Crowding:
             await self._write(which, beyond=which not in again)
         return RequeueAfter(namespace, PAUSE_S, "more policies are to be told") if len(due) > WRITES else None
 
-    async def _write(self, which: tuple[str, str], *, beyond: bool) -> None:
+    async def _write(self, which: ObjectName, *, beyond: bool) -> None:
         obj = self.policies.get(which)
         if obj is None:
             return

@@ -19,7 +19,7 @@ from federator.kinds import registry
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.model.decision import Decision
-from federator.model.names import WorkloadKey
+from federator.model.names import ObjectName, WorkloadKey
 from federator.model.steps import EmitEvent, ObjectRef
 from federator.status.conditions import Condition
 
@@ -38,7 +38,7 @@ class Events:
         self._host = host
         self._journal = journal
         self._clock = clock
-        self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._told: OrderedDict[ObjectName, float] = OrderedDict()
         """(uid, reason) -> when that trouble was last told, in monotonic seconds."""
         self._queue: asyncio.Queue[EmitEvent] = asyncio.Queue(WAITING_MAX)
         self.dropped = 0
@@ -86,7 +86,7 @@ class Events:
             self._told.popitem(last=False)
         return again
 
-    def about_decision(self, name: tuple[str, str], record: Record, reason: str, note: str) -> None:
+    def about_decision(self, name: ObjectName, record: Record, reason: str, note: str) -> None:
         """An Event on a PlacementDecision: the workload it speaks of is gone."""
         regarding = registry.KINDS["PlacementDecision"].ref(*name)
         self._enqueue(EmitEvent(regarding, record.uid, reason, note, warning=True, action="Delete"))

@@ -13,6 +13,7 @@ from typing import Any
 
 from federator.api import federatedquota, membercluster, raw, runtimeprofile
 from federator.hub.cache import pauses, policying, progress
+from federator.hub.cache.pauses import Pause
 from federator.hub.cache.router import Changed
 from federator.hub.cache.state import HubState
 from federator.hub.host.crowding import Crowding
@@ -33,7 +34,7 @@ from federator.kube.wire import decode
 from federator.model.fleet import QuotaAccount
 from federator.model.kubernetes import pod_security
 from federator.model.kubernetes.pod_security import Enforced
-from federator.model.names import WorkloadKey
+from federator.model.names import ObjectName, WorkloadKey
 
 log = logging.getLogger(__name__)
 
@@ -164,7 +165,7 @@ class Hosting:
         kind = registry.KINDS["PlacementDecision"]
         unseen, version = set(self.state.records), -1
 
-        def known(name: tuple[str, str]) -> tuple[str, str]:
+        def known(name: ObjectName) -> ObjectName:
             unseen.discard(name)
             return self._decision_version(name)
 
@@ -180,7 +181,7 @@ class Hosting:
             if record is not None and 0 <= version_number(record.resource_version) <= version:
                 self._record_changed(name, record, None)
 
-    def _decision_version(self, name: tuple[str, str]) -> tuple[str, str]:
+    def _decision_version(self, name: ObjectName) -> tuple[str, str]:
         """uid and resourceVersion of a decision as it is known."""
         record = self.state.records.get(name)
         checked = record is not None and (record.sealed or not self.state.seals.known)
@@ -219,7 +220,7 @@ class Hosting:
             metrics=self.state.metrics,
         )
 
-    def _space_changed(self, key: tuple[str, str], old: Enforced | None, new: Enforced | None) -> None:
+    def _space_changed(self, key: ObjectName, old: Enforced | None, new: Enforced | None) -> None:
         """A namespace came or went, or another Pod Security level holds in it."""
         name = key[1]
         self.state.observe_namespace(name, new)
@@ -292,7 +293,7 @@ class Hosting:
             self.state.unjudge(key)
         self.state.changed(Changed.GONE if new is None else Changed.ASKED, key)
 
-    def _record_changed(self, key: tuple[str, str], old: Record | None, new: Record | None) -> None:
+    def _record_changed(self, key: ObjectName, old: Record | None, new: Record | None) -> None:
         namespace, name = key
         if new is None:
             assert old is not None
@@ -320,12 +321,12 @@ class Hosting:
             self.state.changed(Changed.OTHERWISE, new.key)
 
     def _policy_listener(self, kind: str) -> Callable[[Any, Any, Any], None]:
-        def changed(key: tuple[str, str], old: Any, new: Any) -> None:
+        def changed(key: ObjectName, old: Any, new: Any) -> None:
             follow(key, old, new)
             if key[0]:
                 self.crowding.heard(key, new)
 
-        def follow(key: tuple[str, str], old: Any, new: Any) -> None:
+        def follow(key: ObjectName, old: Any, new: Any) -> None:
             if new is None:
                 told = self.state.forget_rule(key)
             elif old is not None and _generation(old) == _generation(new) and _uid(old) == _uid(new):
@@ -336,14 +337,14 @@ class Hosting:
 
         return changed
 
-    def _quota_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+    def _quota_changed(self, key: ObjectName, old: Any, new: Any) -> None:
         if old == new:
             return
         self.state.observe_quota(key[1], new)
         self.state.signals.booked()
         self.requeueing.everything(tell=_binds(old) != _binds(new))
 
-    def _profile_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+    def _profile_changed(self, key: ObjectName, old: Any, new: Any) -> None:
         """Brings everybody who uses it up to date; of a profile that is deleted, that there is none."""
         name = key[1]
         if new is None:
@@ -359,12 +360,12 @@ class Hosting:
             if name in (workload.profile, served.profile if served is not None else workload.profile):
                 self.refreshing.add(workload.key)
 
-    def _member_changed(self, key: tuple[str, str], old: Any, new: Any) -> None:
+    def _member_changed(self, key: ObjectName, old: Any, new: Any) -> None:
         self.on_member(key[1], new)
         if old is None or new is None or _placed_by(old) != _placed_by(new):
             self.requeueing.everything()
 
-    def _reflector_of_pause(self) -> Reflector[tuple[bool, str]]:
+    def _reflector_of_pause(self) -> Reflector[Pause]:
         """Holds the pause object, where there is one."""
         return Reflector(
             self.host,
@@ -374,24 +375,24 @@ class Hosting:
             namespace=self.state.options.system_namespace,
             field_selector=f"metadata.name={pauses.PAUSE_OBJECT}",
             project=pauses.read,
-            on_change=lambda _key, _old, new: self._pause(new or pauses.NONE),
+            on_change=lambda _key, _old, new: self._pause(new),
             clock=self.clock,
             rng=self.rng,
         )
 
-    def _pause(self, now: tuple[bool, str]) -> None:
+    def _pause(self, now: Pause | None) -> None:
         """A pause began or ended, or something else is said of it. Every workload says so."""
-        before = (self.state.paused, self.state.pause_facts)
+        before = self.state.pause
         if now == before:
             return
-        self.state.observe_pause(*now)
+        self.state.observe_pause(now)
         for key in sorted(self.state.workloads):
             self.state.changed(Changed.PAUSED, key)
-        if now[0] == before[0]:
+        if now is not None:
+            if before is None:
+                log.info("paused%s", now.facts)
             return
-        log.info("%s%s", "paused" if now[0] else "resumed", now[1])
-        if now[0]:
-            return
+        log.info("resumed")
         self.requeueing.everything()
         for key in sorted({*self.state.workloads, *self.state.by_workload}):
             self.state.changed(Changed.RESUMED, key)

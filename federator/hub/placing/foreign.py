@@ -17,7 +17,7 @@ from federator.kube import client as clients
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.work_queue import WorkQueue
-from federator.model.names import DECISION_FINALIZER
+from federator.model.names import DECISION_FINALIZER, ObjectName
 from federator.model.steps import RequeueAfter
 
 log = logging.getLogger(__name__)
@@ -27,8 +27,6 @@ PAUSE_S = 2.0
 PAUSE_MAX_S = 300.0
 """From one removal of a decision of this name to the next, at least and at most."""
 REMEMBERED = 1000
-
-Name = tuple[str, str]
 
 
 class Foreign:
@@ -41,9 +39,9 @@ class Foreign:
         self.host = host
         self.events = events
         self.clock = clock
-        self._removed: Counter[Name] = Counter()
-        self._due_s: dict[Name, float] = {}
-        self.queue: WorkQueue[Name] = WorkQueue("foreign decisions", rng=rng, metrics=state.metrics)
+        self._removed: Counter[ObjectName] = Counter()
+        self._due_s: dict[ObjectName, float] = {}
+        self.queue: WorkQueue[ObjectName] = WorkQueue("foreign decisions", rng=rng, metrics=state.metrics)
         state.signals.to_refuse.append(lambda namespace, name: self.queue.add((namespace, name)))
         state.signals.on_resumed.append(self.look_at_all)
 
@@ -55,7 +53,7 @@ class Foreign:
         for name in sorted(self.state.refused):
             self.queue.add(name)
 
-    async def turn(self, name: Name) -> RequeueAfter | None:
+    async def turn(self, name: ObjectName) -> RequeueAfter | None:
         """Removes one. Raises ApiErrors."""
         refused = self.state.refused.get(name)
         if refused is None or not self.state.ready or self.state.paused:
@@ -87,14 +85,14 @@ class Foreign:
         self.state.drop_refused(*name, refused.uid)
         return None
 
-    def _note_removed(self, name: Name, now_s: float) -> None:
+    def _note_removed(self, name: ObjectName, now_s: float) -> None:
         if len(self._removed) >= REMEMBERED:
             self._removed.clear()
             self._due_s.clear()
         self._due_s[name] = now_s + min(PAUSE_S * 2 ** min(self._removed[name], 16), PAUSE_MAX_S)
         self._removed[name] += 1
 
-    def _tell(self, name: Name, refused: Record) -> None:
+    def _tell(self, name: ObjectName, refused: Record) -> None:
         """An Event on the decision, and on the workload that it speaks of, if there is one."""
         note = f"{self.state.objection(refused)}: the decision is not obeyed, and is removed"
         self.events.about_decision(name, refused, REASON, note)

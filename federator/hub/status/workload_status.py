@@ -176,7 +176,7 @@ class StatusAggregation:
             in_force=served.generation if served is not workload else 0,
             deleting=workload.deleting,
             max_unavailable=workload.max_unavailable,
-            paused=self.state.pause_facts if self.state.paused else None,
+            paused=self.state.pause.facts if self.state.pause is not None else None,
             previous_observed_generation=_integer(status.get("observedGeneration")),
             previous_completed=progress.completed,
             previous_failed=progress.failed,

@@ -27,7 +27,7 @@ from federator.model.ask import PodShape
 from federator.model.errors import FieldError
 from federator.model.kubernetes import owned_fields, quantity
 from federator.model.kubernetes.taints import REFUSING, Taint
-from federator.model.names import WorkloadKey
+from federator.model.names import ObjectName, WorkloadKey
 from federator.model.resources import PODS, ZERO, Resources
 from federator.model.shards import Range
 from federator.status import reasons
@@ -254,7 +254,7 @@ def pod_row(obj: Obj, shapes: Shapes) -> PodRow:
 class MountRow:
     """What a kubelet said of a volume that it could not set up."""
 
-    pod: tuple[str, str]
+    pod: ObjectName
     """(namespace, name)."""
     pod_uid: str
     trouble: Trouble
