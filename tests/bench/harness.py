@@ -155,10 +155,15 @@ def _cells(one: Judged) -> tuple[str, ...]:
     result, row = one.result, one.row
     if result.failed:
         return (row.id, "-", "-", "-", _bound(one), row.unit, "no", f"{row.what}: {result.failed}")
-    verdict = "yes" if one.ok else "preview" if row.preview else "no"
-    floor = "-" if result.floor is None else _number(result.floor)
+    return (row.id, *figures(one), row.what)
+
+
+def figures(one: Judged) -> tuple[str, str, str, str, str, str]:
+    """(ours, floor, ratio, gate, unit, verdict) of a row that was measured, as text; "-" for what it has not."""
+    floor = "-" if one.result.floor is None else _number(one.result.floor)
     ratio = "-" if one.ratio is None else f"{one.ratio:.2f}"
-    return (row.id, _number(result.ours), floor, ratio, _bound(one), row.unit, verdict, row.what)
+    verdict = "yes" if one.ok else "preview" if one.row.preview else "no"
+    return (_number(one.result.ours), floor, ratio, _bound(one), one.row.unit, verdict)
 
 
 def _bound(one: Judged) -> str:

@@ -1,8 +1,8 @@
 """`make bench`: runs the benchmarks and prints our figure, the floor beside it, the ratio and the gate of every row.
 
 Each group of rows runs in a process of its own, so that none inherits another's memory; this one collects, prints the
-table and writes build/bench.json. `--only S1,S4` for a part. Exit status 0 however the figures are: a benchmark is
-read, not passed; `--strict` gives 1 when a gate is missed.
+table, writes build/bench.json and, at whole size, the rows of docs/benchmarks.md (`document.py`). `--only S1,S4` for a
+part. Exit status 0 however the figures are: a benchmark is read, not passed; `--strict` gives 1 when a gate is missed.
 """
 
 import argparse
@@ -15,11 +15,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from tests.bench import calibrate, harness
+from tests.bench import calibrate, document, harness
 from tests.bench.harness import Judged, Result, Row
 from tests.controlplane import build
 
@@ -75,6 +76,8 @@ def _all(rows: Sequence[Row], scale: float, *, strict: bool) -> int:
         f"{time.monotonic() - begun:.0f} s" + (f", sizes x {scale:g}" if scale != 1 else "")
     )
     _write(judged, score, scale)
+    if scale == 1:
+        document.write(judged, document.Reading(f"{datetime.now(UTC):%Y-%m-%d}", _commit(), score))
     return 1 if strict and not all(one.ok or one.row.preview for one in judged) else 0
 
 
@@ -100,6 +103,16 @@ def _in_child(group: str, ids: Sequence[str], scale: float) -> dict[str, Result]
         told = [json.loads(line) for line in out.read_text("utf-8").splitlines()] if out.exists() else []
     results = {entry["id"]: Result(**entry) for entry in told}
     return {name: results.get(name, Result(name, failed=why or "it was not measured")) for name in ids}
+
+
+def _commit() -> str:
+    """The commit that is measured, with "+" when the checkout differs from it; "-" outside a checkout."""
+    command = ["git", "-C", str(OUT.parents[1]), "describe", "--always", "--dirty=+", "--exclude=*"]
+    try:
+        done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=10)
+    except (OSError, subprocess.SubprocessError):
+        return "-"
+    return done.stdout.strip()
 
 
 def _write(judged: Sequence[Judged], score: float, scale: float) -> None:

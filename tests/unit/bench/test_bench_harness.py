@@ -1,11 +1,12 @@
 """The arithmetic of `make bench`: gates, ratios, scaling by the machine's speed, counting of writes. Times nothing."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from federator.kube.wire.transport import Request
-from tests.bench import calibrate, fleets, harness
+from tests.bench import calibrate, document, fleets, harness
 from tests.bench.harness import Against, Result, Row
 
 RATIO = Row("X", "g", "a thing", Against.FLOOR, 1.6, "s")
@@ -93,3 +94,58 @@ def test_writes_are_counted_by_resource_and_by_workload_and_leases_not_at_all() 
     assert ledger.total("hub") == 4
     assert ledger.total("hub", events=True) == 5
     assert ledger.by_resource("hub")["PATCH deployments/status"] == 1
+
+
+def _page(tmp_path: Path, *rows: str) -> Path:
+    page = tmp_path / "benchmarks.md"
+    page.write_text(
+        "\n".join(["# Benchmarks", document.BEGIN, document.HEAD, *rows, document.END, "", "Notes."]), "utf-8"
+    )
+    return page
+
+
+def _judged(name: str, result: Result) -> harness.Judged:
+    (row,) = harness.chosen(name)
+    return harness.judge(row, result, 1.0)
+
+
+def test_a_run_of_a_part_replaces_its_rows_and_leaves_the_others_and_the_prose(tmp_path: Path) -> None:
+    page = _page(tmp_path, "| S4 | an older reading |", "| M1 | another |", "| GONE | no such benchmark |")
+    measured = _judged("M1", Result("M1", 507.0))
+
+    document.write([measured], document.Reading("2026-11-25", "abc1234+", 91.4), page)
+
+    _, table, after = document.parts(page.read_text("utf-8"))
+    s4, m1 = table.strip().splitlines()[2:]
+    assert s4 == "| S4 | an older reading |"
+    assert m1.startswith(
+        "| M1 | memory of a hub with 100,000 workloads x 2 members | 507 MB | - | - | <= 500 **missed**"
+    )
+    assert m1.endswith("| 2026-11-25, abc1234+, calibration 91 |")
+    assert after == "\n\nNotes."
+
+
+def test_a_row_that_could_not_be_measured_keeps_its_last_figure(tmp_path: Path) -> None:
+    page = _page(tmp_path, "| S4 | an older reading |")
+
+    document.write([_judged("S4", Result("S4", failed="it broke"))], document.Reading("d", "c", 1.0), page)
+
+    assert "| S4 | an older reading |" in page.read_text("utf-8")
+
+
+def test_a_page_without_the_marks_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "benchmarks.md"
+    page.write_text("# Benchmarks\n", "utf-8")
+
+    with pytest.raises(ValueError, match="the page has no table"):
+        document.write([], document.Reading("d", "c", 1.0), page)
+
+    assert page.read_text("utf-8") == "# Benchmarks\n"
+
+
+def test_every_row_of_the_published_table_is_a_benchmark_by_its_present_words() -> None:
+    _, table, _ = document.parts(document.PAGE.read_text("utf-8"))
+    rows = document.kept(table)
+
+    assert set(rows) >= {row.id for row in harness.ROWS if not row.preview and row.id != "E0"}
+    assert [row.id for row in harness.ROWS if row.id in rows and f"| {row.what} |" not in rows[row.id]] == []
