@@ -1,0 +1,134 @@
+"""A text table with a header, read whole and handed out by column.
+
+Read are comma separated values in UTF-8, compressed with gzip or not. A byte order mark and CRLF
+line ends are noted; rows that are not UTF-8 or have another number of cells are left out.
+"""
+
+import csv
+import difflib
+import gzip
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from federator.simulate.traces.problems import Problem, Problems, TraceError
+
+BYTES_MAX: Final = 2 << 30
+"""Of one file, unpacked: an archive of zeros must not fill the memory."""
+BOM: Final = "\ufeff"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table by column. Rows that cannot be read at all are not in it."""
+
+    file: str
+    header: tuple[str, ...]
+    rows: Sequence[int]
+    """The number of each row in the file."""
+    columns: Sequence[Sequence[str]]
+    """The cells of each column of `header`, in the order of `rows`."""
+    read: int
+    """Rows in the file, without the header and empty lines."""
+
+    def column(self, name: str) -> Sequence[str]:
+        """The cells of a column. Raises TraceError when there is none of this name."""
+        if name in self.header:
+            return self.columns[self.header.index(name)]
+        near = difflib.get_close_matches(name, self.header, 1)
+        hint = f" (is it {near[0]!r}?)" if near else ""
+        raise TraceError(self.file, 1, name, f"there is no such column{hint}; there are {', '.join(self.header)}")
+
+
+def text_of(path: Path, problems: Problems) -> str:
+    """The text of a file. What is not UTF-8 is kept as surrogates, for its row to be named."""
+    try:
+        data = path.read_bytes()
+        if data[:2] == b"\x1f\x8b":
+            with gzip.open(path) as packed:
+                data = packed.read(BYTES_MAX + 1)
+    except (OSError, EOFError, zlib.error) as trouble:
+        why = getattr(trouble, "strerror", None) or str(trouble)
+        raise TraceError(path.name, 0, "", f"cannot be read: {why}") from None
+    if len(data) > BYTES_MAX:
+        raise TraceError(path.name, 0, "", f"is longer than {BYTES_MAX >> 30} GiB")
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        raise TraceError(path.name, 0, "", "is UTF-16; save it as UTF-8")
+    text = data.decode("utf-8", "surrogateescape")
+    if text.startswith(BOM):
+        problems.note(path.name, "begins with a byte order mark, which is ignored")
+        text = text.removeprefix(BOM)
+    return text
+
+
+def lines_of(text: str, file: str, problems: Problems) -> list[str]:
+    """The lines without their ends. CRLF is noted: for the file, or by row where only some have it."""
+    lines = text.split("\n")
+    if "\r" not in text:
+        return lines
+    ended = [at for at, line in enumerate(lines, 1) if line.endswith("\r")]
+    if len(ended) >= len(lines) - 1:
+        problems.note(file, f"has CRLF line ends ({len(ended)} lines), read as line ends")
+    else:
+        for row in ended:
+            problems.add(Problem(file, row, "", "ends in CRLF where other rows do not, read as a line end", "", False))
+    return [line.removesuffix("\r") for line in lines]
+
+
+def read(path: Path, problems: Problems) -> Table:
+    """Reads a table. Raises TraceError when the file has no header or cannot be read."""
+    file = path.name
+    lines = lines_of(text_of(path, problems), file, problems)
+    if not lines[0].strip():
+        raise TraceError(file, 1, "", "has no header: the first row names the columns")
+    header = tuple(cell.strip() for cell in next(csv.reader(lines[:1])))
+    double = next((name for name in header if header.count(name) > 1), None)
+    if double is not None:
+        raise TraceError(file, 1, double, "two columns have this name")
+    numbers, cells = _cells(lines, len(header), file, problems)
+    columns: Sequence[Sequence[str]] = list(zip(*cells, strict=True)) if cells else [()] * len(header)
+    return Table(file, header, numbers, columns, sum(1 for line in lines[1:] if line))
+
+
+def _cells(lines: Sequence[str], width: int, file: str, problems: Problems) -> tuple[list[int], list[list[str]]]:
+    """The rows that have their cells, with their numbers."""
+    numbers: list[int] = []
+    cells: list[list[str]] = []
+    reader = csv.reader(lines[1:])
+    before = 0
+    try:
+        for row in reader:
+            at, before = before + 2, reader.line_num
+            if len(row) == width and before == at - 1:
+                numbers.append(at)
+                cells.append(row)
+            elif row:
+                over = before != at - 1
+                kind = "a quotation mark is not closed in its row" if over else f"has not {width} cells as the header"
+                problems.add(Problem(file, at, "", kind, "" if over else f"{len(row)}"))
+    except csv.Error as trouble:
+        raise TraceError(
+            file, reader.line_num + 1, "", f"cannot be read as comma separated values: {trouble}"
+        ) from None
+    if all(map(str.isascii, lines)):
+        return numbers, cells
+    return _decoded(numbers, cells, file, problems)
+
+
+def _decoded(
+    numbers: list[int], cells: list[list[str]], file: str, problems: Problems
+) -> tuple[list[int], list[list[str]]]:
+    """Without the rows that are not UTF-8 or have a NUL."""
+    bad = {at for at, row in enumerate(cells) if not _is_text(row)}
+    for at in sorted(bad):
+        problems.add(Problem(file, numbers[at], "", "is not UTF-8 text"))
+    if not bad:
+        return numbers, cells
+    kept = [at for at in range(len(cells)) if at not in bad]
+    return [numbers[at] for at in kept], [cells[at] for at in kept]
+
+
+def _is_text(row: Iterable[str]) -> bool:
+    return not any("\ud800" <= char <= "\udfff" for char in "".join(row))
