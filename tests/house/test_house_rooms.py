@@ -104,7 +104,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     ),
     "simulate": (
         ("demand",),
-        ("outcome", "reference"),
+        ("inputs", "outcome", "reference"),
         ("traces",),
         ("engine",),
         ("scenario",),

@@ -1,0 +1,76 @@
+"""What one simulation is given: fleet, demand, rules, and what changes while it runs.
+
+`scenario` makes it from files; the engine reads nothing else.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from federator.model.fleet import ClusterView, QuotaAccount
+from federator.placement.policy.policies import Rule
+from federator.simulate.demand import Work
+
+
+class EventKind(StrEnum):
+    """What changes at an instant."""
+
+    LOST = "lost"
+    """The cluster is gone with all that runs there."""
+    RETURNED = "returned"
+    """A lost or drained cluster takes work again, empty if it was lost."""
+    DRAINED = "drained"
+    """It takes nothing new, and what runs there is to go elsewhere."""
+    ADDED = "added"
+    """A new cluster, or one that was not there from the beginning."""
+    GROWN = "grown"
+    """Its nodes are others from now on: more or fewer."""
+    PRICE_CHANGED = "priceChanged"
+    QUOTA_CHANGED = "quotaChanged"
+    """These quotas instead of those before."""
+    POLICY_CHANGED = "policyChanged"
+    """These policies instead of those before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change. What its kind does not speak of is left at its default."""
+
+    at_s: int
+    kind: EventKind
+    cluster: str = ""
+    view: ClusterView | None = None
+    """ADDED and GROWN: the whole cluster as it is from then on, with everything free."""
+    price_per_hour: float = 0.0
+    """PRICE_CHANGED: of one of its nodes."""
+    quotas: tuple[QuotaAccount, ...] = ()
+    rules: tuple[Rule, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Inputs:
+    """One simulation, complete."""
+
+    name: str
+    clusters: Mapping[str, ClusterView]
+    """By name, in the order of names; everything is free."""
+    works: tuple[Work, ...]
+    """By submission; at one second in the order of the trace."""
+    rules: tuple[Rule, ...] = ()
+    """PlacementPolicies and ClusterPlacementPolicies."""
+    quotas: tuple[QuotaAccount, ...] = ()
+    events: tuple[Event, ...] = ()
+    """By time; at one second in the order of the scenario."""
+    seed: int = 0
+    origin_s: int = 0
+    """Epoch seconds of second 0: the date that reports show; 0 when there is none."""
+    end_s: int | None = None
+    """When the simulation ends; None: when nothing is left that would end or could start."""
+    warm_up_s: int = 0
+    """Measures leave out what was submitted before."""
+    price_per_hour: Mapping[str, float] = field(default_factory=dict)
+    """Cluster -> price of one of its nodes for an hour; empty without prices."""
+    aggregates: bool = False
+    """Whether each cluster is one node of its totals, so that fragmentation is not seen."""
+    assumptions: tuple[str, ...] = ()
+    """What was missing or is simplified in the inputs, each a sentence."""
