@@ -1,0 +1,123 @@
+"""What a simulation found: each work's life, and how the clusters were used over time. Whole seconds and units."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from federator.simulate.demand import Work
+
+
+class End(StrEnum):
+    """How a work stands when the simulation ends."""
+
+    COMPLETED = "Completed"
+    RUNNING = "Running"
+    WAITING = "Waiting"
+    """Submitted, and not started, or stopped and not started again."""
+    UNPLACEABLE = "Unplaceable"
+    """Waiting, and larger than any cluster of the fleet as it was at the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """One work's copies in one cluster for a while."""
+
+    cluster: str
+    copies: int
+    start_s: int
+    end_s: int | None
+    """None: still there when the simulation ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """While a work lacked copies: from when to when, and what the last decision in that time said."""
+
+    start_s: int
+    end_s: int | None
+    """None: still waiting when the simulation ends."""
+    reason: str
+    """A reason of decisions, such as InsufficientCapacity or QuotaExceeded."""
+    copies: int
+    """Copies that were missing at the end of that time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    """One work, from its submission to the end of the simulation."""
+
+    work: Work
+    end: End
+    start_s: int | None = None
+    """When it first had all it asked for."""
+    end_s: int | None = None
+    """When it completed."""
+    stays: tuple[Stay, ...] = ()
+    waits: tuple[Wait, ...] = ()
+    restarts: int = 0
+    """How often it began again because it lost its cluster."""
+    lost_s: int = 0
+    """Run time that was lost with clusters, since the last check-point."""
+
+    @property
+    def wait_s(self) -> int | None:
+        """From submission to first start; None for one that never started."""
+        return None if self.start_s is None else self.start_s - self.work.submit_s
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The clusters at one instant, after everything of that instant has happened."""
+
+    at_s: int
+    used: Mapping[str, tuple[int, ...]]
+    """Cluster -> amounts that copies hold, in the order of `Outcome.resources`."""
+    capacity: Mapping[str, tuple[int, ...]]
+    """The same of its nodes; a cluster that is lost is not named."""
+    waiting: int
+    """Works that lack copies."""
+    waiting_copies: int
+    fragmented: int = 0
+    """Copies that wait although the free amounts of one cluster, added up, would hold them: no node has room."""
+
+
+@dataclass(frozen=True, slots=True)
+class Happened:
+    """A change of the scenario, or a move, as it happened."""
+
+    at_s: int
+    kind: str
+    """`lost`, `returned`, `drained`, `added`, `grown`, `quotaChanged`, `policyChanged`, `priceChanged`."""
+    subject: str
+    """The cluster, quota or policy."""
+    copies: int = 0
+    """Copies that lost their place."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Result of one simulation."""
+
+    name: str
+    seed: int
+    start_s: int
+    end_s: int
+    warm_up_s: int
+    """Measures count works that were submitted, and time that passed, after this instant."""
+    resources: tuple[str, ...]
+    """`cpu` in milli-cores, `memory` in MiB, `gpu`: the ones that demand and fleet record."""
+    lives: tuple[Life, ...]
+    """In the order of submission."""
+    samples: tuple[Sample, ...]
+    """At equal distances of time, and at every event of the scenario."""
+    happened: tuple[Happened, ...] = ()
+    moves: int = 0
+    """Copies that were started in one cluster after they had run in another."""
+    decisions: int = 0
+    cycles: int = 0
+    price_per_hour: Mapping[str, float] = field(default_factory=dict)
+    """Cluster -> price of one of its nodes for an hour at the end; empty without prices."""
+    cost: float | None = None
+    """What used capacity cost over the simulation; None without prices."""
+    assumptions: tuple[str, ...] = ()
+    """What was missing in the input or is simplified, each a sentence."""
