@@ -111,6 +111,15 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("report",),
         ("sweep",),
     ),
+    "simulate/scenario": (
+        ("fields",),
+        ("schema",),
+        ("drawing",),
+        ("fleet",),
+        ("events",),
+        ("assembling",),
+        ("loading",),
+    ),
     "simulate/traces": (
         ("problems",),
         ("table",),

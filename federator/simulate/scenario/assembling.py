@@ -1,0 +1,210 @@
+"""A scenario becomes the inputs of a simulation: files are read, names are checked, demand is drawn.
+
+What sources leave open (a resource that nobody recorded, rows that were left out) becomes a
+sentence of the inputs' assumptions.
+"""
+
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final
+
+from federator.api import federatedquota, raw
+from federator.hub.cache import policying
+from federator.kinds import read as kinds_read
+from federator.model.errors import FieldError, join
+from federator.model.fleet import QuotaAccount
+from federator.model.resources import CPU, GPU, MEMORY
+from federator.placement.policy.policies import Rule
+from federator.simulate.demand import Work
+from federator.simulate.inputs import Inputs
+from federator.simulate.scenario import drawing, events, fleet
+from federator.simulate.scenario.fields import near
+from federator.simulate.scenario.fleet import Clusters
+from federator.simulate.scenario.schema import Object, Scenario, TraceFile
+from federator.simulate.traces import loading
+from federator.simulate.traces.works import Trace
+
+POLICIES: Final = ("ClusterPlacementPolicy", "PlacementPolicy")
+_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Paths of a scenario: relative ones start at its own folder, `${NAME}` is a variable."""
+
+    folder: Path
+    variables: Mapping[str, str]
+
+    def path(self, text: str) -> Path:
+        """Raises FieldError for a variable that is not set."""
+        missing = next((name for name in _VARIABLE.findall(text) if name not in self.variables), None)
+        if missing is not None:
+            raise FieldError("", f"{text}: the variable {missing} is not set")
+        return self.folder / os.path.expanduser(_VARIABLE.sub(lambda found: self.variables[found[1]], text))
+
+    def objects(self, given: Sequence[Object], path: str, kinds: Sequence[str]) -> list[dict[str, Any]]:
+        """Objects of these kinds, inline or from files, checked as an API server would. Raises
+        FieldError with the field's path, or the file's."""
+        found = []
+        for at, obj in enumerate(given):
+            here = f"{path}[{at}]"
+            for one, where in self._read(obj, here):
+                try:
+                    kinds_read.check(one, where)
+                except kinds_read.InvalidObject as bad:
+                    raise bad.errors[0] from None
+                if one.get("kind") not in kinds:
+                    message = f"{one.get('kind')} is not expected here: {' or '.join(kinds)} is"
+                    raise FieldError(join(where, "kind"), message)
+                found.append(one)
+        return found
+
+    def _read(self, obj: Object, here: str) -> Iterable[tuple[dict[str, Any], str]]:
+        if set(obj) != {"file"}:
+            return [(obj, here)]
+        path = self.path(str(obj["file"]))
+        try:
+            objs = kinds_read.load_yaml(path.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as trouble:
+            why = getattr(trouble, "strerror", None) or str(trouble)
+            raise FieldError(f"{here}.file", f"{path} cannot be read: {why}") from None
+        except kinds_read.InvalidObject as bad:
+            raise FieldError(f"{path}", str(bad.errors[0])) from None
+        return [(one, f"{path}: [{at}]") for at, one in enumerate(objs)]
+
+    def rules(self, given: Sequence[Object], path: str) -> tuple[Rule, ...]:
+        return tuple(policying.rule_of(str(obj["kind"]), obj) for obj in self.objects(given, path, POLICIES))
+
+    def quotas(self, given: Sequence[Object], path: str) -> tuple[QuotaAccount, ...]:
+        found = self.objects(given, path, ("FederatedQuota",))
+        return tuple(federatedquota.to_account(_with_uid(obj)) for obj in found)
+
+
+def _with_uid(obj: dict[str, Any]) -> dict[str, Any]:
+    meta = raw.mapping(obj, "metadata")
+    return {**obj, "metadata": {"uid": meta.get("name", ""), **meta}}
+
+
+def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
+    """Everything that the engine reads. Raises FieldError and TraceError."""
+    clusters = fleet.assemble(scenario.fleet, scenario.seed, files.path, files.objects)
+    changes = events.assemble(scenario.events, clusters.views, files.quotas, files.rules)
+    works, origin_s, notes = _works(scenario, files)
+    works, dropped = _on_record(works, clusters)
+    notes = [*clusters.assumptions, *notes, *dropped]
+    views = clusters.views
+    if scenario.fleet.aggregates:
+        views = {name: fleet.aggregated(view) for name, view in views.items()}
+        changes = tuple(
+            replace(one, view=fleet.aggregated(one.view)) if one.view is not None else one for one in changes
+        )
+        notes.append("Each cluster is one node of its totals: what fragmentation costs is not seen.")
+    if scenario.until is not None and scenario.until <= scenario.warm_up:
+        raise FieldError("warmUp", "leaves nothing to measure: it lasts until the end or longer")
+    _check_homes(scenario, views)
+    return Inputs(
+        name=scenario.name or name,
+        clusters=views,
+        works=works,
+        rules=files.rules(scenario.policies, "policies"),
+        quotas=files.quotas(scenario.quotas, "quotas"),
+        events=changes,
+        seed=scenario.seed,
+        origin_s=origin_s,
+        end_s=scenario.until,
+        warm_up_s=scenario.warm_up,
+        price_per_hour=clusters.prices,
+        aggregates=scenario.fleet.aggregates,
+        assumptions=tuple(notes),
+    )
+
+
+def _works(scenario: Scenario, files: Files) -> tuple[tuple[Work, ...], int, list[str]]:
+    """The works of all sources by submission, scaled; epoch seconds of second 0; notes."""
+    given = scenario.demand
+    found: list[Work] = []
+    notes: list[str] = []
+    origin_s = 0
+    if given.trace is not None:
+        trace = loading.demand(
+            files.path(given.trace.path), given.trace.reading(given.checkpoint), given.trace.format or ""
+        )
+        kept = _window(trace, given.trace)
+        notes += trace.problems.lines()
+        if len(kept) < len(trace.works):
+            notes.append(f"{len(trace.works) - len(kept)} of {len(trace.works)} works lie outside begin and end.")
+        if not kept:
+            raise FieldError("demand.trace.begin", "no work was submitted between begin and end")
+        origin_s = trace.origin_s + given.trace.begin if trace.origin_s else 0
+        found += kept
+    for at, stream in enumerate(given.generate):
+        if any(other.name == stream.name for other in given.generate[:at]):
+            raise FieldError(f"demand.generate[{at}].name", f"{stream.name!r} is given twice; ids begin with it")
+        try:
+            found += drawing.works(stream, scenario.seed, at)
+        except FieldError as bad:
+            raise FieldError(f"demand.generate[{at}].{bad.path}", bad.message) from None
+    if given.checkpoint is not None:
+        found = [replace(one, checkpoint_s=one.checkpoint_s or given.checkpoint) for one in found]
+    found.sort(key=lambda work: work.submit_s)
+    return tuple(_scaled(found, given.scale)), origin_s, notes
+
+
+def _window(trace: Trace, given: TraceFile) -> list[Work]:
+    """The works between begin and end, which then begin at second 0."""
+    if not given.begin and given.end is None:
+        return list(trace.works)
+    return [
+        replace(work, submit_s=work.submit_s - given.begin)
+        for work in trace.works
+        if given.begin <= work.submit_s and (given.end is None or work.submit_s < given.end)
+    ]
+
+
+def _scaled(works: Sequence[Work], scale: Fraction) -> Iterable[Work]:
+    """Work number i as often as the whole part of `scale * (i + 1)` grows there: evenly spread, and
+    the same at each run."""
+    if scale == 1:
+        yield from works
+        return
+    for at, work in enumerate(works):
+        times = (at + 1) * scale.numerator // scale.denominator - at * scale.numerator // scale.denominator
+        for copy in range(times):
+            yield work if copy == 0 else replace(work, id=f"{work.id}-copy{copy}")
+
+
+def _on_record(works: tuple[Work, ...], clusters: Clusters) -> tuple[tuple[Work, ...], list[str]]:
+    """Without the resources that no node records: nothing would fit anywhere."""
+    notes: list[str] = []
+    dropped: dict[str, None] = {}
+    fields: tuple[tuple[str, str, Callable[[Work], int | None]], ...] = (
+        (CPU, "cpu_milli", lambda work: work.cpu_milli),
+        (MEMORY, "memory_mib", lambda work: work.memory_mib),
+        (GPU, "gpu", lambda work: work.gpu),
+    )
+    for resource, name, amount in fields:
+        asked = sum(1 for work in works if amount(work))
+        if asked and resource not in clusters.recorded:
+            if resource == GPU:
+                continue
+            dropped[name] = None
+            notes.append(f"No node records {resource}: what {asked} works ask of it is not looked at.")
+        elif asked < len(works) and resource in clusters.recorded and (asked or resource == CPU):
+            notes.append(f"{len(works) - asked} of {len(works)} works ask for no {resource}.")
+        elif not asked and resource in clusters.recorded and resource == MEMORY:
+            notes.append("No work asks for memory, so that memory limits nothing.")
+    if dropped:
+        works = tuple(replace(work, **dropped) for work in works)  # type: ignore[arg-type]
+    return works, notes
+
+
+def _check_homes(scenario: Scenario, views: Mapping[str, object]) -> None:
+    for at, stream in enumerate(scenario.demand.generate):
+        for tenant, home in stream.homes.items():
+            if home not in views:
+                path = f"demand.generate[{at}].homes.{tenant}"
+                raise FieldError(path, f"there is no cluster {home!r}{near(home, list(views))}")

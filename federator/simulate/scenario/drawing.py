@@ -1,0 +1,167 @@
+"""Demand and fleets that are drawn with a seed, of the shape of real traces: day and week, bursts
+of equal jobs, long tails of run times, few tenants with most of the demand.
+
+The same fields and seed give the same works, in every process.
+"""
+
+import bisect
+import itertools
+import math
+import random
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+from federator.model.ask import Tier
+from federator.model.kubernetes import quantity
+from federator.model.resources import CPU, MEMORY
+from federator.simulate.demand import Work
+from federator.simulate.scenario.schema import Cluster, FleetGenerator, PerShard, Rhythm, Stream
+
+STEP_S: Final = 900
+"""Within a quarter of an hour submissions are even."""
+DAY_S: Final = 86400
+WEEK_S: Final = 7 * DAY_S
+BURST_LEAST: Final = 2
+ANY: Final = "any"
+
+
+def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
+    """The clusters of a generator, region by region and zone by zone in turn."""
+    chance = random.Random(f"fleet:{seed}")
+    zones = [f"{region}{chr(ord('a') + zone)}" for zone in range(given.zones) for region in given.regions]
+    made = []
+    for index in range(given.clusters):
+        zone = zones[index % len(zones)]
+        suffix = f"-{index // len(zones) + 1}" if given.clusters > len(zones) else ""
+        size = round(math.exp(chance.uniform(math.log(given.least), math.log(given.most))))
+        labels = {"region": zone[:-1], "zone": zone}
+        node = given.node.model_copy(update={"count": size})
+        made.append(
+            Cluster.model_construct(
+                name=f"{zone}{suffix}", labels=labels, taints=[], usable=Fraction(1), nodes=[node], price=given.price
+            )
+        )
+    return made
+
+
+def works(stream: Stream, seed: int, index: int) -> list[Work]:
+    """The works of a stream by submission; `index` is its place among the streams of a scenario."""
+    chance = random.Random(f"demand:{seed}:{index}")
+    draw = _Draw(stream, chance)
+    moments = _Moments(stream.rhythm, stream.over, chance)
+    made: list[Work] = []
+    while len(made) < stream.works:
+        start = moments.next()
+        if not (stream.bursts.share and chance.random() < _first_of_burst(stream)):
+            made.append(draw.work(start))
+            continue
+        size = min(chance.randint(BURST_LEAST, max(stream.bursts.size, BURST_LEAST)), stream.works - len(made))
+        like = draw.work(start)
+        made.append(like)
+        for _ in range(size - 1):
+            at = min(start + chance.randint(0, stream.bursts.within), stream.over)
+            made.append(draw.like(like, at))
+    made.sort(key=lambda work: work.submit_s)
+    return made
+
+
+def _first_of_burst(stream: Stream) -> float:
+    """Chance that a draw begins a burst, so that bursts have their share of all works."""
+    mean = (BURST_LEAST + max(stream.bursts.size, BURST_LEAST)) / 2
+    share = stream.bursts.share
+    return share / (share + (1 - share) * mean)
+
+
+class _Moments:
+    """Draws moments that follow the rhythm."""
+
+    def __init__(self, rhythm: Rhythm, over_s: int, chance: random.Random) -> None:
+        self.over_s, self.chance = over_s, chance
+        steps = range(0, max(over_s, 1), STEP_S)
+        widths = [min(STEP_S, over_s - at) for at in steps]
+        self.sums = list(
+            itertools.accumulate(_intensity(rhythm, at) * width for at, width in zip(steps, widths, strict=True))
+        )
+
+    def next(self) -> int:
+        step = bisect.bisect_left(self.sums, self.chance.random() * self.sums[-1])
+        return min(step * STEP_S + self.chance.randrange(STEP_S), self.over_s)
+
+
+def _intensity(rhythm: Rhythm, at_s: int) -> float:
+    """Submissions at an instant beside the mean of a working day."""
+    day = 1 + rhythm.day * math.cos(2 * math.pi * (at_s - rhythm.peak) / DAY_S)
+    weekend = rhythm.weekend if at_s % WEEK_S >= 5 * DAY_S else 1.0
+    return max(day * weekend, 1e-9) * float((1 + rhythm.growth_per_week) ** (at_s / WEEK_S))
+
+
+class _Draw:
+    """Draws the works of a stream."""
+
+    def __init__(self, stream: Stream, chance: random.Random) -> None:
+        self.stream, self.chance = stream, chance
+        self.tenants = _Wheel(stream.tenants)
+        self.shards = _Wheel(stream.shards)
+        self.tiers = _Wheel(stream.tiers)
+        self.models = _Wheel(stream.gpu_models or {ANY: 1.0})
+        self.numbers = itertools.count()
+        self.cpu, self.memory, self.gpus = amounts(stream.shard)
+
+    def work(self, at_s: int) -> Work:
+        tenant = self.tenants.draw(self.chance)
+        model = self.models.draw(self.chance)
+        return Work(
+            id=self._id(),
+            kind=self.stream.kind,
+            namespace=tenant,
+            project=tenant,
+            tier=Tier(self.tiers.draw(self.chance)),
+            home_cluster=self.stream.homes.get(tenant, ""),
+            submit_s=at_s,
+            runtime_s=self._runtime(),
+            shards=int(self.shards.draw(self.chance)),
+            cpu_milli=self.cpu,
+            memory_mib=self.memory,
+            gpu=self.gpus,
+            gpu_models=() if model == ANY else tuple(model.split("|")),
+            checkpoint_s=self.stream.checkpoint,
+        )
+
+    def like(self, other: Work, at_s: int) -> Work:
+        """Another of the same sweep: it only runs as long as it likes."""
+        return Work(
+            self._id(), other.kind, other.namespace, other.project, other.tier, other.home_cluster, at_s,
+            self._runtime(), other.shards, other.cpu_milli, other.memory_mib, other.gpu, other.gpu_models,
+            other.priority, other.checkpoint_s,
+        )  # fmt: skip
+
+    def _id(self) -> str:
+        return f"{self.stream.name}-{next(self.numbers)}"
+
+    def _runtime(self) -> int | None:
+        given = self.stream.runtime
+        if given is None:
+            return None
+        drawn = self.chance.lognormvariate(math.log(max(given.median, 1)), given.sigma)
+        return max(1, min(round(drawn), given.longest))
+
+
+class _Wheel:
+    """Values that are drawn by their weights."""
+
+    def __init__(self, weights: Mapping[str, float]) -> None:
+        self.values: Sequence[str] = list(weights)
+        self.sums = list(itertools.accumulate(weights.values()))
+
+    def draw(self, chance: random.Random) -> str:
+        at = bisect.bisect_right(self.sums, chance.random() * self.sums[-1])
+        return self.values[min(at, len(self.values) - 1)]
+
+
+def amounts(shard: PerShard) -> tuple[int | None, int | None, int | None]:
+    """Milli-cores, MiB and GPUs of a shard; None for what it does not name. Raises FieldError."""
+    named = {name: value for name, value in (("cpu", shard.cpu), ("memory", shard.memory)) if value is not None}
+    found = quantity.vector(named, "shard")
+    memory = -(-found[MEMORY] // (1 << 20)) if MEMORY in named else None
+    return found[CPU] if CPU in named else None, memory, shard.gpus or None

@@ -1,0 +1,78 @@
+"""The events of a scenario, with their clusters checked: an event about a cluster that is not there
+is an error with the field's path."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from federator.model.errors import FieldError
+from federator.model.fleet import ClusterView, QuotaAccount
+from federator.placement.policy.policies import Rule
+from federator.simulate.inputs import Event, EventKind
+from federator.simulate.scenario import fleet, schema
+from federator.simulate.scenario.fields import near
+from federator.simulate.scenario.schema import Object
+
+_ABOUT = (("lost", EventKind.LOST), ("returned", EventKind.RETURNED), ("drained", EventKind.DRAINED))
+
+
+def assemble(
+    given: Sequence[schema.Event],
+    views: Mapping[str, ClusterView],
+    quotas: Callable[[Sequence[Object], str], tuple[QuotaAccount, ...]],
+    rules: Callable[[Sequence[Object], str], tuple[Rule, ...]],
+) -> tuple[Event, ...]:
+    """The events by time. Raises FieldError."""
+    known = dict(views)
+    made: list[Event] = []
+    for at, event in sorted(enumerate(given), key=lambda pair: pair[1].at):
+        path = f"events[{at}]"
+        for name, kind in _ABOUT:
+            subjects = getattr(event, name)
+            for cluster in _selected(subjects or (), known, f"{path}.{name}"):
+                made.append(Event(event.at, kind, cluster))
+        if event.added is not None:
+            view = fleet.view_of(event.added, f"{path}.added")
+            if view.name in known:
+                raise FieldError(f"{path}.added.name", f"cluster {view.name!r} is there already; `grown` changes it")
+            known[view.name] = view
+            made.append(Event(event.at, EventKind.ADDED, view.name, view, event.added.price or 0.0))
+        if event.grown is not None:
+            made.append(_grown(event, event.grown, known, path))
+        if event.price_changed is not None:
+            name = _there(event.price_changed.cluster, known, f"{path}.priceChanged.cluster")
+            made.append(Event(event.at, EventKind.PRICE_CHANGED, name, price_per_hour=event.price_changed.price))
+        if event.quota_changed is not None:
+            accounts = quotas(event.quota_changed, f"{path}.quotaChanged")
+            made.append(Event(event.at, EventKind.QUOTA_CHANGED, quotas=accounts))
+        if event.policy_changed is not None:
+            made.append(
+                Event(event.at, EventKind.POLICY_CHANGED, rules=rules(event.policy_changed, f"{path}.policyChanged"))
+            )
+    return tuple(made)
+
+
+def _grown(event: schema.Event, given: schema.Grown, known: dict[str, ClusterView], path: str) -> Event:
+    name = _there(given.cluster, known, f"{path}.grown.cluster")
+    if not given.by and given.nodes is None:
+        raise FieldError(f"{path}.grown", "changes nothing: give by or nodes")
+    more = fleet.row_of(given.nodes, f"{path}.grown.nodes") if given.nodes is not None else None
+    known[name] = fleet.grown(known[name], given.by, more, f"{path}.grown.by")
+    return Event(event.at, EventKind.GROWN, name, known[name])
+
+
+def _there(name: str, known: Mapping[str, ClusterView], path: str) -> str:
+    if name not in known:
+        raise FieldError(path, f"there is no cluster {name!r}{near(name, list(known))}")
+    return name
+
+
+def _selected(given: Sequence[str], known: Mapping[str, ClusterView], path: str) -> Iterator[str]:
+    """Clusters by name, or by a label that they have."""
+    for name in given:
+        key, selects, value = name.partition("=")
+        if not selects:
+            yield _there(name, known, path)
+            continue
+        found = [view.name for view in known.values() if view.labels.get(key) == value]
+        if not found:
+            raise FieldError(path, f"no cluster has the label {name!r}")
+        yield from found

@@ -1,0 +1,352 @@
+"""The fields of a scenario file. Unknown ones are refused; docs/reference/scenario-file.md shows all."""
+
+from fractions import Fraction
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from federator.api.common import Model
+from federator.model.ask import Tier
+from federator.simulate.scenario.fields import Duration, Names, Portion
+from federator.simulate.traces import columns, works
+
+Name = Annotated[str, Field(min_length=1, max_length=253)]
+Object = dict[str, Any]
+"""An object of one of our kinds, or `{file: PATH}`."""
+Weights = Annotated[dict[str, Annotated[float, Field(ge=0)]], Field(min_length=1)]
+"""Value -> how often it is drawn, relative to the others."""
+TierName = Literal["Reserved", "OnDemand", "Preemptible"]
+TimeUnit = Literal["us", "ms", "s", "min", "h", "d", "iso"]
+
+
+def _refuse(message: str) -> PydanticCustomError:
+    return PydanticCustomError("scenario", "{problem}", {"problem": message})
+
+
+class Gpus(Model):
+    """GPUs of a node."""
+
+    count: Annotated[int, Field(ge=1, le=64)]
+    model: str = ""
+
+
+class Taint(Model):
+    """Keeps away what does not tolerate it."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+
+
+class Nodes(Model):
+    """`count` equal nodes. A resource that is not named the nodes do not have."""
+
+    count: Annotated[int, Field(ge=1, le=1_000_000)]
+    cpu: str | int | None = None
+    """A quantity, `96` or `96000m`."""
+    memory: str | int | None = None
+    """A quantity, `768Gi`."""
+    gpus: Gpus | None = None
+    taints: list[Taint] = Field(default_factory=list)
+
+
+class Cluster(Model):
+    """One cluster, written down."""
+
+    name: Name
+    labels: dict[str, str] = Field(default_factory=dict)
+    taints: list[Taint] = Field(default_factory=list)
+    usable: Portion = Fraction(1)
+    """How much of what its nodes offer may be filled."""
+    nodes: Annotated[list[Nodes], Field(min_length=1)]
+    price: Annotated[float, Field(ge=0)] | None = None
+    """Of one node for an hour."""
+
+
+class FleetGenerator(Model):
+    """Clusters of one kind of node, whose sizes are drawn."""
+
+    clusters: Annotated[int, Field(ge=1, le=5000)]
+    regions: Annotated[list[str], Field(min_length=1)] = Field(
+        default_factory=lambda: ["us-east-1", "us-west-2", "eu-west-1"]
+    )
+    zones: Annotated[int, Field(ge=1, le=26)] = 2
+    """Of each region; a cluster lies in one."""
+    least: Annotated[int, Field(ge=1)] = 8
+    """Nodes of the smallest cluster."""
+    most: Annotated[int, Field(ge=1)] = 64
+    """Nodes of the largest cluster; sizes are drawn so that each doubling is as likely."""
+    node: Nodes
+    """What each node has; its count is not read."""
+    price: Annotated[float, Field(ge=0)] | None = None
+
+    @model_validator(mode="after")
+    def _sizes(self) -> Self:
+        if self.least > self.most:
+            raise _refuse(f"least is {self.least}, more than most, which is {self.most}")
+        return self
+
+
+class Units(Model):
+    """Units of a table's columns."""
+
+    time: TimeUnit = "s"
+    submit: TimeUnit | None = None
+    """Where it is another than `time`."""
+    runtime: Literal["us", "ms", "s", "min", "h", "d"] | None = None
+    end: TimeUnit | None = None
+    cpu: Literal["milli", "cores"] | None = None
+    memory: Literal["B", "KiB", "MiB", "GiB", "MB", "GB"] = "MiB"
+    gpu: Literal["gpus", "milli"] = "gpus"
+
+    def by_name(self) -> dict[str, str]:
+        return {name: unit for name, unit in self.model_dump().items() if unit is not None}
+
+
+class FleetTable(Model):
+    """A table of nodes or clusters, a scenario folder, an SWF trace, or a file of MemberClusters."""
+
+    path: str
+    columns: dict[Literal["node", "cluster", "nodes", "cpu", "memory", "gpu", "gpuModel", "region", "zone"], str] = (
+        Field(default_factory=dict)
+    )
+    units: Units = Units()
+    bad_rows: Portion = works.TOLERATED
+    """The share of bad rows that is tolerated."""
+
+
+class Fleet(Model):
+    """The clusters: from one or several of these sources, each name once."""
+
+    clusters: list[Cluster] = Field(default_factory=list)
+    table: FleetTable | None = None
+    objects: list[Object] = Field(default_factory=list)
+    """MemberClusters with status.capacity, or `{file: PATH}` with some."""
+    generate: FleetGenerator | None = None
+    capacity: Portion = Fraction(1)
+    """Every cluster has this part of its nodes, rounded down, at least one of each kind."""
+    aggregates: bool = False
+    """Each cluster is one node of its totals: faster, and blind to fragmentation."""
+    labels: dict[str, dict[str, str]] = Field(default_factory=dict)
+    """Cluster -> labels beside those that it has."""
+    prices: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """Cluster -> price of one of its nodes for an hour."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if not (self.clusters or self.table or self.objects or self.generate):
+            raise _refuse("names no clusters: give clusters, table, objects or generate")
+        return self
+
+
+class Tiers(Model):
+    """The tier of each work by the value of a column."""
+
+    column: str = ""
+    of: dict[str, TierName] = Field(default_factory=dict)
+    otherwise: TierName = "OnDemand"
+
+    def reading(self) -> works.TierBy:
+        return works.TierBy(self.column, {value: Tier(tier) for value, tier in self.of.items()}, Tier(self.otherwise))
+
+
+class TraceFile(Model):
+    """Demand from a file."""
+
+    path: str
+    format: Literal["folder", "table", "swf", "openb"] | None = None
+    """Found out where it is not said."""
+    columns: dict[
+        Literal[
+            "id", "kind", "tenant", "home", "submit", "runtime", "end", "shards", "cpu", "memory", "gpu",
+            "gpuModels", "priority", "tier", "checkpoint",
+        ],
+        str,
+    ] = Field(default_factory=dict)  # fmt: skip
+    """Field -> column of the table."""
+    units: Units = Units()
+    bad_rows: Portion = works.TOLERATED
+    """The share of bad rows that is tolerated; more is an error."""
+    tiers: Tiers = Tiers()
+    begin: Duration = 0
+    """Works that were submitted before are left out; this instant becomes second 0."""
+    end: Duration | None = None
+    """Works that were submitted from then on are left out."""
+
+    def reading(self, checkpoint_s: int | None) -> works.Reading:
+        names = columns.Columns({str(name): column for name, column in self.columns.items()}, self.units.by_name())
+        return works.Reading(names, self.bad_rows, self.tiers.reading(), checkpoint_s)
+
+
+class Runtime(Model):
+    """Log-normal run times: half of them are longer than the median."""
+
+    median: Duration
+    sigma: Annotated[float, Field(ge=0, le=5)] = 1.5
+    """Of the logarithm: 0 gives equal run times, 2 the long tails of training clusters."""
+    longest: Duration = 30 * 86400
+
+
+class Rhythm(Model):
+    """How submissions follow day and week."""
+
+    day: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """0: evenly; 1: none at the quietest hour, twice the mean at the peak."""
+    peak: Duration = 15 * 3600
+    """Time of day of the most submissions."""
+    weekend: Annotated[float, Field(ge=0, le=10)] = 0.5
+    """Submissions of the last two days of seven, beside the other days."""
+    growth_per_week: Annotated[float, Field(ge=-0.9, le=10)] = 0.0
+    """0.05: each week has 5 % more than the one before."""
+
+
+class Bursts(Model):
+    """Submissions in one go: a sweep of equal jobs of one tenant."""
+
+    share: Annotated[float, Field(ge=0, le=1)] = 0.0
+    """Of all works."""
+    size: Annotated[int, Field(ge=2, le=10_000)] = 20
+    """Works of a burst at most; at least two."""
+    within: Duration = 600
+
+
+class PerShard(Model):
+    """What one shard asks for."""
+
+    cpu: str | int | None = None
+    memory: str | int | None = None
+    gpus: Annotated[int, Field(ge=0, le=64)] = 0
+
+
+class Stream(Model):
+    """Works of one kind that are drawn with the seed."""
+
+    name: Name = "job"
+    """Begins every id."""
+    kind: Literal["service", "job", "jobset", "trainingjob"] = "job"
+    works: Annotated[int, Field(ge=1, le=10_000_000)]
+    """How many are submitted."""
+    over: Duration
+    """From second 0 on, in this time."""
+    tenants: Weights
+    """Tenant -> how much of the demand is its."""
+    homes: dict[str, str] = Field(default_factory=dict)
+    """Tenant -> cluster in which it would run without a federation."""
+    shards: Weights = Field(default_factory=lambda: {"1": 1.0})
+    """Shards -> weight; a work with several needs them at once."""
+    shard: PerShard
+    gpu_models: dict[str, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
+    """`A100|H100` (one of these) or `any` -> weight."""
+    tiers: Weights = Field(default_factory=lambda: {"OnDemand": 1.0})
+    runtime: Runtime | None = None
+    """None: they run to the end, as services do."""
+    rhythm: Rhythm = Rhythm()
+    bursts: Bursts = Bursts()
+    checkpoint: Duration | None = None
+
+    @model_validator(mode="after")
+    def _drawable(self) -> Self:
+        for field, weights in (("tenants", self.tenants), ("shards", self.shards), ("tiers", self.tiers)):
+            if sum(weights.values()) <= 0:
+                raise _refuse(f"{field}: every weight is 0")
+        wrong = [text for text in self.shards if not (text.isascii() and text.isdigit() and 0 < int(text) <= 100_000)]
+        if wrong:
+            raise _refuse(f"shards: {wrong[0]!r} is no number of shards from 1 to 100000")
+        unknown = [tier for tier in self.tiers if tier not in list(Tier)]
+        if unknown:
+            raise _refuse(f"tiers: {unknown[0]!r} is none of {', '.join(Tier)}")
+        strange = [tenant for tenant in self.homes if tenant not in self.tenants]
+        if strange:
+            raise _refuse(f"homes: {strange[0]!r} is no tenant")
+        if self.shard == PerShard():
+            raise _refuse("shard: asks for nothing; give cpu, memory or gpus")
+        return self
+
+
+class Demand(Model):
+    """The works: from one or several of these sources."""
+
+    trace: TraceFile | None = None
+    generate: list[Stream] = Field(default_factory=list)
+    scale: Portion = Fraction(1)
+    """1.3: every work once, and three of ten twice; 0.5: every second work."""
+    checkpoint: Duration | None = None
+    """Time between check-points of works that name none; without it a lost work begins again."""
+
+    @model_validator(mode="after")
+    def _some(self) -> Self:
+        if self.trace is None and not self.generate:
+            raise _refuse("names no works: give trace or generate")
+        if self.scale <= 0:
+            raise _refuse("scale: must be more than 0")
+        return self
+
+
+class Grown(Model):
+    """More nodes, or fewer."""
+
+    cluster: Name
+    by: Annotated[int, Field(ge=-1_000_000, le=1_000_000)] = 0
+    """Nodes like those it has most of; negative takes some away."""
+    nodes: Nodes | None = None
+    """Nodes of another kind, added."""
+
+
+class Price(Model):
+    """A price from now on."""
+
+    cluster: Name
+    price: Annotated[float, Field(ge=0)]
+
+
+class Event(Model):
+    """One change at an instant: `at` and one of the others. Clusters are named, or selected by a
+    label (`zone=us-east-1a`)."""
+
+    at: Duration
+    lost: Names | None = None
+    returned: Names | None = None
+    drained: Names | None = None
+    added: Cluster | None = None
+    grown: Grown | None = None
+    price_changed: Price | None = None
+    quota_changed: list[Object] | None = None
+    """All quotas from now on."""
+    policy_changed: list[Object] | None = None
+    """All policies from now on."""
+
+    @property
+    def verbs(self) -> list[str]:
+        """The fields that say what happens."""
+        return [info.alias or name for name, info in type(self).model_fields.items() if self._says(name)]
+
+    def _says(self, name: str) -> bool:
+        return name != "at" and getattr(self, name) is not None
+
+    @model_validator(mode="after")
+    def _one(self) -> Self:
+        if len(self.verbs) != 1:
+            raise _refuse(f"says {' and '.join(self.verbs) or 'nothing'}; one change is expected")
+        return self
+
+
+class Scenario(Model):
+    """A simulation as a person writes it."""
+
+    name: str = ""
+    """The file's name where it is not said."""
+    description: str = ""
+    seed: Annotated[int, Field(ge=0, le=2**63 - 1)] = 0
+    """Of everything that is drawn."""
+    until: Duration | None = None
+    """When the simulation ends; without it when nothing is left to happen."""
+    warm_up: Duration = 0
+    """What was submitted before is not measured."""
+    fleet: Fleet
+    demand: Demand
+    policies: list[Object] = Field(default_factory=list)
+    """PlacementPolicies and ClusterPlacementPolicies, or `{file: PATH}` with some."""
+    quotas: list[Object] = Field(default_factory=list)
+    """FederatedQuotas, or `{file: PATH}` with some."""
+    events: list[Event] = Field(default_factory=list)
