@@ -511,13 +511,8 @@ def _shard_shares(
         return []
     staying = {candidate.name: held[candidate.name].ranges for candidate in pool if candidate.name in held}
     order = {candidate.name: candidate.order for candidate in pool}
-    closed = [candidate.name for candidate in pool if candidate.place.refusal is not None]
-    barred = [
-        candidate.name
-        for candidate in pool
-        if candidate.place.refusal is not None and filters.bars(candidate.place.refusal)
-    ]
-    ranges = assignment.assign(ask.count, finished, staying, got, order, closed, barred)
+    openness = {candidate.name: filters.openness(candidate.place.refusal) for candidate in pool}
+    ranges = assignment.assign(ask.count, finished, staying, got, order=order, openness=openness)
     shares: list[Share] = []
     for name, mine in ranges.items():
         slots = got.get(name, 0)

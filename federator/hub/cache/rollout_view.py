@@ -74,7 +74,8 @@ class RolloutView:
             current=standing.current,
             template_current=standing.content or not standing.known,
             count=observed.desired,
-            ready=min(observed.ready, observed.desired, given.ever),
+            # A decision from a backup need not know what its cluster was given since.
+            ready=min(observed.ready, observed.desired, max(given.ever, record.terms.wanted)),
             counts=min(told.ready, observed.desired),
             healthy=speaks and standing.content and seen.rolled_out,
             safe=self._safe(workload, told),

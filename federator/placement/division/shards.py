@@ -2,13 +2,13 @@
 moves as possible.
 
 A cluster keeps its ranges (finished indexes in them never move) while it has slots. Unassigned
-shards are divided by Webster's method, weighted by slots: over clusters open to new work, and over
-closed ones (cordoned, but with slots) only when none is open. If any slot exists, every shard is
-assigned, except for slots in clusters where the workload is not allowed: those finish what they
-have, and the rest waits.
+shards are divided by Webster's method, weighted by slots, over the clusters of the best `Openness`
+that has slots. If any slot exists, every shard is assigned, except for slots in clusters where the
+workload is not allowed: those finish what they have, and the rest waits.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from enum import IntEnum
 
 from federator.model import shards
 from federator.model.shards import Ranges
@@ -16,20 +16,35 @@ from federator.placement.division import division
 from federator.placement.division.division import Party
 
 
-def assign(  # noqa: PLR0917 what a division of shards is about
+class Openness(IntEnum):
+    """How ready a cluster that has slots is for shards that nobody has. The least comes first; the
+    next is asked only when no cluster of a lesser one has slots."""
+
+    OPEN = 0
+    UNHEARD = 1
+    """Nobody closed it: it is not ready, or its report of capacity is old. Shards wait there for
+    it, or go on when it is given up as lost."""
+    CLOSED = 2
+    """A person, a policy or its own lies keep new work away, such as a cordon."""
+    BARRED = 3
+    """The workload is not allowed there: it takes nothing, even as the last one."""
+
+
+def assign(
     count: int,
     finished: Ranges,
     held: Mapping[str, Ranges],
     slots: Mapping[str, int],
+    *,
     order: Mapping[str, int],
-    closed: Collection[str] = (),
-    barred: Collection[str] = (),
+    openness: Mapping[str, Openness],
 ) -> dict[str, Ranges]:
     """cluster -> ranges, for every cluster that has any.
 
     `held`: ranges of the clusters that stay. `slots`: how many shards each may run at once.
-    `closed`: clusters that take no new work. `barred`: those of them in which the workload is not
-    allowed. `order`: the last tie-break.
+    `order`: the last tie-break.
+
+        shards 0-1 nobody's, slots b 3 (cordoned), c 3 (not heard) -> c; with c cordoned as well, one each
     """
     every: Ranges = ((0, count - 1),) if count > 0 else ()
     unfinished = shards.minus(every, finished)
@@ -43,11 +58,12 @@ def assign(  # noqa: PLR0917 what a division of shards is about
         taken = shards.union(taken, mine)
     loose = shards.minus(unfinished, taken)
     working = [name for name in sorted(slots) if slots[name] > 0]
-    full = frozenset(closed if any(name not in closed for name in working) else barred)
+    best = min((openness[name] for name in working), default=Openness.BARRED)
     parties = []
     for name in working:
         seats = shards.size(shards.intersect(kept.get(name, ()), unfinished))
-        most = seats if name in full else count
+        takes_more = openness[name] is best and best is not Openness.BARRED
+        most = count if takes_more else seats
         parties.append(Party(name, slots[name], most, seats=seats, order=order.get(name, 0)))
     if parties:
         before = {party.name: party.seats for party in parties}

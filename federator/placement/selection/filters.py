@@ -15,6 +15,7 @@ from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, serves
 from federator.model.kubernetes import selectors, taints
 from federator.model.kubernetes.taints import Effect
+from federator.placement.division.shards import Openness
 from federator.placement.policy import enforcing
 
 Judge = Callable[[Ask, ClusterView], str | None]
@@ -41,10 +42,15 @@ class Refusal:
     """Name of the Required policy that refuses; "" for none."""
 
 
-def bars(refusal: Refusal) -> bool:
-    """Whether the workload may not be there at all, even with what it holds: by a Required policy,
-    or because the cluster is not for its project or tier."""
-    return bool(refusal.enforced) or refusal.reason is Reason.NOT_ALLOWED
+def openness(refusal: Refusal | None) -> Openness:
+    """How far a cluster is open to shards that nobody has. A workload may not be there at all, even
+    with what it holds, by a Required policy, or where a cluster is not for its project or tier."""
+    if refusal is None:
+        return Openness.OPEN
+    if refusal.enforced or refusal.reason is Reason.NOT_ALLOWED:
+        return Openness.BARRED
+    unheard = refusal.reason in (Reason.CLUSTER_UNHEALTHY, Reason.CLUSTER_STALE)
+    return Openness.UNHEARD if unheard else Openness.CLOSED
 
 
 def refuses_required_exclusion(ask: Ask, cluster: ClusterView) -> str | None:

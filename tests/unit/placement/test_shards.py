@@ -1,5 +1,7 @@
 """Job sets: slots by capacity, shards by slots, ranges that stay, and finished shards that never move."""
 
+import dataclasses
+
 from federator.model import shards
 from federator.model.ask import Policy
 from federator.model.decision import Decision, Reason
@@ -55,6 +57,19 @@ def test_a_cordoned_cluster_that_has_done_its_shards_is_no_place_for_others_and_
     assert "0 of 6 slots are placed, 6 are missing: cluster a is cordoned" in then.message
     assert [one.reason for one in then.verdicts] == [Reason.CORDONED, Reason.CORDONED]
     assert then.verdicts[0].message == "cluster a is cordoned (spec.cordoned)"
+
+
+def test_shards_wait_in_a_cluster_that_is_not_heard_rather_than_go_to_a_cordoned_one() -> None:
+    first = decide(jobs(12, 6), two(a=10, b=10), seq=3)
+    parts = {share.cluster: shards.text(share.ranges) for share in first.shares}
+    assert parts == {"a": "0-5", "b": "6-11"}
+    unheard = cluster("b", 20, ready=False, unready_reason="it has not been asked for 49 s")
+    beside = fleet(cluster("a", 20, cordoned=True), unheard)
+    then = decide(jobs(14, 6), beside, holdings(first.shares), seq=9)
+    assert split(then) == {"a": ("0-5", 3), "b": ("6-13", 3)}
+    both = fleet(cluster("a", 20, cordoned=True), dataclasses.replace(unheard, cordoned=True))
+    last = decide(jobs(14, 6), both, holdings(first.shares), seq=9)
+    assert split(last) == {"a": ("0-5,12", 3), "b": ("6-11,13", 3)}, "everybody is closed: each works on"
 
 
 def test_asking_again_moves_nothing() -> None:
