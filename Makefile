@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo docs lock soak replay shrink test unit lint types house kube bench fuzz clean
+.PHONY: demo browser docs lock soak replay shrink test unit lint types house kube bench fuzz clean
 
 LOCKS := deploy/locks
 PIP := $(BIN)/pip install -q --disable-pip-version-check
@@ -30,7 +30,7 @@ demo: $(STAMP)
 	$(BIN)/federator demo $(ARGS)
 
 ## test: everything; the tests of the real control plane run where it can be had
-test: $(STAMP) kube
+test: $(STAMP) kube browser
 	$(BIN)/python -m pytest -n auto --dist loadgroup --no-loadscope-reorder $(ARGS)
 
 ## unit: the inner loop: no process, no socket
@@ -77,6 +77,10 @@ house: $(STAMP)
 ## kube: etcd, kube-apiserver, controller manager, scheduler and kubectl for the tests, built once into a cache
 kube: $(STAMP)
 	$(BIN)/python tests/controlplane/build.py
+
+## browser: the headless Chromium that opens reports in tests, from the machine or once from Debian
+browser: $(STAMP)
+	-@$(BIN)/python tests/browser/chromium.py
 
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube

@@ -129,6 +129,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("swf",),
         ("loading",),
     ),
+    "simulate/report": (("amounts",), ("measures",), ("charts", "figures"), ("page",), ("forms",)),
     "sandbox": (("fleetfile", "virtual_time"), ("federation",), ("faults",)),
     "sandbox/faults": (
         ("clocks", "links", "lives", "streams"),

@@ -1,0 +1,176 @@
+"""The headline figures of a simulation, its verdict in one sentence, and how two simulations differ."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from federator.simulate.outcome import End
+from federator.simulate.report import amounts
+from federator.simulate.report.measures import Measures
+
+
+class Better(StrEnum):
+    """Which way a figure is wanted to go."""
+
+    LESS = "less"
+    MORE = "more"
+    NEITHER = "neither"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number with its name. `key` is its name for programs."""
+
+    key: str
+    name: str
+    value: float
+    shown: str
+    better: Better = Better.LESS
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A figure of two simulations."""
+
+    key: str
+    name: str
+    before: str
+    after: str
+    change: str
+    """With its sign; "same" for none."""
+    verdict: str
+    """`better`, `worse`, `other`, or "" when it is the same."""
+
+
+def percent(part: float) -> str:
+    return amounts.share(part, 1)
+
+
+def money(value: float) -> str:
+    return f"{value:,.2f}"
+
+
+def shown(key: str, value: float) -> str:
+    """A figure's value as people read it."""
+    if key.startswith("use_"):
+        return percent(value)
+    return money(value) if key == "cost" else amounts.length(value) if key.endswith("_s") else amounts.whole(value)
+
+
+def figures(measures: Measures) -> tuple[Figure, ...]:
+    """What a planner looks at first, in that order."""
+    found = measures.waiting
+    less, more, neither = Better.LESS, Better.MORE, Better.NEITHER
+    rows: list[tuple[str, str, float, Better]] = [
+        ("works", "works", measures.works, neither),
+        ("completed", "completed", measures.ends[End.COMPLETED.value], more),
+        ("running", "running at the end", measures.ends[End.RUNNING.value], neither),
+        ("waiting", "waiting at the end", measures.ends[End.WAITING.value], less),
+        ("unplaceable", "larger than any cluster", measures.ends[End.UNPLACEABLE.value], less),
+        ("never_started", "never started", found.never, less),
+        ("waited", "started late", found.waited, less),
+        ("wait_p50_s", "waiting, half within", found.p50_s, less),
+        ("wait_p90_s", "waiting, 90 of 100 within", found.p90_s, less),
+        ("wait_p99_s", "waiting, 99 of 100 within", found.p99_s, less),
+        ("wait_max_s", "longest wait", found.max_s, less),
+        ("wait_sum_s", "waiting, summed over works", found.sum_s, less),
+        ("missing_copy_s", "missing copies x time", sum(lack.copy_s for lack in measures.lacks), less),
+        ("fragmented_peak", "copies kept out by fragmentation, at most", max(measures.fragmented, default=0), less),
+        ("moves", "copies moved", measures.outcome.moves, less),
+        ("restarts", "restarts after lost clusters", measures.restarts, less),
+        ("lost_s", "run time lost with clusters", measures.lost_s, less),
+    ]
+    for use in measures.fleet:
+        rows.append((f"use_mean_{use.resource}", f"{use.resource} in use, mean", use.mean, neither))
+        rows.append((f"use_peak_{use.resource}", f"{use.resource} in use, peak", use.peak, neither))
+    if measures.outcome.cost is not None:
+        rows.append(("cost", "cost", measures.outcome.cost, less))
+    return tuple(Figure(key, name, value, shown(key, value), better) for key, name, value, better in rows)
+
+
+def values(measures: Measures) -> dict[str, Any]:
+    """Figure -> number, for programs."""
+    return {one.key: one.value for one in figures(measures)}
+
+
+def verdict(measures: Measures) -> str:
+    """What happened, in one sentence."""
+    found = measures.waiting
+    if not measures.works:
+        return "No work was submitted in the measured time, so there is nothing to judge."
+    parts = [_placed(measures)]
+    if found.started:
+        parts.append(_waited(measures))
+    if measures.fleet:
+        busiest = max(measures.fleet, key=lambda use: (use.mean, use.resource))
+        parts.append(
+            f"{busiest.resource} was in use most ({percent(busiest.mean)} on average, {percent(busiest.peak)} at the"
+            " peak)"
+        )
+    if measures.restarts:
+        parts.append(
+            f"{amounts.counted(measures.restarts, 'restart')} after lost clusters cost "
+            f"{amounts.length(measures.lost_s)} of run time"
+        )
+    return "; ".join(parts) + "."
+
+
+def _placed(measures: Measures) -> str:
+    found = measures.waiting
+    if not found.never:
+        return f"All {amounts.counted(found.works, 'work')} started" if found.works > 1 else "The only work started"
+    why = f", most for {measures.lacks[0].reason}" if measures.lacks else ""
+    large = measures.ends[End.UNPLACEABLE.value]
+    wide = f" ({amounts.counted(large, 'is', 'are')} larger than any cluster)" if large else ""
+    return f"{found.never:,} of {amounts.counted(found.works, 'work')} never started{why}{wide}"
+
+
+def _waited(measures: Measures) -> str:
+    found = measures.waiting
+    if not found.waited:
+        return "no work that started had to wait"
+    return (
+        f"{found.waited:,} of those that started waited ({percent(found.waited / found.started)}), 99 of 100 were "
+        f"running within {amounts.length(found.p99_s)}, the last within {amounts.length(found.max_s)}"
+    )
+
+
+def differences(before: Measures, after: Measures) -> tuple[Difference, ...]:
+    """How the second simulation differs from the first: what differs first, the largest relative change on top."""
+    old = {one.key: one for one in figures(before)}
+    new = {one.key: one for one in figures(after)}
+    found: list[tuple[float, Difference]] = []
+    for key in [*new, *(key for key in old if key not in new)]:
+        left, right = old.get(key), new.get(key)
+        one = right or left
+        assert one is not None
+        if left is None or right is None:
+            given = "only in the second" if left is None else "only in the first"
+            row = Difference(key, one.name, left.shown if left else "-", right.shown if right else "-", given, "other")
+            found.append((float("inf"), row))
+            continue
+        by = right.value - left.value
+        found.append((abs(by) / max(abs(left.value), abs(right.value)) if by else 0.0, _difference(left, right, by)))
+    return tuple(row for _, row in sorted(found, key=lambda pair: -pair[0]))
+
+
+def _difference(left: Figure, right: Figure, by: float) -> Difference:
+    if not by:
+        return Difference(left.key, left.name, left.shown, right.shown, "same", "")
+    good = (by < 0) == (left.better is Better.LESS)
+    judged = "other" if left.better is Better.NEITHER else "better" if good else "worse"
+    size = f"{'+' if by > 0 else '-'}{shown(left.key, abs(by))}"
+    relative = f" ({100 * by / left.value:+.0f} %)" if left.value and not left.key.startswith("use_") else ""
+    return Difference(left.key, left.name, left.shown, right.shown, size + relative, judged)
+
+
+def comparison(before: Measures, after: Measures, names: tuple[str, str]) -> str:
+    """How two simulations differ, in one sentence. `names`: what each is called."""
+    found = [one for one in differences(before, after) if one.verdict in ("better", "worse")]
+    if not found:
+        return f"{names[1]} comes out as {names[0]} in every figure that matters."
+    main = [
+        one for key in ("never_started", "wait_p99_s", "wait_sum_s", "cost", "moves") for one in found if one.key == key
+    ] or found
+    told = ", ".join(f"{one.name} {one.before} → {one.after} ({one.verdict})" for one in main[:3])
+    return f"{names[1]} against {names[0]}: {told}."

@@ -1,0 +1,353 @@
+"""What a simulation's outcome amounts to: waiting, use, shortfall, moves and cost, as numbers that every form of the
+report shows. Measures leave out the warm-up; time is in whole seconds."""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Final
+
+from federator.simulate.demand import Work
+from federator.simulate.outcome import End, Life, Outcome
+from federator.simulate.report import amounts
+
+POINTS_MAX: Final = 240
+"""Points of a line in a chart; of more samples each point takes the worst of several."""
+CDF_POINTS: Final = 60
+ALL: Final = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Waiting:
+    """How long the works of one group waited for their first start."""
+
+    group: str
+    works: int
+    started: int
+    waited: int
+    """Works that started later than they were submitted."""
+    sum_s: int
+    p50_s: int
+    """Percentiles are over works that started."""
+    p90_s: int
+    p99_s: int
+    max_s: int
+    never: int
+    """Works that did not start before the end of the simulation."""
+    curve: tuple[tuple[int, float], ...] = ()
+    """(seconds, share of all works of the group that started within them), rising."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """One resource of one cluster, or of the fleet, over time."""
+
+    cluster: str
+    resource: str
+    capacity: float
+    """Mean, in the unit that people read, over the time that the cluster was there."""
+    mean: float
+    """Share that copies held of what was there, by time: 0 to 1."""
+    peak: float
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Amounts over time, one for each of `Measures.times`."""
+
+    name: str
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What one reason cost."""
+
+    reason: str
+    works: int
+    """Works that waited for it at some time."""
+    copy_s: int
+    """Missing copies times seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """All numbers of a report."""
+
+    outcome: Outcome
+    length_s: int
+    """Measured time: without the warm-up."""
+    works: int
+    """Measured works: submitted after the warm-up."""
+    ends: Mapping[str, int]
+    """End -> works."""
+    waiting: Waiting
+    by_project: tuple[Waiting, ...]
+    by_tier: tuple[Waiting, ...]
+    fleet: tuple[Use, ...]
+    """One for each resource."""
+    clusters: tuple[Use, ...]
+    """For each cluster and resource, by name."""
+    times: tuple[int, ...]
+    every: int
+    """Samples that one point of a line stands for."""
+    demand: Mapping[str, Line] = field(default_factory=dict)
+    """Resource -> held and missing together, in the unit that people read."""
+    used: Mapping[str, Line] = field(default_factory=dict)
+    capacity: Mapping[str, Line] = field(default_factory=dict)
+    heat: Mapping[str, tuple[Line, ...]] = field(default_factory=dict)
+    """Resource -> for each cluster the share in use, 0 to 1; -1 where the cluster was not there."""
+    lacking: tuple[Line, ...] = ()
+    """Missing copies by reason."""
+    fragmented: tuple[float, ...] = ()
+    moved: tuple[float, ...] = ()
+    """Copies that started in another cluster than before, since the point before."""
+    lacks: tuple[Lack, ...] = ()
+    restarts: int = 0
+    lost_s: int = 0
+
+
+def measure(outcome: Outcome) -> Measures:
+    """The numbers of a simulation's report."""
+    begin = outcome.start_s + outcome.warm_up_s
+    lives = [life for life in outcome.lives if life.work.submit_s >= begin]
+    kept = [at for at, one in enumerate(outcome.samples) if one.at_s >= begin]
+    every = max(-(-len(kept) // POINTS_MAX), 1)
+    groups = [kept[at : at + every] for at in range(0, len(kept), every)]
+    times = tuple(outcome.samples[group[0]].at_s for group in groups)
+    missing = _missing(outcome)
+    fleet, clusters = _uses(outcome, begin)
+    return Measures(
+        outcome=outcome,
+        length_s=max(outcome.end_s - begin, 0),
+        works=len(lives),
+        ends={end.value: sum(life.end is end for life in lives) for end in End},
+        waiting=waits(ALL, lives),
+        by_project=_grouped(lives, lambda work: work.project or "(no project)"),
+        by_tier=_grouped(lives, lambda work: work.tier.value),
+        fleet=fleet,
+        clusters=clusters,
+        times=times,
+        every=every,
+        **_lines(outcome, groups, missing),
+        heat=_heat(outcome, groups),
+        lacking=_by_reason(outcome, times),
+        fragmented=tuple(float(max(outcome.samples[at].fragmented for at in group)) for group in groups),
+        moved=_moved(outcome, times),
+        lacks=_lacks(lives, outcome.end_s),
+        restarts=sum(life.restarts for life in lives),
+        lost_s=sum(life.lost_s for life in lives),
+    )
+
+
+def waits(group: str, lives: Sequence[Life]) -> Waiting:
+    """How long some works waited. The curve ends below 1 where works never started."""
+    ordered = sorted(wait for life in lives if (wait := life.wait_s) is not None)
+    steps = sorted({len(ordered) * step // CDF_POINTS for step in range(1, CDF_POINTS + 1)} - {0})
+    begun = sum(wait == 0 for wait in ordered)
+    curve = dict([(0, begun / len(lives))] if lives else [])
+    curve |= {ordered[at - 1]: at / len(lives) for at in steps if ordered[at - 1]}
+    return Waiting(
+        group=group,
+        works=len(lives),
+        started=len(ordered),
+        waited=len(ordered) - begun,
+        sum_s=sum(ordered),
+        p50_s=amounts.percentile(ordered, 50),
+        p90_s=amounts.percentile(ordered, 90),
+        p99_s=amounts.percentile(ordered, 99),
+        max_s=ordered[-1] if ordered else 0,
+        never=len(lives) - len(ordered),
+        curve=tuple(curve.items()),
+    )
+
+
+def _grouped(lives: Sequence[Life], name: Callable[[Work], str]) -> tuple[Waiting, ...]:
+    """One for each group, those that waited longest in all first."""
+    groups: dict[str, list[Life]] = defaultdict(list)
+    for life in lives:
+        groups[name(life.work)].append(life)
+    found = [waits(group, of) for group, of in sorted(groups.items())]
+    return tuple(sorted(found, key=lambda one: (-one.never, -one.sum_s, one.group)))
+
+
+# -- use ----------------------------------------------------------------------------------------------
+
+
+def per_copy(work: Work, resource: str) -> int:
+    """What one copy takes; 0 where the trace does not say."""
+    amount = {"cpu": work.cpu_milli, "memory": work.memory_mib, "gpu": work.gpu}.get(resource)
+    return amount or 0
+
+
+def _uses(outcome: Outcome, begin: int) -> tuple[tuple[Use, ...], tuple[Use, ...]]:
+    """(of the fleet, of the clusters). What was used is exact, by the stays; what was there by the samples, of which
+    there is one at every change of the fleet."""
+    used: Counter[tuple[str, str]] = Counter()
+    for life in outcome.lives:
+        takes = [(resource, amount) for resource in outcome.resources if (amount := per_copy(life.work, resource))]
+        for stay in life.stays:
+            until = outcome.end_s if stay.end_s is None else min(stay.end_s, outcome.end_s)
+            lasted = max(until - max(stay.start_s, begin), 0) * stay.copies
+            for resource, amount in takes:
+                used[stay.cluster, resource] += lasted * amount
+    offered: Counter[tuple[str, str]] = Counter()
+    there: Counter[str] = Counter()
+    peaks: dict[tuple[str, str], float] = defaultdict(float)
+    for now, following in zip_longest(outcome.samples, outcome.samples[1:]):
+        until = outcome.end_s if following is None else following.at_s
+        lasted = max(until - max(now.at_s, begin), 0)
+        whole = [0] * len(outcome.resources)
+        held = [0] * len(outcome.resources)
+        for cluster, capacity in now.capacity.items():
+            there[cluster] += lasted
+            for at, resource in enumerate(outcome.resources):
+                offered[cluster, resource] += capacity[at] * lasted
+                taken = now.used.get(cluster, (0,) * len(outcome.resources))[at]
+                whole[at] += capacity[at]
+                held[at] += taken
+                if capacity[at] and now.at_s >= begin:
+                    peaks[cluster, resource] = max(peaks[cluster, resource], taken / capacity[at])
+        for at, resource in enumerate(outcome.resources):
+            if whole[at] and now.at_s >= begin:
+                peaks["", resource] = max(peaks["", resource], held[at] / whole[at])
+    length = max(outcome.end_s - begin, 0)
+
+    def use(cluster: str, resource: str, took: int, had: int, lasted: int) -> Use:
+        mean = amounts.people(resource, had / lasted) if lasted else 0.0
+        return Use(cluster, resource, mean, took / had if had else 0.0, peaks[cluster, resource])
+
+    names = sorted(there)
+    clusters = tuple(
+        use(name, resource, used[name, resource], offered[name, resource], there[name])
+        for name in names
+        for resource in outcome.resources
+    )
+    fleet = tuple(
+        use("", resource, sum(used[name, resource] for name in names), sum(offered[n, resource] for n in names), length)
+        for resource in outcome.resources
+    )
+    return fleet, clusters
+
+
+# -- over time ----------------------------------------------------------------------------------------
+
+
+def _missing(outcome: Outcome) -> list[tuple[int, ...]]:
+    """For each sample what works that wait lack of each resource."""
+    return _over_time(
+        [one.at_s for one in outcome.samples],
+        len(outcome.resources),
+        (
+            (wait.start_s, wait.end_s, tuple(wait.copies * per_copy(life.work, name) for name in outcome.resources))
+            for life in outcome.lives
+            for wait in life.waits
+        ),
+    )
+
+
+def _over_time(
+    times: Sequence[int], width: int, spans: Iterable[tuple[int, int | None, tuple[int, ...]]]
+) -> list[tuple[int, ...]]:
+    """The sum of the spans that are open at each time; a span is (first second, second after the last, amounts)."""
+    changes: dict[int, list[int]] = {}
+    for start, end, given in spans:
+        for at_s, sign in ((start, 1), (end, -1)):
+            if at_s is not None:
+                row = changes.setdefault(at_s, [0] * width)
+                for at, amount in enumerate(given):
+                    row[at] += sign * amount
+    agenda = sorted(changes)
+    total, position = [0] * width, 0
+    found: list[tuple[int, ...]] = []
+    for at_s in times:
+        while position < len(agenda) and agenda[position] <= at_s:
+            total = [one + more for one, more in zip(total, changes[agenda[position]], strict=True)]
+            position += 1
+        found.append(tuple(total))
+    return found
+
+
+def _lines(
+    outcome: Outcome, groups: Sequence[Sequence[int]], missing: Sequence[tuple[int, ...]]
+) -> dict[str, dict[str, Line]]:
+    """Demand, use and capacity by resource: of several samples the most that was asked and used, and the least that
+    was there."""
+    found: dict[str, dict[str, Line]] = {"demand": {}, "used": {}, "capacity": {}}
+    for at, resource in enumerate(outcome.resources):
+        held = [sum(row[at] for row in one.used.values()) for one in outcome.samples]
+        there = [sum(row[at] for row in one.capacity.values()) for one in outcome.samples]
+        asked = [one + lacking[at] for one, lacking in zip(held, missing, strict=True)]
+        for name, values, worst in (("demand", asked, max), ("used", held, max), ("capacity", there, min)):
+            picked = tuple(amounts.people(resource, worst(values[one] for one in group)) for group in groups)
+            found[name][resource] = Line(name, picked)
+    return found
+
+
+def _heat(outcome: Outcome, groups: Sequence[Sequence[int]]) -> dict[str, tuple[Line, ...]]:
+    names = sorted({name for one in outcome.samples for name in one.capacity})
+
+    def part(name: str, at: int, sample: int) -> float:
+        one = outcome.samples[sample]
+        capacity = one.capacity.get(name)
+        if capacity is None:
+            return -1.0
+        return one.used[name][at] / capacity[at] if capacity[at] and name in one.used else 0.0
+
+    return {
+        resource: tuple(
+            Line(name, tuple(max(part(name, at, sample) for sample in group) for group in groups)) for name in names
+        )
+        for at, resource in enumerate(outcome.resources)
+    }
+
+
+def _by_reason(outcome: Outcome, times: Sequence[int]) -> tuple[Line, ...]:
+    reasons = sorted({wait.reason for life in outcome.lives for wait in life.waits})
+    number = {reason: at for at, reason in enumerate(reasons)}
+    rows = _over_time(
+        times,
+        len(reasons),
+        (
+            (wait.start_s, wait.end_s, tuple(wait.copies * (at == number[wait.reason]) for at in range(len(reasons))))
+            for life in outcome.lives
+            for wait in life.waits
+        ),
+    )
+    return tuple(Line(reason, tuple(float(row[at]) for row in rows)) for at, reason in enumerate(reasons))
+
+
+def _moved(outcome: Outcome, times: Sequence[int]) -> tuple[float, ...]:
+    """Copies that started in another cluster after the work had run elsewhere, by point."""
+    found = [0.0] * len(times)
+    if not times:
+        return ()
+    moves = sorted(
+        (stay.start_s, stay.copies)
+        for life in outcome.lives
+        if len(life.stays) > 1
+        for stay in life.stays
+        if any(other.cluster != stay.cluster and _over(other.end_s, stay.start_s) for other in life.stays)
+    )
+    position = 0
+    for at_s, copies in moves:
+        while position + 1 < len(times) and times[position] < at_s:
+            position += 1
+        found[position] += copies
+    return tuple(found)
+
+
+def _over(end_s: int | None, at_s: int) -> bool:
+    return end_s is not None and end_s <= at_s
+
+
+def _lacks(lives: Sequence[Life], end_s: int) -> tuple[Lack, ...]:
+    works: Counter[str] = Counter()
+    copy_s: Counter[str] = Counter()
+    for life in lives:
+        works.update({wait.reason for wait in life.waits})
+        for wait in life.waits:
+            copy_s[wait.reason] += wait.copies * max((end_s if wait.end_s is None else wait.end_s) - wait.start_s, 0)
+    return tuple(
+        Lack(reason, works[reason], copy_s[reason]) for reason in sorted(works, key=lambda one: (-copy_s[one], one))
+    )

@@ -1,0 +1,350 @@
+"""The report as one page of HTML that needs no network and no script. Everything that a scenario or a trace names is
+escaped, and the page forbids scripts besides."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from federator.simulate.report import amounts, charts, figures
+from federator.simulate.report.charts import Mark, Series
+from federator.simulate.report.measures import Line, Measures, Waiting
+
+GROUPS_DRAWN: Final = 6
+"""Lines of one chart; the groups beyond are in the table."""
+REASONS_DRAWN: Final = 6
+ROWS_MAX: Final = 300
+"""Rows of one table of the page; all are in the CSV files."""
+
+
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """Where a report comes from."""
+
+    version: str
+    scenario: str = ""
+    """The file, as it was named."""
+    text: str = ""
+    """The scenario, complete, with what was set on the command line."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """What was set on the command line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Figures beside a chart."""
+
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    left_out: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Panel:
+    """One chart with its words and its table."""
+
+    ident: str
+    title: str
+    words: str
+    chart: Markup
+    table: Table
+    legend: Markup = field(default_factory=Markup)
+
+
+def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    return Table(headers, rows[:ROWS_MAX], max(len(rows) - ROWS_MAX, 0))
+
+
+def render(measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None) -> str:
+    """The whole page. `other`: the name and the numbers of the simulation that this one is compared with; the
+    differences come first then."""
+    environment = Environment(
+        loader=PackageLoader("federator.simulate.report", "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    facts: dict[str, Any] = {
+        "outcome": measures.outcome,
+        "source": source,
+        "verdict": figures.verdict(measures),
+        "figures": figures.figures(measures),
+        "measured": amounts.length(measures.length_s),
+        "warm_up": amounts.length(measures.outcome.warm_up_s) if measures.outcome.warm_up_s else "",
+        "panels": panels(measures, other),
+        "happened": _happened(measures),
+        "assumptions": measures.outcome.assumptions,
+        "other": "",
+        "differences": (),
+        "comparison": "",
+    }
+    if other is not None:
+        names = (other[0], measures.outcome.name if measures.outcome.name != other[0] else "this one")
+        facts |= {
+            "other": other[0],
+            "differences": figures.differences(other[1], measures),
+            "comparison": figures.comparison(other[1], measures, names),
+        }
+    return environment.get_template("page.html.j2").render(facts)
+
+
+def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> list[Panel]:
+    """The charts in the order of the page. What has nothing to show says so in its words."""
+    found = [_demand(measures, resource) for resource in measures.outcome.resources]
+    found += [_use(measures, resource) for resource in measures.outcome.resources]
+    if other is not None:
+        found.append(_both(measures, other))
+    found.append(_waiting("wait-project", "Waiting by project", measures.by_project))
+    found.append(_waiting("wait-tier", "Waiting by tier", measures.by_tier))
+    found += [_shortfall(measures), _reasons(measures), _fragmentation(measures), _moves(measures)]
+    if measures.outcome.cost is not None:
+        found.append(_cost(measures))
+    return found
+
+
+def _points(measures: Measures, line: Line) -> list[tuple[float, float]]:
+    begin = measures.outcome.start_s
+    return [(float(at - begin), value) for at, value in zip(measures.times, line.values, strict=True)]
+
+
+def _marks(measures: Measures) -> list[Mark]:
+    begin = measures.outcome.start_s
+    return [Mark(one.at_s - begin, f"{one.kind} {one.subject}") for one in measures.outcome.happened[:50]]
+
+
+def _worst(measures: Measures) -> str:
+    return f" Each point is the worst of {measures.every} samples." if measures.every > 1 else ""
+
+
+def _over_time(measures: Measures, lines: Sequence[Line], rows: int = 24) -> Table:
+    """Some of the points as figures."""
+    each = max(-(-len(measures.times) // rows), 1)
+    begin = measures.outcome.start_s
+    picked = range(0, len(measures.times), each)
+    return _table(
+        ["after", *(line.name for line in lines)],
+        [
+            [amounts.length(measures.times[at] - begin), *(amounts.whole(line.values[at]) for line in lines)]
+            for at in picked
+        ],
+    )
+
+
+def _demand(measures: Measures, resource: str) -> Panel:
+    unit = amounts.unit(resource)
+    capacity, demand, used = (of[resource] for of in (measures.capacity, measures.demand, measures.used))
+    over = sum(asked > there for asked, there in zip(demand.values, capacity.values, strict=True))
+    words = (
+        f"Asked for (in use and missing together), in use, and there, in {unit}. "
+        + (
+            f"Demand was above capacity at {amounts.share(over, len(demand.values))} of the points."
+            if over
+            else "Demand was never above capacity."
+        )
+        + _worst(measures)
+    )
+    title = f"Demand against capacity: {resource}"
+    drawn = [
+        Series("capacity", _points(measures, capacity)),
+        Series("demand", _points(measures, demand)),
+        Series("in use", _points(measures, used), filled=True),
+    ]
+    chart = charts.lines(f"demand-{resource}", title, words, drawn, marks=_marks(measures))
+    table = _over_time(
+        measures, [Line("capacity", capacity.values), Line("demand", demand.values), Line("in use", used.values)]
+    )
+    return Panel(f"demand-{resource}", title, words, chart, table, charts.legend([one.name for one in drawn]))
+
+
+def _use(measures: Measures, resource: str) -> Panel:
+    uses = {use.cluster: use for use in measures.clusters if use.resource == resource and use.capacity}
+    rows = sorted(uses.values(), key=lambda use: (-use.mean, use.cluster))
+    values = {line.name: line.values for line in measures.heat[resource]}
+    begin = measures.outcome.start_s
+    left = len(rows) - charts.HEAT_ROWS
+    words = (
+        f"Each row is a cluster, the one used most on top; the stronger the colour, the more {resource} is in use."
+        + (f" The {left} used least are in the table only." if left > 0 else "")
+        + _worst(measures)
+    )
+    title = f"Use by cluster: {resource}"
+    chart = charts.heat(
+        f"use-{resource}",
+        title,
+        words,
+        [at - begin for at in measures.times],
+        [(use.cluster, values[use.cluster]) for use in rows],
+    )
+    table = _table(
+        ["cluster", amounts.unit(resource), "mean", "peak"],
+        [
+            [use.cluster, amounts.whole(use.capacity), figures.percent(use.mean), figures.percent(use.peak)]
+            for use in rows
+        ],
+    )
+    return Panel(f"use-{resource}", title, words, chart, table)
+
+
+def _whole_percent(part: float) -> str:
+    return f"{100 * part:.0f} %"
+
+
+def _curve(name: str, found: Waiting, until_s: int) -> Series:
+    """It goes on to the right end, so that groups which started sooner are not cut off."""
+    last = (until_s, found.curve[-1][1]) if found.curve else (until_s, 0.0)
+    return Series(name, [*((float(at), share) for at, share in found.curve), last])
+
+
+def _waiting(ident: str, title: str, groups: Sequence[Waiting]) -> Panel:
+    drawn = groups[:GROUPS_DRAWN]
+    until = max((one.max_s for one in groups), default=0)
+    words = (
+        "Share of the works that had started after so long (a line that ends below 100 % has works that never "
+        "started). The axis of time is logarithmic."
+        + (f" The {GROUPS_DRAWN} groups that waited longest are drawn." if len(groups) > GROUPS_DRAWN else "")
+    )
+    chart = charts.lines(
+        ident,
+        title,
+        words,
+        [_curve(one.group, one, max(until, 1)) for one in drawn],
+        y=_whole_percent,
+        y_max=1.0,
+        logarithmic=True,
+    )
+    table = _table(
+        ["", "works", "never started", "waited", "half within", "90 of 100", "99 of 100", "longest"],
+        [
+            [
+                one.group,
+                f"{one.works:,}",
+                f"{one.never:,}",
+                f"{one.waited:,}",
+                *(
+                    amounts.length(value) if one.started else "-"
+                    for value in (one.p50_s, one.p90_s, one.p99_s, one.max_s)
+                ),
+            ]
+            for one in groups
+        ],
+    )
+    return Panel(ident, title, words, chart, table, charts.legend([one.group for one in drawn]))
+
+
+def _both(measures: Measures, other: tuple[str, Measures]) -> Panel:
+    sides = [("this one", measures.waiting), (other[0], other[1].waiting)]
+    until = max(1, *(found.max_s for _, found in sides))
+    words = "Share of all works that had started after so long, in both simulations."
+    chart = charts.lines(
+        "wait-both",
+        "Waiting, compared",
+        words,
+        [_curve(name, found, until) for name, found in sides],
+        y=_whole_percent,
+        y_max=1.0,
+        logarithmic=True,
+    )
+    table = _table(
+        ["", "works", "never started", "half within", "99 of 100", "longest"],
+        [
+            [
+                name,
+                f"{found.works:,}",
+                f"{found.never:,}",
+                *(amounts.length(value) for value in (found.p50_s, found.p99_s, found.max_s)),
+            ]
+            for name, found in sides
+        ],
+    )
+    return Panel("wait-both", "Waiting, compared", words, chart, table, charts.legend([name for name, _ in sides]))
+
+
+def _shortfall(measures: Measures) -> Panel:
+    drawn = sorted(measures.lacking, key=lambda line: (-sum(line.values), line.name))[:REASONS_DRAWN]
+    words = (
+        "Copies that were missing, by what the last decision gave as the reason." + _worst(measures)
+        if drawn
+        else "No copy was ever missing."
+    )
+    chart = charts.lines(
+        "shortfall",
+        "Shortfall over time",
+        words,
+        [Series(line.name, _points(measures, line)) for line in drawn],
+        marks=_marks(measures),
+    )
+    return Panel(
+        "shortfall",
+        "Shortfall over time",
+        words,
+        chart,
+        _over_time(measures, drawn),
+        charts.legend([line.name for line in drawn]),
+    )
+
+
+def _reasons(measures: Measures) -> Panel:
+    words = "Missing copies times the time that they were missing, in copy-hours."
+    if not measures.lacks:
+        words = "No copy was ever missing."
+    chart = charts.bars(
+        "reasons", "Shortfall by reason", words, [(one.reason, one.copy_s / 3600) for one in measures.lacks]
+    )
+    table = _table(
+        ["reason", "works", "copy-hours"],
+        [[one.reason, f"{one.works:,}", amounts.whole(one.copy_s / 3600)] for one in measures.lacks],
+    )
+    return Panel("reasons", "Shortfall by reason", words, chart, table)
+
+
+def _fragmentation(measures: Measures) -> Panel:
+    line = Line("copies kept out", measures.fragmented)
+    words = (
+        "Copies that waited although what was free in one cluster, added up, would have held them: no single node "
+        "had the room." + _worst(measures)
+    )
+    if not any(line.values):
+        words = "At no point did a copy wait for room that was there but scattered over nodes."
+    if measures.outcome.resources and not measures.times:
+        words = "Nothing was sampled."
+    chart = charts.lines("fragmentation", "Fragmentation", words, [Series(line.name, _points(measures, line))])
+    return Panel("fragmentation", "Fragmentation", words, chart, _over_time(measures, [line]))
+
+
+def _moves(measures: Measures) -> Panel:
+    line = Line("copies moved", measures.moved)
+    words = f"Copies that started in one cluster after the work had run in another: {measures.outcome.moves:,} in all."
+    chart = charts.columns("moves", "Moves", words, _points(measures, line))
+    return Panel("moves", "Moves", words, chart, _over_time(measures, [line]))
+
+
+def _cost(measures: Measures) -> Panel:
+    outcome = measures.outcome
+    assert outcome.cost is not None
+    words = (
+        f"What was used cost {figures.money(outcome.cost)} in all. Below, the price of a node for an hour, at the end."
+    )
+    rows = sorted(outcome.price_per_hour.items(), key=lambda row: (-row[1], row[0]))
+    chart = charts.bars("cost", "Cost", words, rows[: charts.HEAT_ROWS], amount=figures.money)
+    return Panel(
+        "cost",
+        "Cost",
+        words,
+        chart,
+        _table(["cluster", "a node for an hour"], [[name, figures.money(price)] for name, price in rows]),
+    )
+
+
+def _happened(measures: Measures) -> Table:
+    begin = measures.outcome.start_s
+    return _table(
+        ["after", "what", "where", "copies that lost their place"],
+        [
+            [amounts.length(one.at_s - begin), one.kind, one.subject, f"{one.copies:,}"]
+            for one in measures.outcome.happened
+        ],
+    )
