@@ -95,11 +95,11 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "cli": (
         ("banner", "jsonpath", "uncarried"),
         ("common",),
-        ("explaining", "views"),
+        ("explaining", "simulating", "views"),
         ("leader",),
         ("files",),
         ("clusters", "rollouts", "running"),
-        ("config", "explain", "get", "reaching", "version"),
+        ("config", "explain", "get", "reaching", "simulate", "version"),
         ("main",),
     ),
     "simulate": (
@@ -114,7 +114,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate/scenario": (
         ("fields",),
         ("schema",),
-        ("drawing",),
+        ("aggregates", "drawing"),
         ("fleet",),
         ("events",),
         ("assembling",),
@@ -128,6 +128,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("nodes", "openb"),
         ("swf",),
         ("loading",),
+        ("pools",),
     ),
     "simulate/report": (("amounts",), ("measures",), ("charts", "figures"), ("page",), ("forms",)),
     "sandbox": (("fleetfile", "virtual_time"), ("federation",), ("faults",)),

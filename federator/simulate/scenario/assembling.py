@@ -21,7 +21,7 @@ from federator.model.resources import CPU, GPU, MEMORY
 from federator.placement.policy.policies import Rule
 from federator.simulate.demand import Work
 from federator.simulate.inputs import Inputs
-from federator.simulate.scenario import drawing, events, fleet
+from federator.simulate.scenario import aggregates, drawing, events, fleet
 from federator.simulate.scenario.fields import near
 from federator.simulate.scenario.fleet import Clusters
 from federator.simulate.scenario.schema import Object, Scenario, TraceFile
@@ -98,11 +98,11 @@ def inputs(scenario: Scenario, files: Files, name: str) -> Inputs:
     notes = [*clusters.assumptions, *notes, *dropped]
     views = clusters.views
     if scenario.fleet.aggregates:
+        notes.append(aggregates.sentence(views, works))
         views = {name: fleet.aggregated(view) for name, view in views.items()}
         changes = tuple(
             replace(one, view=fleet.aggregated(one.view)) if one.view is not None else one for one in changes
         )
-        notes.append("Each cluster is one node of its totals: what fragmentation costs is not seen.")
     if scenario.until is not None and scenario.until <= scenario.warm_up:
         raise FieldError("warmUp", "leaves nothing to measure: it lasts until the end or longer")
     _check_homes(scenario, views)

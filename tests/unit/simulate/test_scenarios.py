@@ -1,5 +1,6 @@
 """A scenario becomes the inputs of a simulation; what is wrong in it is named with the field's path."""
 
+import csv
 from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
@@ -10,11 +11,14 @@ import pytest
 import yaml
 
 from federator.model.ask import Tier
+from federator.model.fleet import Capacity, ClusterView
 from federator.model.resources import CPU, GPU, MEMORY, Resources
 from federator.simulate.inputs import EventKind, Inputs
-from federator.simulate.scenario import loading
+from federator.simulate.scenario import aggregates, fleet, loading
 from federator.simulate.scenario.loading import InvalidScenario
+from federator.simulate.traces import loading as trace_loading
 from federator.simulate.traces.problems import TraceError
+from tests import casetables
 
 SMALL = """
 name: small
@@ -280,3 +284,38 @@ def test_member_clusters_are_read_with_everything_free(tmp_path: Path) -> None:
     assert view.capacity is not None
     assert (view.capacity.rows[0].free[CPU], view.usable_permille, view.labels) == (64000, 900, {"zone": "z3"})
     assert replace(view.capacity.rows[0], free=view.capacity.rows[0].allocatable) == view.capacity.rows[0]
+
+
+def test_what_aggregates_cost_is_told_with_numbers(tmp_path: Path) -> None:
+    wide = "demand.generate[0].shard={cpu: 40, memory: 8Gi}"
+    told = read(tmp_path, SMALL, wide, "fleet.aggregates=true").assumptions[-1]
+
+    assert told == (
+        "Each cluster is one node of its totals, so that fragmentation is not seen: of 1 pairs of a shape and an empty "
+        "cluster 1 promise more copies than the nodes hold, 33.3 % of all copies promised; the furthest from the truth "
+        "is 40000m cpu, 8192 MiB in a: 6 copies by totals, 4 by nodes."
+    )
+
+
+def test_the_promises_of_openb_are_those_that_were_counted() -> None:
+    folder = casetables.data("openb-8-clusters")
+    rows = list(csv.DictReader((folder / "max_replicas.csv").read_text().splitlines()))
+    views: dict[str, ClusterView] = {}
+    for group in trace_loading.fleet(folder).groups:
+        before = views.get(group.cluster)
+        its = (
+            *(before.capacity.rows if before and before.capacity else ()),
+            fleet.row(group.count, fleet.vector_of(group)),
+        )
+        views[group.cluster] = ClusterView(group.cluster, capacity=Capacity(rows=its))
+
+    checked = 0
+    for row in rows:
+        asked = Resources(
+            {CPU: int(row["req_cpu_milli"]), MEMORY: int(row["req_memory_mib"]) << 20, GPU: int(row["req_gpu"])}
+        )
+        found = aggregates.promises({row["cluster"]: views[row["cluster"]]}, [asked])
+        counted = (found[0].by_nodes, found[0].by_totals) if found else (0, 0)
+        assert counted == (int(row["replicas_by_nodes"]), int(row["replicas_by_summary"])), row
+        checked += 1
+    assert checked == 88
