@@ -17,12 +17,15 @@ from federator.model.ask import PodShape, Tier
 from federator.model.fleet import Capacity, Commitment, FleetSnapshot, copies_of
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
-from federator.placement.room.ledger import Base, Ledger
+from federator.placement.room.ledger import Ledger
 from federator.placement.room.nodes import Nodes
+from federator.placement.room.world import Base, Opened, World
 
 _StepOf = tuple[int, PodShape, int]
 _Trail = tuple[_StepOf, ...]
 """How one workload's copies in one cluster changed: steps of (seq, shape, copies), rising in seq."""
+_Seen = tuple[Capacity | None, int, int]
+"""Of a cluster: its summary (None: none to rely on), spec.usable in thousandths, changes so far."""
 _Place = tuple[int, str]
 """(seq, uid) of a step."""
 _LAST = "\U0010ffff"
@@ -48,6 +51,10 @@ class Commitments:
         self._missed: dict[str, dict[str, int]] = {}
         """The same as of the last summary: what that summary cannot include, whatever its seq."""
         self._bases: dict[str, Base] = {}
+        self._changes: dict[str, int] = {}
+        """cluster -> number of changes to what is charged there."""
+        self._world: tuple[World, dict[str, _Seen]] | None = None
+        """The room of all clusters as last asked for, and what it was made of."""
         self.version = 0
         """Rises with every change."""
 
@@ -134,6 +141,7 @@ class Commitments:
         self._release(cluster, uid)
 
     def _release(self, cluster: str, uid: str) -> None:
+        self._touch(cluster)
         self._leaving.get(cluster, set()).discard(uid)
         self._heard_of(cluster, uid)
         trail = self._trails.get(cluster, {}).pop(uid, None)
@@ -145,6 +153,7 @@ class Commitments:
         trail = self._trails.get(cluster, {}).get(uid)
         if trail and trail[-1][0] == seq:
             self.version += 1
+            self._touch(cluster)
             self._sent.setdefault(cluster, {})[uid] = seq
             self._missed.setdefault(cluster, {})[uid] = seq
 
@@ -159,6 +168,7 @@ class Commitments:
         concurrently and may overtake each other, so a summary does not include slices in flight,
         even when their seq is lower; they stay charged until the next summary."""
         self.version += 1
+        self._touch(cluster)
         self._missed[cluster] = {uid: seq for uid, seq in self._sent.get(cluster, {}).items() if seq <= includes_seq}
 
     def usage(self, project: str, tier: Tier) -> Resources:
@@ -188,6 +198,33 @@ class Commitments:
             used = (allocatable - capacity.free).at_least_zero()
             cached = self._bases[cluster] = Base(capacity, Nodes.of(capacity.rows), allocatable, used)
         return cached
+
+    def world(self, snapshot: FleetSnapshot) -> World:
+        """The room of all clusters of the snapshot, by name. The last one is kept: only clusters with
+        a new summary or other charges are opened again. Not to be charged (`World.copy`)."""
+        seen: dict[str, _Seen] = {}
+        for name in sorted(snapshot.clusters):
+            view = snapshot.clusters[name]
+            capacity = None if view.stale else view.capacity
+            seen[name] = (capacity, view.usable_permille, self._changes.get(name, 0))
+        if self._world is not None and list(self._world[1]) == list(seen):
+            world, before = self._world
+            changed = [name for name, now in seen.items() if not _same(now, before[name])]
+            if not changed:
+                return world
+            world = world.copy()  # ledgers above the former snapshot go on reading it
+            if all(world.put(name, self._opened(name, seen[name])) for name in changed):
+                self._world = (world, seen)
+                return world
+        world = World({name: self._opened(name, now) for name, now in seen.items()})
+        self._world = (world, seen)
+        return world
+
+    def _opened(self, cluster: str, seen: _Seen) -> Opened | None:
+        capacity, usable_permille, _ = seen
+        if capacity is None:
+            return None
+        return Opened.of(self.base(cluster, capacity), usable_permille, self.uncovered(cluster, capacity.includes_seq))
 
     def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]:
         """(shape, copies) that a summary up to `includes_seq` does not include, in decision order,
@@ -235,6 +272,10 @@ class Commitments:
             totals[key] = totals.get(key, ZERO) + commitment.usage
         return totals
 
+    def _touch(self, cluster: str) -> None:
+        """What is charged in the cluster may have changed."""
+        self._changes[cluster] = self._changes.get(cluster, 0) + 1
+
     def _account(self, commitment: Commitment, sign: int) -> None:
         key = (commitment.project, commitment.tier)
         self._usage[key] = self._usage.get(key, ZERO) + commitment.usage * sign
@@ -245,11 +286,13 @@ class Commitments:
 
     def _heard_of(self, cluster: str, uid: str) -> None:
         """Nothing of the workload is in flight to this cluster any more."""
+        self._touch(cluster)
         for book in (self._sent, self._missed):
             book.get(cluster, {}).pop(uid, None)
 
     def _step(self, cluster: str, place: _Place, step: _Trail) -> None:
         seq, uid = place
+        self._touch(cluster)
         self._leaving.get(cluster, set()).discard(uid)
         trails = self._trails.setdefault(cluster, {})
         trail = trails.get(uid, ())
@@ -306,3 +349,7 @@ def _beyond(trail: _Trail, includes_seq: int) -> dict[PodShape, int]:
         for shape, peak in peaks.items()
         if peak > (seen[1] if seen and seen[0] == shape else 0)
     }
+
+
+def _same(one: _Seen, other: _Seen) -> bool:
+    return one[0] is other[0] and one[1:] == other[1:]

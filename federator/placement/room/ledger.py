@@ -5,29 +5,19 @@ both in one step. Charges can be taken back (`mark`, `rollback`), which trials a
 placements use. The ledger never changes the commitments.
 """
 
+import functools
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from federator.model.ask import Ask, PodShape, Tier
-from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, QuotaAccount
-from federator.model.resources import PODS, UNLIMITED, ZERO, Resources
+from federator.model.fleet import Commitment, FleetSnapshot, QuotaAccount
+from federator.model.resources import UNLIMITED, ZERO, Resources
 from federator.placement.quota import quota
-from federator.placement.room import nodes
+from federator.placement.room.binding import Ints
 from federator.placement.room.nodes import Nodes
+from federator.placement.room.world import PENDING, World
 
-PENDING: Final = -1
-"""`room` of a shape that only the member can count and has not reported yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class Base:
-    """A cluster's room by its last summary."""
-
-    capacity: Capacity
-    nodes: Nodes
-    allocatable: Resources
-    used: Resources
+__all__ = ["PENDING", "Committed", "Ledger"]
 
 
 class Committed(Protocol):
@@ -38,81 +28,7 @@ class Committed(Protocol):
     def commitment(self, uid: str) -> Commitment | None: ...
     def usage(self, project: str, tier: Tier) -> Resources: ...
     def placed(self, project: str) -> int: ...
-    def base(self, cluster: str, capacity: Capacity) -> Base: ...
-    def uncovered(self, cluster: str, includes_seq: int) -> list[tuple[PodShape, int]]: ...
-
-
-class _Cluster:
-    """Room of one cluster during the batch."""
-
-    __slots__ = ("base", "charged", "headroom", "nodes", "rooms", "view")
-
-    def __init__(self, view: ClusterView, base: Base) -> None:
-        self.view = view
-        self.base = base
-        self.nodes: Nodes = base.nodes
-        self.charged: dict[PodShape, int] = {}
-        self.headroom: Resources | None = None
-        if view.usable_permille < 1000:
-            self.headroom = base.allocatable.scaled(view.usable_permille) - base.used
-        self.rooms: dict[str, int] = {}
-
-    def charge(self, shape: PodShape, copies: int) -> None:
-        self.nodes = self.nodes.charge(shape, copies, packs=self.base.capacity.packs)
-        self.charged = {**self.charged, shape: self.charged.get(shape, 0) + copies}
-        if self.headroom is not None:
-            self.headroom = self.headroom - shape.requests * copies
-        self.rooms = {}
-
-    def room(self, shape: PodShape) -> int:
-        key = nodes.shape_id(shape)
-        cached = self.rooms.get(key)
-        if cached is None:
-            cached = self.rooms[key] = self._room(shape, key)
-        return cached
-
-    def _room(self, shape: PodShape, key: str) -> int:
-        exact = self.base.capacity.copies.get(key)
-        if shape.plain:
-            fit = self.nodes.copies(shape)
-            if exact is not None:
-                fit = exact - max(self.base.nodes.copies(shape) - fit, self.charged.get(shape, 0))
-        elif exact is None:
-            return PENDING
-        else:
-            fit = exact - sum(_destroyed(shape, other, copies) for other, copies in self.charged.items())
-        if self.headroom is not None:
-            bounded = Resources((n, a) for n, a in shape.requests.items() if n != PODS or n in self.base.allocatable)
-            fit = min(fit, self.headroom.at_least_zero().fits(bounded))
-        return max(fit, 0)
-
-    def nodes_with_room(self, shape: PodShape) -> int:
-        fit = self.nodes.with_room(shape)
-        if self.headroom is None and nodes.shape_id(shape) not in self.base.capacity.copies:
-            return fit  # nothing else limits it: its room is not smaller, or unknown
-        room = self.room(shape)
-        return fit if room == PENDING else min(fit, room)
-
-    def state(self) -> tuple[Any, ...]:
-        return (self.nodes, self.charged, self.headroom, self.rooms)
-
-    def restore(self, state: tuple[Any, ...]) -> None:
-        self.nodes, self.charged, self.headroom, self.rooms = state
-
-
-def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
-    """The most copies of `shape` whose place `copies` of `other` can have taken, wherever they were
-    bound.
-
-        shape cpu 2, other cpu 3: one copy of other can destroy up to ceil(3 / 2) = 2 places, 4 copies 8
-    """
-    if other == shape:
-        return copies
-    worst = 0
-    for name, need in shape.requests.items():
-        if need > 0 and other.requests[name] > 0:
-            worst = max(worst, -(-other.requests[name] // need))
-    return worst * copies
+    def world(self, snapshot: FleetSnapshot) -> World: ...
 
 
 class Ledger:
@@ -125,7 +41,9 @@ class Ledger:
         self.memo: dict[Any, Any] = {}
         """Cache of what depends on the snapshot alone and is read again and again (eligibility
         under a policy)."""
-        self._clusters: dict[str, _Cluster | None] = {}
+        self._world: World | None = None
+        """The commitments' own until the first charge, then a copy."""
+        self._copied = False
         self._commitments: dict[str, Commitment | None] = {}
         self._deltas: dict[str, list[tuple[Commitment, int]]] = {}
         self._usage: dict[tuple[str, Tier], Resources] = {}
@@ -140,32 +58,50 @@ class Ledger:
             raise RuntimeError("the commitments have changed since this ledger was opened")
         return self._below
 
+    @property
+    def world(self) -> World:
+        """The room of all clusters, for reading."""
+        if self._world is None:
+            self._world = self.below.world(self.snapshot)
+        return self._world
+
+    def rooms(self, shape: PodShape) -> Ints:
+        """As `room`, for all clusters of the snapshot in the order of their names."""
+        return self.world.rooms(shape)
+
     def room(self, cluster: str, shape: PodShape) -> int:
         """How many more copies fit in the cluster: 0 when it never reported or its report is stale,
         PENDING when only the member can count the shape and has not reported it."""
-        opened = self._cluster(cluster)
-        return 0 if opened is None else opened.room(shape)
+        at = self.world.at.get(cluster)
+        return 0 if at is None else int(self.world.rooms(shape)[at])
 
     def nodes_with_room(self, cluster: str, shape: PodShape) -> int:
         """On how many nodes of the cluster one copy fits, by their free amounts; at most `room`
         where that is known."""
-        opened = self._cluster(cluster)
-        return 0 if opened is None else opened.nodes_with_room(shape)
+        at = self.world.at.get(cluster)
+        return 0 if at is None else self.world.nodes_with_room(at, shape)
 
     def left(self, cluster: str) -> tuple[Nodes | None, Resources | None]:
         """(nodes with their free amounts, headroom under spec.usable; None where that leaves
         everything). For advice; decisions use `room`."""
-        opened = self._cluster(cluster)
-        return (None, None) if opened is None else (opened.nodes, opened.headroom)
+        at = self.world.at.get(cluster)
+        if at is None or self.world.opened[at] is None:
+            return None, None
+        return self.world.nodes.nodes(at), self.world.headroom(at)
 
     def charge(self, cluster: str, shape: PodShape, copies: int) -> None:
         """Charges room for copies that the cluster's last summary does not include."""
-        opened = self._cluster(cluster)
-        if opened is None or copies <= 0:
+        self._charge(shape, {cluster: copies})
+
+    def _charge(self, shape: PodShape, grown: Mapping[str, int]) -> None:
+        if not any(copies > 0 for copies in grown.values()):
             return
-        state = opened.state()
-        self._undo.append(lambda: opened.restore(state))
-        opened.charge(shape, copies)
+        if not self._copied:
+            self._world, self._copied = self.world.copy(), True
+        world = self.world
+        made = world.charge(shape, grown)
+        if made is not None:
+            self._undo.append(functools.partial(world.undo, made))
 
     def hold(self, commitment: Commitment) -> None:
         """Sets what the workload holds, replacing what was charged before; room does not change."""
@@ -175,8 +111,7 @@ class Ledger:
         """New holdings of one workload: quota is held for them instead of the former ones, and room
         is charged for the copies that each cluster gains."""
         self._hold(commitment.uid, commitment)
-        for cluster in sorted(grown):
-            self.charge(cluster, commitment.shape, grown[cluster])
+        self._charge(commitment.shape, grown)
 
     def release(self, uid: str) -> None:
         """Returns the workload's quota; its room returns only with a summary."""
@@ -277,14 +212,3 @@ class Ledger:
         key = (commitment.project, commitment.tier)
         self._usage[key] = self._usage.get(key, ZERO) + commitment.usage * sign
         self._placed[commitment.project] = self._placed.get(commitment.project, 0) + sign
-
-    def _cluster(self, name: str) -> _Cluster | None:
-        if name not in self._clusters:
-            view = self.snapshot.clusters.get(name)
-            opened = None
-            if view is not None and view.capacity is not None and not view.stale:
-                opened = _Cluster(view, self.below.base(name, view.capacity))
-                for shape, copies in self.below.uncovered(name, view.capacity.includes_seq):
-                    opened.charge(shape, copies)
-            self._clusters[name] = opened
-        return self._clusters[name]

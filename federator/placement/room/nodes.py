@@ -146,7 +146,7 @@ class Nodes:
         return cached
 
     def _count(self, shape: PodShape) -> binding.Ints:
-        needs = _needs(self.names, shape)
+        needs = needs_of(self.names, shape)
         if needs is None or not self.counts.size:
             return np.zeros(self.counts.size, dtype=np.int64)
         heights: binding.Ints = np.full(self.counts.size, 1 if shape.one_per_node else MOST_PER_NODE, dtype=np.int64)
@@ -164,7 +164,7 @@ class Nodes:
         settings binds them, or with `packs` where fewest still fit. Copies that do not fit are
         ignored."""
         heights = self.heights(shape)
-        needs = _needs(self.names, shape)
+        needs = needs_of(self.names, shape)
         if count <= 0 or not needs or not heights.any():
             return self
         need = np.zeros(len(self.names), dtype=np.int64)
@@ -175,7 +175,7 @@ class Nodes:
         return self._take(need, binding.spread(self.counts, heights, count, lambda n: self._openness(shape, n)))
 
     def _openness(self, shape: PodShape, copies: int) -> binding.Floats:
-        places, needs = _scored(self.names, shape)
+        places, needs = scored_of(self.names, shape)
         return binding.openness(
             self.free.take(places, axis=0), self.makes.inverse.take(self.kinds, axis=1), needs, copies
         )
@@ -195,7 +195,7 @@ class Nodes:
 
     def _with(self, counts: binding.Ints, free: binding.Ints, kinds: binding.Ints) -> "Nodes":
         if counts.size > self.most_rows:
-            counts, free, kinds = _merged(counts, free, kinds, self.most_rows)
+            counts, free, kinds = merged(counts, free, kinds, self.most_rows)
         return Nodes(
             self.names,
             counts,
@@ -207,7 +207,7 @@ class Nodes:
 
 
 @lru_cache(maxsize=1 << 16)
-def _needs(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ...] | None:
+def needs_of(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ...] | None:
     """(index of a resource, amount per copy); None when the shape requests something that no node
     has."""
     if any(need > 0 and name != PODS and name not in names for name, need in shape.requests.items()):
@@ -219,7 +219,7 @@ def _needs(names: tuple[str, ...], shape: PodShape) -> tuple[tuple[int, int], ..
 
 
 @lru_cache(maxsize=1 << 16)
-def _scored(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], binding.Ints]:
+def scored_of(names: tuple[str, ...], shape: PodShape) -> tuple[list[int], binding.Ints]:
     """Indexes of the resources of `binding.SCORED`, and what a copy takes of each. A resource that
     no node names has allocatable 0 and scores nothing, so its index does not matter."""
     places = [names.index(name) if name in names else 0 for name in binding.SCORED]
@@ -236,7 +236,7 @@ def _amount(row: NodeRow, name: str) -> int:
     return row.free[name]
 
 
-def _merged(
+def merged(
     counts: binding.Ints, free: binding.Ints, kinds: binding.Ints, most_rows: int
 ) -> tuple[binding.Ints, binding.Ints, binding.Ints]:
     """Joins equal rows. While that leaves more than three quarters of the limit, rounds free

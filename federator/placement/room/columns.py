@@ -1,0 +1,296 @@
+"""The nodes of all clusters in columns: rooms and charges of many clusters in one expression.
+
+Shapes of the arrays: R resources, C clusters, S rows of equal nodes per cluster. `nodes.Nodes` is
+the same for one cluster, as a value; both give the same numbers (a property test compares them).
+Amounts are integers below 2^62. A charge is made in place and can be taken back.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from federator.model.ask import PodShape
+from federator.model.kubernetes import taints
+from federator.model.resources import PODS, UNLIMITED
+from federator.placement.room import binding, nodes
+from federator.placement.room.binding import Floats, Ints
+from federator.placement.room.nodes import MOST_PER_NODE, Makes, Nodes
+
+Bools = NDArray[np.bool_]
+_SPARE: Final = 8
+"""Rows that every cluster may gain before the arrays are made larger."""
+_NO_ROW: Final = -1
+"""Free amount in places without a row: no copy fits."""
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """Nodes that are split off their row: `part` nodes of row `row` of cluster `at` have `copies`
+    more copies each."""
+
+    at: Ints
+    row: Ints
+    part: Ints
+    copies: Ints
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one charge changed, for taking it back."""
+
+    at: Ints
+    row: Ints
+    taken: Ints
+    """[R, n]: amounts subtracted from each node of `row` of cluster `at`."""
+    parts: tuple[Parts, ...]
+    merged: tuple[tuple[int, Ints, Ints, Ints], ...]
+    """(cluster, free, counts, kinds) from before rows were merged."""
+
+
+class Columns:
+    """`free[r, c, s]` is the free amount of resource `names[r]` on each of the `counts[c, s]` nodes
+    of row s in cluster c; `kinds[c, s]` is the index of the row's make. Cluster c has `used[c]`
+    rows."""
+
+    __slots__ = ("counts", "free", "kinds", "known", "makes", "most", "names", "used")
+
+    def __init__(self, every: Sequence[Nodes]) -> None:
+        self.names: tuple[str, ...] = tuple(sorted({PODS, *(name for one in every for name in one.names)}))
+        self.makes = Makes(tuple(sorted({make for one in every for make in one.makes.every})))
+        clusters, rows = len(every), max((one.counts.size for one in every), default=0) + _SPARE
+        self.free: Ints = np.full((len(self.names), clusters, rows), _NO_ROW, dtype=np.int64)
+        self.counts: Ints = np.zeros((clusters, rows), dtype=np.int64)
+        self.kinds: Ints = np.zeros((clusters, rows), dtype=np.int64)
+        self.used: Ints = np.zeros(clusters, dtype=np.int64)
+        self.most: Ints = np.zeros(clusters, dtype=np.int64)
+        """[C]: rows that a cluster may have before rows are merged."""
+        self.known: Ints = np.zeros((len(self.names), clusters), dtype=np.int64)
+        """[R, C]: 1 where the cluster's rows name the resource."""
+        for at, one in enumerate(every):
+            self.put(at, one)
+
+    def copy(self) -> "Columns":
+        made = Columns.__new__(Columns)
+        made.names, made.makes, made.most, made.known = self.names, self.makes, self.most.copy(), self.known.copy()
+        made.free, made.counts = self.free.copy(), self.counts.copy()
+        made.kinds, made.used = self.kinds.copy(), self.used.copy()
+        return made
+
+    def holds(self, one: Nodes) -> bool:
+        """Whether `put` can take these nodes: no new resource, and no new make of nodes."""
+        return set(one.names) <= set(self.names) and set(one.makes.every) <= set(self.makes.every)
+
+    def put(self, at: int, one: Nodes) -> None:
+        """Sets the rows of one cluster."""
+        rows = one.counts.size
+        self._widen(rows)
+        self.free[:, at, :] = _NO_ROW
+        self.counts[at], self.kinds[at], self.known[:, at] = 0, 0, 0
+        places = [self.names.index(name) for name in one.names]
+        self.free[:, at, :rows] = 0
+        if PODS not in one.names:
+            self.free[self.names.index(PODS), at, :rows] = UNLIMITED
+        self.free[places, at, :rows] = one.free
+        self.known[places, at] = 1
+        self.counts[at, :rows] = one.counts
+        index_of = {make: index for index, make in enumerate(self.makes.every)}
+        kinds = np.array([index_of[make] for make in one.makes.every], dtype=np.int64)
+        self.kinds[at, :rows] = kinds[one.kinds] if rows else 0
+        self.used[at], self.most[at] = rows, one.most_rows
+
+    def nodes(self, at: int) -> Nodes:
+        """The rows of one cluster as a value."""
+        rows, named = int(self.used[at]), np.flatnonzero(self.known[:, at])
+        return Nodes(
+            tuple(self.names[index] for index in named),
+            self.counts[at, :rows].copy(),
+            np.ascontiguousarray(self.free[named, at, :rows]),
+            self.kinds[at, :rows].copy(),
+            makes=self.makes,
+            most_rows=int(self.most[at]),
+        )
+
+    def heights(self, shape: PodShape, at: Ints | slice) -> Ints:
+        """[c, S]: copies that fit per node, for the clusters `at`."""
+        needs, top = nodes.needs_of(self.names, shape), int(self.used.max(initial=0))
+        if needs is None:
+            return np.zeros((self.used[at].size, top), dtype=np.int64)
+        most = 1 if shape.one_per_node else MOST_PER_NODE
+        heights: Ints | None = None
+        for index, need in needs:
+            fit = self.free[index, at, :top] // need if need > 1 else self.free[index, at, :top]
+            heights = np.minimum(fit, most) if heights is None else np.minimum(heights, fit, out=heights)
+        assert heights is not None  # pods are always named
+        np.maximum(heights, 0, out=heights)
+        if self.makes.tainted:
+            open_to = [taints.untolerated(make.taints, shape.tolerations) is None for make in self.makes.every]
+            if not all(open_to):
+                heights[~np.array(open_to)[self.kinds[at, :top]]] = 0
+        return heights
+
+    def copies(self, shape: PodShape, at: Ints | slice) -> Ints:
+        """[c]: how many copies fit now, for the clusters `at`."""
+        heights = self.heights(shape, at)
+        heights *= self.counts[at, : heights.shape[1]]
+        fit: Ints = heights.sum(axis=1)
+        return np.minimum(fit, UNLIMITED, out=fit)
+
+    def charge(self, shape: PodShape, at: Ints, copies: Ints, packs: Bools) -> Charge:
+        """Binds `copies[i]` more copies in cluster `at[i]`, each cluster once, as `Nodes.charge`.
+        `packs[i]`: its scheduler fills nodes."""
+        need = np.zeros(len(self.names), dtype=np.int64)
+        for index, amount in nodes.needs_of(self.names, shape) or ():
+            need[index] = amount
+        needs: Ints = need[:, None] * self.known[:, at]
+        heights = self.heights(shape, at)
+        heights[~needs.any(axis=0)] = 0
+        each, parts = self._spread(shape, at, heights, np.where(packs, 0, copies))
+        if packs.any():
+            parts += _packed(at, self.counts, heights, copies, np.flatnonzero(packs), each)
+        fuller = [self.free[:, one.at, one.row] - need[:, None] * self.known[:, one.at] * one.copies for one in parts]
+        where, row = np.nonzero(each)
+        taken: Ints = needs[:, where] * each[where, row]
+        self.free[:, at[where], row] -= taken
+        for one, free in zip(parts, fuller, strict=True):
+            self._append(one, free)
+        over = at[self.used[at] > self.most[at]] if parts else ()
+        return Charge(at[where], row, taken, parts, tuple(self._merge(int(each_at)) for each_at in over))
+
+    def undo(self, made: Charge) -> None:
+        """Takes a charge back; later ones must have been taken back before."""
+        for at, free, counts, kinds in made.merged:
+            rows = counts.size
+            self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = free, counts, kinds
+            self.used[at] = rows
+        for one in reversed(made.parts):
+            self.used[one.at] -= 1
+            last = self.used[one.at]
+            self.free[:, one.at, last], self.counts[one.at, last] = _NO_ROW, 0
+            self.counts[one.at, one.row] += one.part
+        self.free[:, made.at, made.row] += made.taken
+
+    def _spread(self, shape: PodShape, at: Ints, heights: Ints, copies: Ints) -> tuple[Ints, tuple[Parts, ...]]:
+        counts = self.counts[at, : heights.shape[1]]
+        each, parts = spread(counts, heights, copies, lambda level: self._openness(shape, at, heights.shape[1], level))
+        return each, (Parts(at[parts.at], parts.row, parts.part, parts.copies),) if parts.at.size else ()
+
+    def _openness(self, shape: PodShape, at: Ints, top: int, copies: Ints) -> Floats:
+        """[c, S]: as `binding.openness`, with `copies[c]` on each node."""
+        places, needs = nodes.scored_of(self.names, shape)
+        one_by = self.makes.inverse.take(self.kinds[at, :top], axis=1)
+        total: Floats | None = None
+        for index, place in enumerate(places):
+            left = (self.free[place, at, :top] - needs[index, 0] * copies[:, None]) * one_by[index]
+            total = left if total is None else total + left
+        assert total is not None
+        return total
+
+    def _append(self, one: Parts, free: Ints) -> None:
+        """Gives every split-off part a row of its own."""
+        slot = self.used[one.at]
+        self._widen(int(slot.max()) + 1)
+        self.free[:, one.at, slot] = free
+        self.counts[one.at, slot] = one.part
+        self.counts[one.at, one.row] -= one.part
+        self.kinds[one.at, slot] = self.kinds[one.at, one.row]
+        self.used[one.at] += 1
+
+    def _merge(self, at: int) -> tuple[int, Ints, Ints, Ints]:
+        """Joins rows of one cluster; returns what was there before."""
+        rows = int(self.used[at])
+        before = (self.counts[at, :rows].copy(), self.free[:, at, :rows].copy(), self.kinds[at, :rows].copy())
+        counts, free, kinds = nodes.merged(*before, int(self.most[at]))
+        self.free[:, at, :rows], self.counts[at, :rows], self.kinds[at, :rows] = _NO_ROW, 0, 0
+        joined = counts.size
+        self.free[:, at, :joined], self.counts[at, :joined], self.kinds[at, :joined] = free, counts, kinds
+        self.used[at] = joined
+        return at, before[1], before[0], before[2]
+
+    def _widen(self, rows: int) -> None:
+        """Makes place for so many rows per cluster."""
+        more = rows - self.counts.shape[1]
+        if more <= 0:
+            return
+        more = max(more, self.counts.shape[1] // 2)
+        self.free = np.pad(self.free, ((0, 0), (0, 0), (0, more)), constant_values=_NO_ROW)
+        self.counts = np.pad(self.counts, ((0, 0), (0, more)))
+        self.kinds = np.pad(self.kinds, ((0, 0), (0, more)))
+
+
+def spread(counts: Ints, heights: Ints, copies: Ints, score: Callable[[Ints], Floats]) -> tuple[Ints, Parts]:
+    """`binding.spread` for many clusters: `counts` and `heights` are [c, S], `copies` is [c];
+    `score(n)` is the score of every row with n[c] copies. `Parts.at` are positions in 0..c-1.
+
+    Returns the copies on every node of each row [c, S], and the parts; at most one per cluster.
+    """
+    level = _levels(counts, heights, copies)
+    each = np.minimum(heights, level[:, None])
+    left = copies - (counts * each).sum(axis=1)
+    above = heights > level[:, None]
+    active = (left > 0) & above.any(axis=1)
+    scores = np.where(above, score(level + 1), -np.inf)
+    first = scores.argmax(axis=1) if scores.shape[1] else np.zeros(copies.size, dtype=np.int64)
+    every = np.arange(copies.size)
+    single = active & (left < counts[every, first]) if scores.shape[1] else active
+    at = np.flatnonzero(single)
+    row, part = first[at], left[at]
+    many = np.flatnonzero(active & ~single)
+    if many.size:
+        last, rest, which = _best(counts[many], scores[many], above[many], left[many], each, many)
+        at, row, part = np.concatenate([at, which]), np.concatenate([row, last]), np.concatenate([part, rest])
+    return each, Parts(at, row, part, each[at, row] + 1)
+
+
+def _best(  # noqa: PLR0917 the columns of one step
+    counts: Ints, scores: Floats, above: Bools, left: Ints, each: Ints, many: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """For clusters `many`, where the remainder is more than the best row has nodes: one copy more in
+    `each` for every node of the best rows, as far as it goes. Returns (row, nodes of it, cluster) of
+    the rows that get it in part."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    reach = np.cumsum(np.take_along_axis(np.where(above, counts, 0), order, axis=1), axis=1)
+    able = above.sum(axis=1)
+    whole = (reach <= left[:, None]) & (np.arange(order.shape[1]) < able[:, None])
+    more = np.zeros_like(counts)
+    np.put_along_axis(more, order, whole.astype(np.int64), axis=1)
+    each[many] += more
+    full = whole.sum(axis=1)
+    every = np.arange(many.size)
+    rest = left - np.where(full > 0, reach[every, np.maximum(full - 1, 0)], 0)
+    split = np.flatnonzero((full < able) & (rest > 0))
+    return order[split, full[split]], rest[split], many[split]
+
+
+def _levels(counts: Ints, heights: Ints, copies: Ints) -> Ints:
+    """[c]: the largest number of copies that every node of a cluster can get, as far as it admits
+    them."""
+    level: Ints = np.zeros(copies.size, dtype=np.int64)
+    deep = np.flatnonzero(copies >= (counts * (heights > 0)).sum(axis=1))
+    if not deep.size:
+        return level
+    counts, heights, copies = counts[deep], heights[deep], copies[deep]
+    low, high = np.zeros(deep.size, dtype=np.int64), heights.max(axis=1, initial=0)
+    while (low < high).any():
+        middle = (low + high + 1) // 2
+        fits = (counts * np.minimum(heights, middle[:, None])).sum(axis=1) <= copies
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle - 1)
+        high = np.maximum(low, high)
+    level[deep] = low
+    return level
+
+
+def _packed(  # noqa: PLR0917 the columns of one step
+    at: Ints, counts: Ints, heights: Ints, copies: Ints, filling: Ints, each: Ints
+) -> tuple[Parts, ...]:
+    """Binds in the clusters `at[filling]`, whose schedulers fill nodes: changes their rows of
+    `each`, and returns the parts one by one."""
+    parts: list[Parts] = []
+    for here in filling.tolist():
+        bound = binding.packed(counts[at[here], : heights.shape[1]], heights[here], int(copies[here]))
+        each[here] = bound.each
+        for found in bound.parts:
+            parts.append(Parts(*(np.array([value], dtype=np.int64) for value in (at[here], *found))))
+    return tuple(parts)

@@ -1,0 +1,290 @@
+"""The room of all clusters of one snapshot, and what charging takes from it.
+
+One `World` is kept by the commitments from cycle to cycle and refreshed where something changed; a
+ledger reads it, and copies it when it charges for the first time. How many copies of a shape fit is
+remembered per shape, and counted again only for the clusters that changed since.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from federator.model.ask import PodShape
+from federator.model.fleet import Capacity
+from federator.model.resources import PODS, UNLIMITED, Resources
+from federator.placement.room import columns, nodes
+from federator.placement.room.binding import Ints
+from federator.placement.room.columns import Columns
+from federator.placement.room.nodes import Nodes
+
+PENDING: Final = -1
+"""Room of a shape that only the member can count and has not reported yet."""
+_REMEMBERED: Final = 1 << 19
+"""Rooms (clusters x shapes) that are remembered, about 4 MB."""
+_ALL: Final = slice(None)
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A cluster's room by its last summary."""
+
+    capacity: Capacity
+    nodes: Nodes
+    allocatable: Resources
+    used: Resources
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A cluster with a summary to rely on: its room after what that summary does not include."""
+
+    base: Base
+    nodes: Nodes
+    charged: Mapping[PodShape, int]
+    """Copies that the summary does not include."""
+    headroom: Resources | None
+    """What spec.usable leaves; None where that is everything."""
+
+    @classmethod
+    def of(cls, base: Base, usable_permille: int, uncovered: Sequence[tuple[PodShape, int]]) -> "Opened":
+        left, packs = base.nodes, base.capacity.packs
+        headroom = base.allocatable.scaled(usable_permille) - base.used if usable_permille < 1000 else None
+        for shape, copies in uncovered:
+            left = left.charge(shape, copies, packs=packs)
+            headroom = None if headroom is None else headroom - shape.requests * copies
+        return cls(base, left, dict(uncovered), headroom)
+
+
+_NO_NODES: Final = Nodes.of(())
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What one charge changed, for taking it back."""
+
+    at: Ints
+    nodes: columns.Charge
+    headroom: Ints | None
+    """[R, c]: what it took of the headroom."""
+    charged: tuple[tuple[int, Mapping[PodShape, int]], ...]
+    """Copies charged before, of the clusters that count some shapes themselves."""
+
+
+class World:
+    """All clusters by name, as columns; C clusters, R resources."""
+
+    __slots__ = (
+        "_charged",
+        "_clock",
+        "_closed",
+        "_counting",
+        "_headroom",
+        "_packs",
+        "_rooms",
+        "_stamps",
+        "at",
+        "nodes",
+        "opened",
+    )
+
+    def __init__(self, every: Mapping[str, Opened | None]) -> None:
+        """None: a cluster whose room is 0, because it never reported or its report is stale."""
+        self.at = {name: at for at, name in enumerate(every)}
+        """name -> index in all columns."""
+        self.opened = list(every.values())
+        self.nodes = Columns([_NO_NODES if one is None else one.nodes for one in self.opened])
+        count = len(self.opened)
+        self._closed = np.zeros(count, dtype=np.bool_)
+        self._packs = np.zeros(count, dtype=np.bool_)
+        self._counting: frozenset[int] = frozenset()
+        """Clusters that report exact counts of some shapes."""
+        self._charged: dict[int, Mapping[PodShape, int]] = {}
+        """Of those clusters: copies charged beyond the summary."""
+        self._headroom: Ints | None = None
+        """[R, C], UNLIMITED where spec.usable does not bound; None where it bounds no cluster."""
+        self._rooms: dict[str, tuple[Ints, int]] = {}
+        """shape id -> (room per cluster, clock when it was counted)."""
+        self._clock = 0
+        self._stamps: Ints = np.zeros(count, dtype=np.int64)
+        """[C]: clock of the last change."""
+        for at in range(count):
+            self._set(at)
+
+    def put(self, name: str, opened: Opened | None) -> bool:
+        """Replaces one cluster; False when the columns cannot take it and must be made anew."""
+        rows = _NO_NODES if opened is None else opened.nodes
+        if not self.nodes.holds(rows):
+            return False
+        at = self.at[name]
+        self.opened[at] = opened
+        self.nodes.put(at, rows)
+        self._set(at)
+        self._clock += 1
+        self._stamps[at] = self._clock
+        return True
+
+    def copy(self) -> "World":
+        """A world whose changes do not show in this one."""
+        made = World.__new__(World)
+        made.at, made.opened, made.nodes = self.at, self.opened.copy(), self.nodes.copy()
+        made._closed, made._packs, made._counting = self._closed.copy(), self._packs.copy(), self._counting
+        made._charged = dict(self._charged)
+        made._headroom = None if self._headroom is None else self._headroom.copy()
+        made._rooms, made._clock, made._stamps = dict(self._rooms), self._clock, self._stamps.copy()
+        return made
+
+    def rooms(self, shape: PodShape) -> Ints:
+        """[C]: how many more copies fit in each cluster; 0 for a cluster without a report to rely
+        on, PENDING where only the member can count the shape and has not reported it. Not to be
+        changed."""
+        key = nodes.shape_id(shape)
+        found = self._rooms.get(key)
+        if found is None:
+            if (len(self._rooms) + 1) * self._stamps.size > _REMEMBERED:
+                self._rooms.clear()
+            counted = self._count(shape, key, _ALL)
+        else:
+            counted, clock = found
+            if clock == self._clock:
+                return counted
+            stale = np.flatnonzero(self._stamps > clock)
+            counted = counted.copy()
+            counted[stale] = self._count(shape, key, stale)
+        self._rooms[key] = (counted, self._clock)
+        return counted
+
+    def headroom(self, at: int) -> Resources | None:
+        """What spec.usable leaves of one cluster; None where that is everything."""
+        opened = self.opened[at]
+        if opened is None or opened.headroom is None or self._headroom is None:
+            return None
+        left = dict(zip(self.nodes.names, self._headroom[:, at].tolist(), strict=True))
+        if PODS not in opened.base.allocatable:
+            del left[PODS]
+        return Resources(left)
+
+    def nodes_with_room(self, at: int, shape: PodShape) -> int:
+        """On how many nodes of one cluster one copy fits; at most its room, where that is known and
+        something else than the nodes bounds it."""
+        opened = self.opened[at]
+        if opened is None:
+            return 0
+        here = np.array([at])
+        heights = self.nodes.heights(shape, here)
+        fit = int((self.nodes.counts[here, : heights.shape[1]] * (heights > 0)).sum())
+        if opened.headroom is None and nodes.shape_id(shape) not in opened.base.capacity.copies:
+            return fit  # nothing else limits it: its room is not smaller, or unknown
+        room = int(self.rooms(shape)[at])
+        return fit if room == PENDING else min(fit, room)
+
+    def charge(self, shape: PodShape, grown: Mapping[str, int]) -> Charge | None:
+        """Charges `grown` copies by cluster; clusters without a report are left out."""
+        given = [
+            (at, copies)
+            for name, copies in grown.items()
+            if copies > 0 and (at := self.at.get(name, -1)) >= 0 and not self._closed[at]
+        ]
+        if not given:
+            return None
+        at, copies = np.array(given, dtype=np.int64).T
+        made = self.nodes.charge(shape, at, copies, self._packs[at])
+        taken = None
+        if self._headroom is not None:
+            needs = np.array([shape.requests[name] for name in self.nodes.names], dtype=np.int64)
+            taken = np.where(self._headroom[:, at] == UNLIMITED, 0, needs[:, None] * copies)
+            self._headroom[:, at] -= taken
+        charged = [(here, more) for here, more in given if here in self._counting]
+        before = tuple((here, self._charged[here]) for here, _ in charged)
+        for here, more in charged:
+            self._charged[here] = {**self._charged[here], shape: self._charged[here].get(shape, 0) + more}
+        self._changed(at)
+        return Charge(at, made, taken, before)
+
+    def undo(self, made: Charge) -> None:
+        """Takes a charge back; later ones must have been taken back before."""
+        self.nodes.undo(made.nodes)
+        if made.headroom is not None and self._headroom is not None:
+            self._headroom[:, made.at] += made.headroom
+        self._charged.update(made.charged)
+        self._changed(made.at)
+
+    def _changed(self, at: Ints) -> None:
+        self._clock += 1
+        self._stamps[at] = self._clock
+
+    def _set(self, at: int) -> None:
+        """Everything of one cluster beside its nodes."""
+        opened = self.opened[at]
+        self._closed[at] = opened is None
+        self._packs[at] = opened is not None and opened.base.capacity.packs
+        self._counting -= {at}
+        if opened is not None and opened.base.capacity.copies:
+            self._counting |= {at}
+            self._charged[at] = opened.charged
+        if opened is not None and opened.headroom is not None and self._headroom is None:
+            self._headroom = np.full((len(self.nodes.names), len(self.opened)), UNLIMITED, dtype=np.int64)
+        if self._headroom is not None:
+            left = None if opened is None else opened.headroom
+            bounded = [
+                left is not None and opened is not None and (name != PODS or name in opened.base.allocatable)
+                for name in self.nodes.names
+            ]
+            amounts = [
+                left[name] if left is not None and is_bounded else UNLIMITED
+                for name, is_bounded in zip(self.nodes.names, bounded, strict=True)
+            ]
+            self._headroom[:, at] = amounts
+
+    def _count(self, shape: PodShape, key: str, at: Ints | slice) -> Ints:
+        """[c]: the room of the clusters `at`."""
+        size = self._stamps[at].size
+        fit = self.nodes.copies(shape, at) if shape.plain else np.full(size, PENDING, dtype=np.int64)
+        every = range(size) if isinstance(at, slice) else at.tolist()
+        places = {here: place for place, here in enumerate(every)} if self._counting else {}
+        known = fit != PENDING
+        for here in self._counting & places.keys():
+            opened = self.opened[here]
+            if opened is not None and (exact := opened.base.capacity.copies.get(key)) is not None:
+                place, charged = places[here], self._charged[here]
+                if shape.plain:
+                    lost = max(opened.base.nodes.copies(shape) - int(fit[place]), charged.get(shape, 0))
+                else:
+                    lost = sum(_destroyed(shape, other, copies) for other, copies in charged.items())
+                fit[place], known[place] = exact - lost, True
+        if self._headroom is not None:
+            fit = np.where(known, np.minimum(fit, self._bound(shape, at)), fit)
+        fit = np.where(known, np.maximum(fit, 0), fit)
+        fit[self._closed[at]] = 0
+        return fit
+
+    def _bound(self, shape: PodShape, at: Ints | slice) -> Ints:
+        """[c]: how many copies spec.usable leaves room for."""
+        assert self._headroom is not None
+        bound: Ints = np.full(self._stamps[at].size, UNLIMITED, dtype=np.int64)
+        for name, need in shape.requests.items():
+            if need <= 0:
+                continue
+            if name in self.nodes.names:
+                row = self._headroom[self.nodes.names.index(name), at]
+                fits = np.where(row == UNLIMITED, UNLIMITED, np.maximum(row, 0) // need)
+            else:  # no node has it: what is bounded has no room
+                fits = np.where((self._headroom[:, at] == UNLIMITED).all(axis=0), UNLIMITED, 0)
+            np.minimum(bound, fits, out=bound)
+        return bound
+
+
+def _destroyed(shape: PodShape, other: PodShape, copies: int) -> int:
+    """The most copies of `shape` whose place `copies` of `other` can have taken, wherever they were
+    bound.
+
+        shape cpu 2, other cpu 3: one copy of other can destroy up to ceil(3 / 2) = 2 places, 4 copies 8
+    """
+    if other == shape:
+        return copies
+    worst = 0
+    for name, need in shape.requests.items():
+        if need > 0 and other.requests[name] > 0:
+            worst = max(worst, -(-other.requests[name] // need))
+    return worst * copies

@@ -1,0 +1,144 @@
+"""The room of all clusters in columns against the same, cluster by cluster; and taking charges back."""
+
+import random
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.model.ask import PodShape
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, NodeRow
+from federator.model.kubernetes.taints import Taint
+from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
+from federator.placement.room.commitments import Commitments
+from federator.placement.room.ledger import Ledger
+from tests.unit.placement import worlds
+from tests.unit.placement.fleets import POD, cluster, commitment, fleet, held, service
+from tests.unit.placement.oracle.plainledger import PlainLedger
+
+charges = st.lists(
+    st.tuples(
+        worlds.shapes,
+        st.dictionaries(st.sampled_from((*worlds.NAMES, "gone")), st.integers(0, 40), min_size=1),
+        st.sampled_from((False, False, False, True)),
+    ),
+    max_size=12,
+)
+
+
+def key_of(at: int) -> Commitment:
+    return Commitment(f"u{at}", WorkloadKey("PinterestService", "n", f"w{at}"), "p", "n", service(1).tier, POD, ())
+
+
+def commit(ledger: Ledger, at: int, shape: PodShape, grown: dict[str, int]) -> None:
+    one = key_of(at)
+    ledger.commit(
+        Commitment(one.uid, one.key, one.project, one.namespace, one.tier, shape, ()), dict(sorted(grown.items()))
+    )
+
+
+def agree(one: Ledger, other: Ledger, snapshot: FleetSnapshot, shapes: list[PodShape]) -> None:
+    for name in snapshot.clusters:
+        for shape in shapes:
+            assert one.room(name, shape) == other.room(name, shape), (name, shape)
+            assert one.nodes_with_room(name, shape) == other.nodes_with_room(name, shape), (name, shape)
+        (mine, left), (theirs, left_too) = one.left(name), other.left(name)
+        assert (mine is None) == (theirs is None)
+        assert mine is None or theirs is None or (mine.names, mine.rows) == (theirs.names, theirs.rows)
+        assert (left is None) == (left_too is None)
+        if left is not None and left_too is not None:
+            assert {name: left[name] for name in ("cpu", "memory")} == {n: left_too[n] for n in ("cpu", "memory")}
+
+
+SHAPES = [
+    PodShape(Resources({"cpu": 1000, "pods": 1})),
+    PodShape(Resources({"cpu": 300, "memory": 700, "pods": 1})),
+    PodShape(Resources({"memory": 2500})),
+    PodShape(Resources({"cpu": 1000, "pods": 1}), one_per_node=True),
+    PodShape(Resources({"cpu": 500, "pods": 1}), node_selector='{"disk":"ssd"}'),
+    PodShape(Resources({"nvidia.com/gpu": 1})),
+]
+
+
+@given(worlds.snapshots(), charges)
+def test_columns_give_the_numbers_of_single_clusters_and_take_charges_back(
+    snapshot: FleetSnapshot, given_: list[tuple[PodShape, dict[str, int], bool]]
+) -> None:
+    ledger, plain = Commitments().open(snapshot), PlainLedger(Commitments(), snapshot)
+    for at, (shape, grown, taken_back) in enumerate(given_):
+        ledger.room("a", SHAPES[at % len(SHAPES)])  # what is remembered must be counted again
+        mark, plain_mark = ledger.mark(), plain.mark()
+        commit(ledger, at, shape, grown)
+        commit(plain, at, shape, grown)
+        if taken_back:
+            ledger.rollback(mark)
+            plain.rollback(plain_mark)
+    agree(ledger, plain, snapshot, SHAPES)
+    ledger.rollback(0)
+    agree(ledger, PlainLedger(Commitments(), snapshot), snapshot, SHAPES)
+
+
+def _mixed(rng: random.Random, at: int) -> ClusterView:
+    """A cluster of several shapes of nodes; some have GPUs, taints, no limit on pods, a packing scheduler."""
+    rows = []
+    for _ in range(rng.randint(1, 9)):
+        amounts = {"cpu": rng.randint(2, 64) * 1000, "memory": rng.randint(4, 256) << 30, "pods": rng.choice((20, 110))}
+        if rng.random() < 0.3:
+            amounts["nvidia.com/gpu"] = rng.choice((1, 4, 8))
+        if rng.random() < 0.1:
+            del amounts["pods"]
+        whole = Resources(amounts)
+        free = Resources({name: amount * rng.randint(3, 10) // 10 for name, amount in amounts.items()})
+        marks = (Taint("gpu", "", "NoSchedule"),) if rng.random() < 0.15 else ()
+        rows.append(NodeRow(rng.randint(1, 30), whole, free, taints=marks))
+    capacity = Capacity(rows=tuple(rows), packs=rng.random() < 0.2)
+    return ClusterView(f"c{at:02d}", usable_permille=rng.choice((1000, 1000, 900)), capacity=capacity)
+
+
+def test_a_long_batch_splits_and_merges_rows_as_single_clusters_do() -> None:
+    rng = random.Random(20)
+    snapshot = FleetSnapshot(0.0, {one.name: one for one in (_mixed(rng, at) for at in range(6))}, ())
+    ledger, plain = Commitments().open(snapshot), PlainLedger(Commitments(), snapshot)
+    shapes = [
+        PodShape(Resources({"cpu": 50 + 130 * (at % 7), "memory": (64 + 96 * (at % 5)) << 20, "pods": 1}))
+        for at in range(35)
+    ]
+    half = 0
+    for at in range(400):
+        half = ledger.mark() if at == 200 else half
+        grown = {name: rng.randint(1, 12) for name in snapshot.clusters if rng.random() < 0.6}
+        commit(ledger, at, shapes[at % 35], grown)
+        commit(plain, at, shapes[at % 35], grown)
+        if at % 40 == 0 or at == 199:
+            agree(ledger, plain, snapshot, shapes[:4])
+    agree(ledger, plain, snapshot, shapes)
+    room = ledger.rooms(shapes[0]).copy()
+    ledger.rollback(half)
+    assert (ledger.rooms(shapes[0]) >= room).all()
+    ledger.rollback(0)
+    assert np.array_equal(ledger.rooms(shapes[0]), Commitments().open(snapshot).rooms(shapes[0]))
+
+
+def test_the_kept_world_follows_summaries_and_decisions_and_leaves_open_ledgers_alone() -> None:
+    commitments = Commitments()
+    before = fleet(cluster("a", 10), cluster("b", 10))
+    first = commitments.open(before)
+    assert first.rooms(POD).tolist() == [10, 10]
+    smaller = fleet(cluster("a", 4), before.clusters["b"])
+    assert commitments.open(smaller).rooms(POD).tolist() == [4, 10]
+    assert first.rooms(POD).tolist() == [10, 10]
+    commitments.assume(commitment(service(3), held(b=3)))
+    assert commitments.open(smaller).rooms(POD).tolist() == [4, 7]
+    commitments.forget("uid-web")
+    assert commitments.open(smaller).rooms(POD).tolist() == [4, 10]
+    stale = fleet(cluster("a", 4, stale=True), cluster("b", 10), cluster("c", 2))
+    assert commitments.open(stale).rooms(POD).tolist() == [0, 10, 2]
+
+
+def test_a_ledger_that_charges_leaves_the_kept_world_as_it_is() -> None:
+    commitments, snapshot = Commitments(), fleet(cluster("a", 10), cluster("b", 10))
+    ledger = commitments.open(snapshot)
+    ledger.charge("a", POD, 4)
+    assert ledger.rooms(POD).tolist() == [6, 10]
+    assert commitments.open(snapshot).rooms(POD).tolist() == [10, 10]
