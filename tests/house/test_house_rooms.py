@@ -105,11 +105,19 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "simulate": (
         ("demand",),
         ("inputs", "outcome", "reference"),
-        ("traces",),
+        ("conservation", "traces"),
         ("engine",),
         ("scenario",),
         ("report",),
         ("sweep",),
+    ),
+    "simulate/engine": (
+        ("shapes",),
+        ("asks", "member"),
+        ("fleet", "running"),
+        ("world",),
+        ("events", "recording"),
+        ("run",),
     ),
     "simulate/scenario": (
         ("fields",),

@@ -1,0 +1,123 @@
+"""An independent check of an outcome: no work is lost, and no cluster ever holds more than it has.
+
+It adds up stays and compares them with the nodes that the inputs describe. It calls neither the engine nor the
+placement core, so an error there is not repeated here.
+"""
+
+import itertools
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from federator.model.fleet import ClusterView
+from federator.simulate.demand import Work
+from federator.simulate.inputs import EventKind, Inputs
+from federator.simulate.outcome import End, Life, Outcome
+
+MIB: Final = 1 << 20
+_Amounts = tuple[int, int, int]
+"""Milli-cores, MiB and GPUs."""
+
+
+def broken(inputs: Inputs, outcome: Outcome) -> list[str]:
+    """What does not add up, each a sentence; empty when everything does."""
+    return [*_works(inputs, outcome), *_lives(outcome), *_room(inputs, outcome)]
+
+
+def _works(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
+    """Every work that was submitted in time is told of once, as it was given."""
+    told = [life.work for life in outcome.lives]
+    due = [work for work in inputs.works if work.submit_s <= outcome.end_s]
+    if told != due:
+        missing = {work.id for work in due} - {work.id for work in told}
+        yield f"{len(due)} works were submitted and {len(told)} are told of; missing: {sorted(missing)[:3]}"
+
+
+def _lives(outcome: Outcome) -> Iterator[str]:
+    for life in outcome.lives:
+        work = life.work
+        if life.start_s is not None and life.start_s < work.submit_s:
+            yield f"{work.id} starts before it is submitted"
+        if life.end is End.COMPLETED:
+            yield from _completed(life)
+        elif work.kind != "service" and life.end is End.RUNNING and not life.stays:
+            yield f"{work.id} runs nowhere"
+        for stay in life.stays:
+            if stay.end_s is not None and stay.end_s < stay.start_s:
+                yield f"{work.id} leaves {stay.cluster} before it comes"
+
+
+def _completed(life: Life) -> Iterator[str]:
+    """A job that completed has run for its run time, all shards at once in one place at a time, and what was lost."""
+    work = life.work
+    if work.runtime_s is None or life.start_s is None or life.end_s is None:
+        yield f"{work.id} completed without a start or an end"
+        return
+    if work.kind == "service":
+        return
+    ran = sum((stay.end_s or life.end_s) - stay.start_s for stay in life.stays if stay.copies == work.shards)
+    if ran != work.runtime_s + life.lost_s:
+        yield f"{work.id} ran {ran} s, and has {work.runtime_s} s of work and {life.lost_s} s lost"
+    ordered = sorted((stay.start_s, stay.end_s or life.end_s) for stay in life.stays)
+    if any(later < sooner for (_, sooner), (later, _) in itertools.pairwise(ordered)):
+        yield f"{work.id} runs in two places at once"
+
+
+def _room(inputs: Inputs, outcome: Outcome) -> Iterator[str]:
+    """At every instant each cluster has what its copies hold. Ends come before what begins at the same second."""
+    changes: dict[str, list[tuple[int, int, _Amounts]]] = defaultdict(list)
+    for life in outcome.lives:
+        for stay in life.stays:
+            held = _times(life.work, stay.copies)
+            changes[stay.cluster].append((stay.start_s, 1, held))
+            if stay.end_s is not None:
+                changes[stay.cluster].append((stay.end_s, 0, _negative(held)))
+    sizes = _sizes(inputs)
+    for cluster, steps in sorted(changes.items()):
+        used = (0, 0, 0)
+        ordered = sorted(steps, key=lambda step: step[:2])
+        for position, (at_s, _, amounts) in enumerate(ordered):
+            used = (used[0] + amounts[0], used[1] + amounts[1], used[2] + amounts[2])
+            last_of_instant = position + 1 == len(ordered) or ordered[position + 1][0] > at_s
+            size = _size_at(sizes[cluster], at_s)
+            if last_of_instant and any(has > most for has, most in zip(used, size, strict=True)):
+                yield f"at {at_s} s {cluster} holds {used} of {size} (milli-cores, MiB, GPUs)"
+                break
+
+
+def _sizes(inputs: Inputs) -> Mapping[str, list[tuple[int, _Amounts]]]:
+    """Cluster -> (second, size from then on), rising."""
+    sizes: dict[str, list[tuple[int, _Amounts]]] = defaultdict(list)
+    for name, view in inputs.clusters.items():
+        sizes[name].append((-1, _size(view)))
+    described = dict(inputs.clusters)
+    for event in inputs.events:
+        if event.kind in (EventKind.ADDED, EventKind.GROWN) and event.view is not None:
+            described[event.cluster] = event.view
+            sizes[event.cluster].append((event.at_s, _size(event.view)))
+        elif event.kind is EventKind.LOST:
+            sizes[event.cluster].append((event.at_s, (0, 0, 0)))
+        elif event.kind is EventKind.RETURNED:
+            sizes[event.cluster].append((event.at_s, _size(described[event.cluster])))
+    return sizes
+
+
+def _size_at(sizes: list[tuple[int, _Amounts]], at_s: int) -> _Amounts:
+    return next((size for since, size in reversed(sizes) if since <= at_s), (0, 0, 0))
+
+
+def _size(view: ClusterView) -> _Amounts:
+    rows = view.capacity.rows if view.capacity is not None else ()
+    totals = [0, 0, 0]
+    for row in rows:
+        for place, (name, unit) in enumerate((("cpu", 1), ("memory", MIB), ("nvidia.com/gpu", 1))):
+            totals[place] += row.count * row.allocatable[name] // unit
+    return (totals[0], totals[1], totals[2])
+
+
+def _times(work: Work, copies: int) -> _Amounts:
+    return ((work.cpu_milli or 0) * copies, (work.memory_mib or 0) * copies, (work.gpu or 0) * copies)
+
+
+def _negative(amounts: _Amounts) -> _Amounts:
+    return (-amounts[0], -amounts[1], -amounts[2])

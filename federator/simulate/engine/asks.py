@@ -1,0 +1,76 @@
+"""From a work to its ask, under the policies and quotas in force: what the hub reads of an object of that kind."""
+
+from dataclasses import replace
+from typing import Final
+
+from federator.model import names
+from federator.model.ask import Ask, Policy, Unit
+from federator.model.names import WorkloadKey
+from federator.placement.policy import enforcing
+from federator.placement.policy.policies import Bindings, Policies, Subject
+from federator.placement.quota import quota
+from federator.simulate.demand import Work
+from federator.simulate.engine.shapes import Shapes
+
+SERVICE: Final = "service"
+KIND_OF: Final = {SERVICE: "PinterestService"}
+JOB_KIND: Final = "PinterestJobSet"
+GENERATION: Final = 1
+
+
+class Asks:
+    """Makes asks; works that are alike but for name and time share everything else."""
+
+    def __init__(self, policies: Policies, bindings: Bindings, shapes: Shapes) -> None:
+        self._policies = policies
+        self._bindings = bindings
+        self._shapes = shapes
+        self._like: dict[tuple[object, ...], Ask] = {}
+
+    def of(self, work: Work) -> Ask:
+        """The ask of a work. A job starts with all its shards, in one cluster; a service takes what there is."""
+        alike = (
+            work.kind == SERVICE,
+            work.namespace,
+            work.project,
+            work.tier,
+            work.shards,
+            work.priority,
+            self._shapes.of(work),
+        )
+        like = self._like.get(alike)
+        if like is None:
+            like = self._like[alike] = self._first(work)
+        return replace(like, key=key_of(work), uid=work.id, created_s=float(work.submit_s))
+
+    def _first(self, work: Work) -> Ask:
+        key = key_of(work)
+        subject = Subject(key.kind, key.namespace, {}, work.project, self._bindings.of(key.namespace))
+        policy = enforcing.combined(self._policies.choose(subject, ""), self._policies.demands(subject))
+        service = work.kind == SERVICE
+        ask = Ask(
+            key=key,
+            uid=work.id,
+            generation=GENERATION,
+            unit=Unit.REPLICAS if service else Unit.SHARDS,
+            count=work.shards,
+            slots=work.shards,
+            shape=self._shapes.of(work),
+            project=work.project,
+            tier=work.tier,
+            priority=work.priority,
+            policy=policy if service or work.shards == 1 else _as_gang(policy),
+            whole=not service,
+            project_bound=self._bindings.speaks(key.namespace, work.project),
+        )
+        return quota.charged(ask, self._bindings.accounts(work.project))
+
+
+def key_of(work: Work) -> WorkloadKey:
+    """The key of the object that the work would be."""
+    return names.key(KIND_OF.get(work.kind, JOB_KIND), work.namespace, work.id)
+
+
+def _as_gang(policy: Policy) -> Policy:
+    """All shards in one cluster or none: they wait for each other."""
+    return replace(policy, division=replace(policy.division, max_clusters=1), require_all=True)

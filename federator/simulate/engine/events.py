@@ -1,0 +1,85 @@
+"""What an event of the scenario does to a running simulation."""
+
+from typing import assert_never
+
+from federator.scheduling.queueing_hints import Hint, HintKind
+from federator.simulate.engine.member import Member
+from federator.simulate.engine.running import Running
+from federator.simulate.engine.world import World
+from federator.simulate.inputs import Event, EventKind
+
+
+def happen(world: World, event: Event) -> int:
+    """Makes the change, and makes due what it may help or harm. Returns how many copies lost their place."""
+    world.fleet.pay(world.now_s)
+    harmed = 0
+    match event.kind:
+        case EventKind.LOST:
+            harmed = _empty(world, event.cluster)
+            world.fleet.members.pop(event.cluster, None)
+        case EventKind.DRAINED:
+            harmed = _empty(world, event.cluster)
+            if event.cluster in world.fleet.members:
+                world.fleet.members[event.cluster].change(cordoned=True)
+        case EventKind.RETURNED:
+            if event.cluster in world.fleet.members:
+                world.fleet.members[event.cluster].change(cordoned=False)
+            elif event.cluster in world.fleet.described:
+                world.fleet.join(world.fleet.described[event.cluster])
+        case EventKind.ADDED:
+            assert event.view is not None
+            world.fleet.join(event.view)
+        case EventKind.GROWN:
+            harmed = _regrow(world, event)
+        case EventKind.PRICE_CHANGED:
+            world.fleet.prices[event.cluster] = event.price_per_hour
+            return 0
+        case EventKind.QUOTA_CHANGED:
+            world.quotas = event.quotas
+        case EventKind.POLICY_CHANGED:
+            world.rules = event.rules
+        case _:
+            assert_never(event.kind)
+    world.changed()
+    quota = event.kind is EventKind.QUOTA_CHANGED
+    world.requeue([Hint(HintKind.QUOTA) if quota else Hint(HintKind.CLUSTER, event.cluster)])
+    return harmed
+
+
+def _empty(world: World, cluster: str) -> int:
+    """Everything in the cluster loses its place, and is due again."""
+    holders = [running for running in world.live.values() if cluster in running.bound]
+    harmed = sum(running.copies(cluster) for running in holders)
+    for running in holders:
+        _evict(world, running, cluster, world.fleet.members.get(cluster))
+    return harmed
+
+
+def _evict(world: World, running: Running, cluster: str, member: Member | None) -> None:
+    if running.is_job:
+        running.break_off(world.now_s)
+    if member is not None:
+        member.unbind(running.ask.shape, running.bound[cluster])
+    hints = world.take_away(running, (cluster,))
+    running.waits_from(world.now_s, "ClusterUnhealthy")
+    world.put(running.ask.key)
+    world.requeue(hints)
+
+
+def _regrow(world: World, event: Event) -> int:
+    """The cluster has other nodes: what runs there is bound to them, those that began first before the others. What
+    does not fit any more is due again."""
+    assert event.view is not None
+    holders = [running for running in world.live.values() if event.cluster in running.bound]
+    former, grown = world.fleet.replace(event.view)
+    harmed = 0
+    for running in sorted(holders, key=lambda running: (running.began_s, running.ask.key)):
+        copies = running.copies(event.cluster)
+        bound = grown.bind(running.ask.shape, copies)
+        if sum(count for _, count in bound) == copies:
+            running.bound[event.cluster] = bound
+        else:
+            grown.unbind(running.ask.shape, bound)
+            harmed += copies
+            _evict(world, running, event.cluster, former)
+    return harmed

@@ -1,0 +1,48 @@
+"""The clusters of a simulation: which there are, what they report, what they cost."""
+
+from collections.abc import Iterable, Mapping
+
+from federator.model.fleet import ClusterView
+from federator.simulate.engine.member import Member
+from federator.simulate.engine.shapes import Shapes
+
+
+class Fleet:
+    """The members by name. A cluster that is lost is not in it; it comes back as it was described."""
+
+    def __init__(self, views: Iterable[ClusterView], shapes: Shapes, prices: Mapping[str, float]) -> None:
+        self._shapes = shapes
+        self.described: dict[str, ClusterView] = {}
+        """Every cluster as it is when it is empty, lost ones too."""
+        self.members: dict[str, Member] = {}
+        self.prices = dict(prices)
+        """Cluster -> price of one of its nodes for an hour."""
+        self.cost = 0.0
+        self._paid_to_s = 0
+        for view in views:
+            self.join(view)
+
+    def join(self, view: ClusterView) -> None:
+        """A new or returned cluster, empty."""
+        self.described[view.name] = view
+        self.members[view.name] = Member(view, self._shapes)
+        self.members = dict(sorted(self.members.items()))
+
+    def replace(self, view: ClusterView) -> tuple[Member | None, Member]:
+        """The cluster has other nodes, all free. Returns it as it was, if it is there, and as it is."""
+        former = self.members.get(view.name)
+        if former is not None:
+            self.join(view)
+            return former, self.members[view.name]
+        self.described[view.name] = view
+        return None, Member(view, self._shapes)
+
+    def views(self, seq: int) -> dict[str, ClusterView]:
+        """All members as they report themselves now."""
+        return {name: member.report(seq) for name, member in self.members.items()}
+
+    def pay(self, now_s: int) -> None:
+        """Adds what the nodes cost since the last time. To be called before prices or clusters change."""
+        hours = (now_s - self._paid_to_s) / 3600
+        self._paid_to_s = now_s
+        self.cost += sum(self.prices.get(name, 0.0) * member.nodes for name, member in self.members.items()) * hours

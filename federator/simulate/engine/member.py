@@ -1,0 +1,202 @@
+"""One member cluster: its nodes, the copies bound to them, and what it reports of its room.
+
+The member's scheduler is modelled as the placement core models it (`placement.room.binding`), but on
+single nodes, and copies leave the nodes that they were bound to. So room is broken up as it is in a
+cluster, and the report shows it.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from federator.model.ask import PodShape
+from federator.model.fleet import Capacity, ClusterView, NodeRow
+from federator.model.kubernetes import taints
+from federator.model.resources import PODS, UNLIMITED, Resources
+from federator.placement.room import binding
+from federator.simulate.engine.shapes import Shapes, models_of
+
+Ints = NDArray[np.int64]
+Bound = tuple[tuple[int, int], ...]
+"""(node, copies on it) of copies that are bound."""
+_NONE: Final[Bound] = ()
+
+
+@lru_cache(maxsize=1 << 16)
+def _row(row: NodeRow, names: tuple[str, ...], free: tuple[int, ...], count: int) -> NodeRow:
+    """The row of `count` nodes like `row` with these free amounts."""
+    left = Resources((name, amount) for name, amount in zip(names, free, strict=True) if amount < UNLIMITED)
+    return replace(row, count=count, free=left)
+
+
+class Member:
+    """`free[r, n]` is the free amount of resource `names[r]` on node n."""
+
+    def __init__(self, view: ClusterView, shapes: Shapes) -> None:
+        self._view = view
+        self._shapes = shapes
+        rows = view.capacity.rows if view.capacity is not None else ()
+        self._packs = view.capacity.packs if view.capacity is not None else False
+        self._makes = [replace(row, count=1, free=row.allocatable) for row in rows]
+        self._make_of = np.repeat(np.arange(len(rows)), [row.count for row in rows])
+        limited = any(PODS in row.allocatable or row.podless for row in rows)
+        named = {name for row in rows for name in row.allocatable} | ({PODS} if limited else set())
+        self.names = tuple(sorted(named))
+        sizes = [[self._size(row, name) for row in rows] for name in self.names]
+        self.allocatable: Ints = np.array(sizes, dtype=np.int64).reshape(len(self.names), len(rows))[:, self._make_of]
+        self.free: Ints = self.allocatable.copy()
+        scored = [self.names.index(name) if name in self.names else -1 for name in binding.SCORED]
+        self._scored = [place for place in scored if place >= 0]
+        self._inverse = binding.inverse(self.allocatable[self._scored].tolist()).reshape(
+            len(self._scored), self.free.shape[1]
+        )
+        self._ones = np.ones(self.free.shape[1], dtype=np.int64)
+        self._needs: dict[PodShape, Ints | None] = {}
+        self._open: dict[PodShape, NDArray[np.bool_] | None] = {}
+        self._rows = Counter(zip(self._make_of.tolist(), self._columns(range(self.free.shape[1])), strict=True))
+        self._reported: ClusterView | None = None
+
+    @staticmethod
+    def _size(row: NodeRow, name: str) -> int:
+        if name == PODS and name not in row.allocatable and not row.podless:
+            return UNLIMITED
+        return row.allocatable[name]
+
+    def _columns(self, nodes: Iterator[int] | range) -> list[tuple[int, ...]]:
+        return [tuple(self.free[:, node].tolist()) for node in nodes]
+
+    @property
+    def nodes(self) -> int:
+        return int(self.free.shape[1])
+
+    def total(self, name: str) -> int:
+        """Allocatable of a resource, over all nodes."""
+        return int(self.allocatable[self.names.index(name)].sum()) if name in self.names else 0
+
+    def left(self, name: str) -> int:
+        """Free of a resource, over all nodes."""
+        return int(self.free[self.names.index(name)].sum()) if name in self.names else 0
+
+    def heights(self, shape: PodShape, free: Ints | None = None) -> Ints:
+        """Copies of the shape that every node has room for now, or with these free amounts."""
+        free = self.free if free is None else free
+        need = self._need(shape)
+        if need is None or not free.shape[1]:
+            return np.zeros(free.shape[1], dtype=np.int64)
+        used = np.flatnonzero(need)
+        if not used.size:
+            heights = np.full(free.shape[1], 1 << 31, dtype=np.int64)
+        else:
+            heights = (free[used] // need[used, None]).min(axis=0)
+        if shape.one_per_node:
+            heights = np.minimum(heights, 1)
+        admitted = self._admitted(shape)
+        heights = np.maximum(heights, 0)
+        return heights if admitted is None else np.where(admitted, heights, 0)
+
+    def could_hold(self, shape: PodShape, copies: int) -> bool:
+        """Whether so many copies would fit if the cluster were empty."""
+        return int(self.heights(shape, self.allocatable).sum()) >= copies
+
+    def bind(self, shape: PodShape, copies: int) -> Bound:
+        """Binds as many of the copies as there is room for, where the member's scheduler would."""
+        heights = self.heights(shape)
+        if copies <= 0 or not heights.any():
+            return _NONE
+        if self._packs:
+            each = self._as_each(binding.packed(self._ones, heights, copies))
+        else:
+            each = self._as_each(binding.spread(self._ones, heights, copies, lambda n: self._openness(shape, n)))
+        nodes = np.flatnonzero(each).tolist()
+        bound = tuple(zip(nodes, each[nodes].tolist(), strict=True))
+        self._move(shape, bound, -1)
+        return bound
+
+    def unbind(self, shape: PodShape, bound: Bound) -> None:
+        """The copies are gone from their nodes."""
+        self._move(shape, bound, +1)
+
+    def report(self, includes_seq: int) -> ClusterView:
+        """The cluster as it reports itself now; every decision so far is in it."""
+        if self._reported is None:
+            rows = tuple(
+                _row(self._makes[make], self.names, free, count) for (make, free), count in sorted(self._rows.items())
+            )
+            capacity = Capacity(rows, _Copies(self, self._shapes, self.free), includes_seq, packs=self._packs)
+            self._reported = replace(self._view, capacity=capacity)
+        return self._reported
+
+    def change(self, **fields: object) -> None:
+        """Other facts of the cluster, such as `cordoned`."""
+        self._view = replace(self._view, **fields)  # type: ignore[arg-type]
+        self._reported = None
+
+    def _move(self, shape: PodShape, bound: Bound, sign: int) -> None:
+        need = self._need(shape)
+        if need is None or not bound:
+            return
+        nodes = [node for node, _ in bound]
+        for key in zip(self._make_of[nodes].tolist(), self._columns(iter(nodes)), strict=True):
+            self._rows[key] -= 1
+            if not self._rows[key]:
+                del self._rows[key]
+        for node, copies in bound:
+            self.free[:, node] += need * (sign * copies)
+        self._rows.update(zip(self._make_of[nodes].tolist(), self._columns(iter(nodes)), strict=True))
+        self._reported = None
+
+    def _as_each(self, bound: binding.Bound) -> Ints:
+        each = bound.each.copy()
+        for row, _, copies in bound.parts:
+            each[row] = copies
+        return each
+
+    def _openness(self, shape: PodShape, copies: int) -> binding.Floats:
+        needs = np.array([[shape.requests[self.names[place]]] for place in self._scored], dtype=np.int64)
+        return binding.openness(self.free[self._scored], self._inverse, needs.reshape(len(self._scored), 1), copies)
+
+    def _need(self, shape: PodShape) -> Ints | None:
+        """What a copy takes of each resource; None when no node has one of them."""
+        if shape not in self._needs:
+            known = all(name in self.names or name == PODS or not need for name, need in shape.requests.items())
+            amounts = [max(shape.requests[name], 1) if name == PODS else shape.requests[name] for name in self.names]
+            self._needs[shape] = np.array(amounts, dtype=np.int64) if known else None
+        return self._needs[shape]
+
+    def _admitted(self, shape: PodShape) -> NDArray[np.bool_] | None:
+        """The nodes that the shape may use by taints and GPU model; None for all."""
+        if shape not in self._open:
+            models = models_of(shape)
+            admitted = [
+                taints.untolerated(make.taints, shape.tolerations) is None and (not models or make.model in models)
+                for make in self._makes
+            ]
+            self._open[shape] = None if all(admitted) else np.array(admitted, dtype=np.bool_)[self._make_of]
+        return self._open[shape]
+
+
+class _Copies(Mapping[str, int]):
+    """Shape id -> copies that fit, of the shapes that only the member can count. They are counted when they are asked
+    for, and hold until the next copy is bound."""
+
+    def __init__(self, member: Member, shapes: Shapes, free: Ints) -> None:
+        self._member = member
+        self._shapes = shapes
+        self._free = free
+
+    def __getitem__(self, key: str) -> int:
+        return int(self._member.heights(self._shapes.special[key], self._free).sum())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._shapes.special)
+
+    def __len__(self) -> int:
+        return len(self._shapes.special)
+
+    def get(self, key: str, default: object = None) -> object:  # type: ignore[override]
+        return self[key] if key in self._shapes.special else default

@@ -1,0 +1,153 @@
+"""What a simulation is told afterwards: lives, samples at equal distances of time, and counts."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from federator.model.resources import CPU, GPU, MEMORY
+from federator.simulate.demand import Work
+from federator.simulate.engine.running import Running
+from federator.simulate.engine.shapes import MIB
+from federator.simulate.engine.world import World
+from federator.simulate.inputs import Event, EventKind, Inputs
+from federator.simulate.outcome import End, Happened, Life, Outcome, Sample
+
+SAMPLES: Final = 400
+"""Samples over the time in which works are submitted; the time after has them at the same distance."""
+SAMPLES_MAX: Final = 4_000
+_UNITS: Final = {CPU: 1, MEMORY: MIB, GPU: 1}
+_SHOWN: Final = {CPU: "cpu", MEMORY: "memory", GPU: "gpu"}
+
+
+class Recording:
+    """Takes notes while a simulation runs."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self.cycles = 0
+        works = inputs.works
+        self._start_s = min([work.submit_s for work in works[:1]] + [event.at_s for event in inputs.events[:1]] + [0])
+        last_s = max((work.submit_s for work in works[-1:]), default=0)
+        end_s = inputs.end_s if inputs.end_s is not None else last_s
+        self._step_s = max((end_s - self._start_s) // SAMPLES, 1)
+        self._next_s = self._start_s
+        self._samples: list[Sample] = []
+        self._lives: dict[str, Life] = {}
+        self._happened: list[Happened] = []
+        self._moves = 0
+        self._resources = _recorded(inputs)
+
+    def reach(self, now_s: int, world: World) -> None:
+        """Time goes on to `now_s`: what stands now stood at every instant before it."""
+        while self._next_s < now_s:
+            self._sample(self._next_s, world)
+            if len(self._samples) >= SAMPLES_MAX:
+                self._thin()
+            behind = (now_s - 1 - self._next_s) // self._step_s if not world.live else 0
+            # An idle fleet needs no samples but the last.
+            self._next_s += self._step_s * max(behind, 1)
+
+    def happen(self, event: Event, copies: int) -> None:
+        """An event happened, and so many copies lost their place."""
+        subject = event.cluster or event.kind.value.removesuffix("Changed")
+        self._happened.append(Happened(event.at_s, event.kind.value, subject, copies))
+
+    def completed(self, running: Running, now_s: int) -> None:
+        """A work has run to its end, and was closed at that time."""
+        self._lives[running.work.id] = self._life(running, End.COMPLETED, now_s)
+
+    def outcome(self, world: World) -> Outcome:
+        """Closes what is open, and tells all."""
+        world.fleet.pay(world.now_s)
+        for running in world.live.values():
+            running.end(None)
+            self._lives[running.work.id] = self._life(running, _how(running, world), None)
+        submitted = (work for work in self.inputs.works if work.id in self._lives)
+        priced = any(event.kind is EventKind.PRICE_CHANGED for event in self.inputs.events)
+        return Outcome(
+            name=self.inputs.name,
+            seed=self.inputs.seed,
+            start_s=self._start_s,
+            end_s=world.now_s,
+            warm_up_s=self.inputs.warm_up_s,
+            resources=tuple(_SHOWN[name] for name in self._resources),
+            lives=tuple(self._lives[work.id] for work in submitted),
+            samples=tuple(self._samples),
+            happened=tuple(self._happened),
+            moves=self._moves,
+            decisions=world.seq,
+            cycles=self.cycles,
+            price_per_hour=world.fleet.prices,
+            cost=round(world.fleet.cost, 6) if self.inputs.price_per_hour or priced else None,
+            assumptions=(*self.inputs.assumptions, *_assumptions(self.inputs)),
+        )
+
+    def _life(self, running: Running, how: End, end_s: int | None) -> Life:
+        self._moves += running.moves
+        return Life(
+            work=running.work,
+            end=how,
+            start_s=running.start_s,
+            end_s=end_s,
+            stays=tuple(running.stays),
+            waits=tuple(running.waits),
+            restarts=running.restarts,
+            lost_s=running.lost_s,
+        )
+
+    def _sample(self, at_s: int, world: World) -> None:
+        used, capacity = {}, {}
+        for name, member in world.fleet.members.items():
+            capacity[name] = tuple(member.total(each) // _UNITS[each] for each in self._resources)
+            left = tuple(member.left(each) // _UNITS[each] for each in self._resources)
+            used[name] = tuple(size - free for size, free in zip(capacity[name], left, strict=True))
+        waiting = [world.live[key] for key in world.lacking()]
+        copies = sum(running.missing for running in waiting)
+        fragmented = sum(running.missing for running in waiting if _is_fragmented(running, world))
+        self._samples.append(Sample(at_s, used, capacity, len(waiting), copies, fragmented))
+
+    def _thin(self) -> None:
+        """Every other sample goes, and the distance doubles: a long tail does not fill the memory."""
+        self._samples = self._samples[::2]
+        self._step_s *= 2
+
+
+def _recorded(inputs: Inputs) -> tuple[str, ...]:
+    """The resources that the fleet has or the demand asks for."""
+    rows = [row for view in inputs.clusters.values() if view.capacity is not None for row in view.capacity.rows]
+    asked = {CPU: "cpu_milli", MEMORY: "memory_mib", GPU: "gpu"}
+    return tuple(
+        name
+        for name, column in asked.items()
+        if any(name in row.allocatable for row in rows) or any(getattr(work, column) for work in inputs.works)
+    )
+
+
+def _is_fragmented(running: Running, world: World) -> bool:
+    """Whether one cluster has what it lacks in its free amounts added up, and not on its nodes."""
+    requests = running.ask.shape.requests
+    return any(
+        all(member.left(name) >= amount * running.missing for name, amount in requests.items() if name in _UNITS)
+        and int(member.heights(running.ask.shape).sum()) < running.missing
+        for member in world.fleet.members.values()
+    )
+
+
+def _how(running: Running, world: World) -> End:
+    if not running.missing:
+        return End.RUNNING
+    if any(member.could_hold(running.ask.shape, running.ask.count) for member in world.fleet.members.values()):
+        return End.WAITING
+    sizes = [member for member in world.fleet.members.values() if member.could_hold(running.ask.shape, 1)]
+    return End.UNPLACEABLE if running.is_job or not sizes else End.WAITING
+
+
+def _assumptions(inputs: Inputs) -> Iterable[str]:
+    """What the engine leaves out of what it was given."""
+    works: tuple[Work, ...] = inputs.works
+    for column, shown in (("cpu_milli", "cpu"), ("memory_mib", "memory"), ("gpu", "GPUs")):
+        lacking = sum(getattr(work, column) is None for work in works)
+        if lacking:
+            yield f"{lacking:,} of {len(works):,} works record no {shown}: they are taken to need none."
+    if any(event.kind is EventKind.DRAINED for event in inputs.events):
+        yield "A drained cluster is emptied at once: services lose copies until they have a place elsewhere."
+    yield "Members report at once, copies are ready as soon as they are bound, and nothing fails but what events say."

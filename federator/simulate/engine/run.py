@@ -1,0 +1,172 @@
+"""Plays a demand against a fleet: discrete events in whole seconds, decided by the scheduling cycle of the hub.
+
+At one instant, in this order: works end and give back what they held; events of the scenario happen; works are
+submitted; then cycles run until nothing is due, each over at most as many heads as a batch of the hub has. What waits
+is decided again when one of the queueing hints says that it may be helped, as in the hub. Reports of members are never
+late here, and slices never fail: that is what the hub's own latency adds.
+"""
+
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from federator.model.decision import Decision
+from federator.model.names import WorkloadKey
+from federator.placement.policy import permitted
+from federator.scheduling import cycle
+from federator.scheduling.entry import Entry
+from federator.scheduling.queueing_hints import Hint, HintKind
+from federator.scheduling.write_order import Decided
+from federator.simulate.engine import events
+from federator.simulate.engine.asks import key_of
+from federator.simulate.engine.recording import Recording
+from federator.simulate.engine.running import Running
+from federator.simulate.engine.world import World
+from federator.simulate.inputs import Inputs
+from federator.simulate.outcome import Outcome
+
+Progress = Callable[[int, int | None, int, int], None]
+"""(simulated second, last second if it is known, works submitted, works in all)."""
+
+HEADS_MAX: Final = 256
+"""Works of one cycle at most: the hub's default `batch_size`."""
+PROGRESS_EVERY: Final = 256
+"""Instants between two calls of the progress callback."""
+
+
+def run(inputs: Inputs, progress: Progress | None = None) -> Outcome:
+    """The outcome of one simulation; the same inputs give an equal outcome.
+
+    Raises ValueError for inputs that are not in the order they are to be in, or name the same work twice.
+    """
+    _check(inputs)
+    return _Simulation(inputs).play(progress)
+
+
+def _check(inputs: Inputs) -> None:
+    for what, times in (
+        ("works", [work.submit_s for work in inputs.works]),
+        ("events", [event.at_s for event in inputs.events]),
+    ):
+        if any(later < sooner for sooner, later in itertools.pairwise(times)):
+            raise ValueError(f"the {what} of a simulation are to be in the order of their times")
+    if len({key_of(work) for work in inputs.works}) < len(inputs.works):
+        raise ValueError("a simulation names a work twice")
+
+
+class _Simulation:
+    """One run. `play` may be called once."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.inputs = inputs
+        self.world = World(inputs)
+        self.recording = Recording(inputs)
+        self._ends: list[tuple[int, int, WorkloadKey, int]] = []
+        """Heap of (second, order, work, attempt): the end of an attempt that was broken off counts for nothing."""
+        self._order = 0
+
+    def play(self, progress: Progress | None) -> Outcome:
+        """Runs until the end of the inputs, or until nothing is left to happen."""
+        works, changes, world = self.inputs.works, self.inputs.events, self.world
+        submitted = changed = instants = 0
+        while (now_s := self._next(submitted, changed)) is not None:
+            if self.inputs.end_s is not None and now_s > self.inputs.end_s:
+                break
+            self.recording.reach(now_s, world)
+            world.now_s = now_s
+            world.requeue(self._complete())
+            while changed < len(changes) and changes[changed].at_s == now_s:
+                self.recording.happen(changes[changed], events.happen(world, changes[changed]))
+                changed += 1
+            while submitted < len(works) and works[submitted].submit_s == now_s:
+                running = Running(works[submitted], world.asks.of(works[submitted]))
+                world.live[running.ask.key] = running
+                world.put(running.ask.key)
+                submitted += 1
+            while heads := world.heads(HEADS_MAX):
+                self._cycle(heads)
+            instants += 1
+            if progress is not None and instants % PROGRESS_EVERY == 0:
+                progress(now_s, self.inputs.end_s, submitted, len(works))
+        world.now_s = self.inputs.end_s if self.inputs.end_s is not None else world.now_s
+        self.recording.reach(world.now_s + 1, world)
+        return self.recording.outcome(world)
+
+    def _next(self, submitted: int, changed: int) -> int | None:
+        """The next instant at which something happens; None when nothing is left."""
+        works, changes = self.inputs.works, self.inputs.events
+        times = [self._ends[0][0]] if self._ends else []
+        if submitted < len(works):
+            times.append(works[submitted].submit_s)
+        if changed < len(changes):
+            times.append(changes[changed].at_s)
+        return min(times, default=None)
+
+    def _complete(self) -> list[Hint]:
+        """Ends what ends now. Returns what that may help."""
+        world, hints = self.world, []
+        while self._ends and self._ends[0][0] == world.now_s:
+            _, _, key, attempt = heapq.heappop(self._ends)
+            running = world.live.get(key)
+            if running is None or running.attempt != attempt:
+                continue
+            running.end(world.now_s)
+            for name, bound in running.bound.items():
+                world.fleet.members[name].unbind(running.ask.shape, bound)
+            hints += world.take_away(running, tuple(running.bound))
+            del world.live[key]
+            world.inadmissible.forget(key)
+            self.recording.completed(running, world.now_s)
+        return hints
+
+    def _cycle(self, heads: Sequence[Running]) -> None:
+        world = self.world
+        entries = [
+            Entry(ask=head.ask, standing=head.standing(), refused=permitted.refusal(head.ask, {}, world.quotas))
+            for head in heads
+        ]
+        made = cycle.run(entries, world.inadmissible, world.snapshot(), world.commitments, seq=world.next_seq)
+        for bug in made.failed.values():
+            raise bug
+        self.recording.cycles += 1
+        world.inadmissible.settle([decided.key for decided in made.decided], made.inadmissible)
+        hints = list(made.hints)
+        for decided in made.decided:
+            hints += self._apply(decided)
+        world.requeue(hints)
+
+    def _apply(self, decided: Decided) -> list[Hint]:
+        """The decision is in force, and the members have what it gives at once. Returns what that may help."""
+        world, running, decision = self.world, self.world.live[decided.key], decided.decision
+        world.commitments.assume(decided.after)
+        given = {share.cluster: share.count for share in decision.shares}
+        if running.is_job and given.keys() != running.bound.keys():
+            running.break_off(world.now_s)
+        hints = []
+        for name in [name for name in running.bound if given.get(name, 0) < running.copies(name)]:
+            gone = running.shrink(name, given.get(name, 0), world.now_s)
+            world.fleet.members[name].unbind(running.ask.shape, gone)
+            hints.append(Hint(HintKind.ROOM, name))
+            if name not in given:
+                world.commitments.release(name, running.ask.uid)
+        for name, copies in given.items():
+            lacking = copies - running.copies(name)
+            if lacking > 0:
+                running.enter(name, world.fleet.members[name].bind(running.ask.shape, lacking), world.now_s)
+            world.commitments.confirm(name, running.ask.uid, world.seq)
+        for name in {*given, *(hint.cluster for hint in hints)}:
+            world.commitments.reported(name, world.seq)
+        running.decided(decision, world.now_s)
+        self._start(running, decision)
+        return hints
+
+    def _start(self, running: Running, decision: Decision) -> None:
+        """Starts the clock of a work that has all it asked for, unless it runs."""
+        if running.running or decision.shortfall or running.missing:
+            return
+        runtime_s = running.begin(self.world.now_s)
+        if runtime_s is not None:
+            self._order += 1
+            end_s = self.world.now_s + runtime_s
+            heapq.heappush(self._ends, (end_s, self._order, running.ask.key, running.attempt))

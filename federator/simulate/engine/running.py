@@ -1,0 +1,184 @@
+"""One work while it is not completed: its copies on nodes, its clock, and what is to be told of it."""
+
+from dataclasses import dataclass, field
+
+from federator.model.ask import Ask, Unit
+from federator.model.decision import Decision, Reason, Share
+from federator.model.fleet import Holding
+from federator.scheduling.entry import Recorded, Standing
+from federator.simulate.demand import Work
+from federator.simulate.engine.member import Bound
+from federator.simulate.outcome import Stay, Wait
+
+
+@dataclass(slots=True)
+class Running:
+    """A work that was submitted. A job runs while all its shards are bound; a service runs from its first copy on."""
+
+    work: Work
+    ask: Ask
+    shares: tuple[Share, ...] = ()
+    """What the last decision gives, without clusters that were lost since."""
+    bound: dict[str, Bound] = field(default_factory=dict)
+    """Cluster -> where its copies are."""
+    decision: Decision | None = None
+    inputs: str = ""
+    """Hash of the inputs of the decision in force."""
+    attempt: int = 0
+    running: bool = False
+    began_s: int = 0
+    """When the present attempt began."""
+    done_s: int = 0
+    """Run time that is saved in a check-point."""
+    start_s: int | None = None
+    restarts: int = 0
+    lost_s: int = 0
+    moves: int = 0
+    stays: list[Stay] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    _since: dict[str, int] = field(default_factory=dict)
+    """Cluster -> since when its present number of copies is there."""
+    _waiting: Wait | None = None
+
+    @property
+    def is_job(self) -> bool:
+        return self.ask.unit is Unit.SHARDS
+
+    @property
+    def missing(self) -> int:
+        """Copies that are asked for and not bound."""
+        return max(self.ask.count - sum(map(self.copies, self.bound)), 0)
+
+    @property
+    def waiting_for(self) -> str:
+        """The reason of its present wait; "" when it lacks nothing."""
+        return self._waiting.reason if self._waiting is not None else ""
+
+    def copies(self, cluster: str) -> int:
+        """Copies that are bound in a cluster."""
+        return sum(copies for _, copies in self.bound.get(cluster, ()))
+
+    def standing(self) -> Standing:
+        """What the next decision reads of it."""
+        decision = self.decision
+        if decision is None or not self.shares:
+            return Standing()
+        holdings = tuple(
+            Holding(
+                share.cluster,
+                share.count,
+                share.slots,
+                share.seq,
+                share.ranges,
+                tolerated=decision.tolerated.get(share.cluster, ()),
+            )
+            for share in self.shares
+        )
+        recorded = Recorded(
+            seq=decision.seq,
+            inputs_hash=self.inputs,
+            shares=self.shares,
+            wanted=decision.wanted,
+            tolerated=decision.tolerated,
+            per_cluster=decision.per_cluster,
+            surplus=decision.surplus,
+            to_move=decision.to_move,
+        )
+        return Standing(held=holdings, recorded=recorded)
+
+    def decided(self, decision: Decision, now_s: int) -> None:
+        """A decision is in force."""
+        self.decision, self.shares, self.inputs = decision, decision.shares, decision.inputs_hash
+        self._wait(decision.reason, now_s)
+
+    def enter(self, cluster: str, bound: Bound, now_s: int) -> None:
+        """Copies were bound in a cluster, beside those that are there."""
+        if not bound:
+            return
+        self._leave_off(cluster, now_s)
+        here = dict(self.bound.get(cluster, ()))
+        for node, copies in bound:
+            here[node] = here.get(node, 0) + copies
+        self.bound[cluster] = tuple(sorted(here.items()))
+        self._since[cluster] = now_s
+        if self.restarts and self.is_job and self.stays and self.stays[-1].cluster != cluster:
+            self.moves += sum(copies for _, copies in bound)
+
+    def shrink(self, cluster: str, copies: int, now_s: int) -> Bound:
+        """Keeps so many copies in a cluster; returns those that go, from the fullest nodes first."""
+        self._leave_off(cluster, now_s)
+        left, gone, kept = self.copies(cluster) - copies, [], []
+        for node, here in sorted(self.bound[cluster], key=lambda place: (-place[1], place[0])):
+            take = min(here, left)
+            left -= take
+            if take:
+                gone.append((node, take))
+            if here > take:
+                kept.append((node, here - take))
+        if kept:
+            self.bound[cluster] = tuple(sorted(kept))
+            self._since[cluster] = now_s
+        else:
+            self.bound.pop(cluster, None)
+            self._since.pop(cluster, None)
+        return tuple(gone)
+
+    def leave(self, cluster: str, now_s: int) -> None:
+        """Nothing of it is in the cluster any more, and no share either."""
+        self._leave_off(cluster, now_s)
+        self.bound.pop(cluster, None)
+        self._since.pop(cluster, None)
+        self.shares = tuple(share for share in self.shares if share.cluster != cluster)
+
+    def begin(self, now_s: int) -> int | None:
+        """The attempt begins; returns how long it runs, None for ever."""
+        self.attempt += 1
+        self.running, self.began_s = True, now_s
+        if self.start_s is None:
+            self.start_s = now_s
+        return None if self.work.runtime_s is None else self.work.runtime_s - self.done_s
+
+    def break_off(self, now_s: int) -> None:
+        """A job loses its attempt: it begins again from its last check-point, if it has any."""
+        if not self.running:
+            return
+        ran_s = now_s - self.began_s
+        every_s = self.work.checkpoint_s
+        saved_s = ran_s // every_s * every_s if every_s else 0
+        self.done_s += saved_s
+        self.lost_s += ran_s - saved_s
+        self.attempt += 1
+        self.running = False
+        self.restarts += 1
+
+    def end(self, now_s: int | None) -> None:
+        """Closes what is open: at its completion, or with None at the end of the simulation."""
+        for cluster in sorted(self._since):
+            self.stays.append(Stay(cluster, self.copies(cluster), self._since[cluster], now_s))
+        self._since.clear()
+        if self._waiting is not None:
+            self.waits.append(Wait(self._waiting.start_s, now_s, self._waiting.reason, self.missing))
+            self._waiting = None
+
+    def waits_from(self, now_s: int, reason: str) -> None:
+        """It lacks copies from now on, for a reason that no decision says yet."""
+        if self._waiting is None or self._waiting.reason != reason:
+            self._close_wait(now_s)
+            self._waiting = Wait(now_s, None, reason, self.missing)
+
+    def _wait(self, reason: Reason, now_s: int) -> None:
+        if not self.missing:
+            self._close_wait(now_s)
+            return
+        self.waits_from(now_s, reason.value if reason is not Reason.CHOSEN else Reason.UNSCHEDULABLE.value)
+
+    def _close_wait(self, now_s: int) -> None:
+        if self._waiting is not None:
+            if now_s > self._waiting.start_s:
+                self.waits.append(Wait(self._waiting.start_s, now_s, self._waiting.reason, self._waiting.copies))
+            self._waiting = None
+
+    def _leave_off(self, cluster: str, now_s: int) -> None:
+        since = self._since.get(cluster)
+        if since is not None and now_s > since:
+            self.stays.append(Stay(cluster, self.copies(cluster), since, now_s))

@@ -1,0 +1,51 @@
+"""Pod shapes of works: what one copy requests, and which GPU models it accepts."""
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final
+
+from federator.model.ask import PodShape
+from federator.model.resources import CPU, GPU, MEMORY, PODS, Resources
+from federator.simulate.demand import Work
+
+MIB: Final = 1 << 20
+MODEL_LABEL: Final = "nvidia.com/gpu.product"
+"""The node label by which GPU models are chosen."""
+
+
+@dataclass(slots=True)
+class Shapes:
+    """The shapes of one simulation, each made once."""
+
+    made: dict[tuple[Any, ...], PodShape] = field(default_factory=dict)
+    special: dict[str, PodShape] = field(default_factory=dict)
+    """By id: shapes that only a member can count."""
+
+    def of(self, work: Work) -> PodShape:
+        """The shape of one copy. What the work does not record it does not request; every copy is one pod."""
+        key = (work.cpu_milli, work.memory_mib, work.gpu, work.gpu_models)
+        shape = self.made.get(key)
+        if shape is None:
+            amounts = {CPU: work.cpu_milli or 0, MEMORY: (work.memory_mib or 0) * MIB, GPU: work.gpu or 0, PODS: 1}
+            shape = self.made[key] = PodShape(Resources(amounts), node_selector=_selector(work.gpu_models))
+            if not shape.plain:
+                self.special[shape.id] = shape
+        return shape
+
+
+def _selector(models: Iterable[str]) -> str:
+    values = sorted(set(models))
+    if not values:
+        return ""
+    term = {"matchExpressions": [{"key": MODEL_LABEL, "operator": "In", "values": values}]}
+    return json.dumps(term, sort_keys=True, separators=(",", ":"))
+
+
+@lru_cache(maxsize=4096)
+def models_of(shape: PodShape) -> frozenset[str]:
+    """The GPU models that the shape accepts; empty for any."""
+    if not shape.node_selector:
+        return frozenset()
+    return frozenset(json.loads(shape.node_selector)["matchExpressions"][0]["values"])

@@ -1,0 +1,101 @@
+"""What a running simulation consists of, and the few things that change it. `run` and `events` call these."""
+
+from collections.abc import Iterable
+
+from federator.kube.control.fair_queue import FairQueue
+from federator.model import names
+from federator.model.fleet import Commitment, FleetSnapshot
+from federator.model.names import WorkloadKey
+from federator.placement import inputs as placement_inputs
+from federator.placement.policy.policies import Bindings, Policies
+from federator.placement.room.commitments import Commitments
+from federator.scheduling.queue import Queue
+from federator.scheduling.queueing_hints import Hint, HintKind
+from federator.simulate.engine.asks import Asks
+from federator.simulate.engine.fleet import Fleet
+from federator.simulate.engine.running import Running
+from federator.simulate.engine.shapes import Shapes
+from federator.simulate.inputs import Inputs
+
+
+class World:
+    """Fleet, works and queues at one instant."""
+
+    def __init__(self, inputs: Inputs) -> None:
+        self.now_s = 0
+        self.shapes = Shapes()
+        self.fleet = Fleet(inputs.clusters.values(), self.shapes, inputs.price_per_hour)
+        self.commitments = Commitments()
+        self.inadmissible = Queue()
+        self.due: FairQueue[WorkloadKey] = FairQueue(names.namespace_of)
+        self._queued: set[WorkloadKey] = set()
+        self.live: dict[WorkloadKey, Running] = {}
+        """Works that were submitted and have not completed."""
+        self.seq = 0
+        """Of the last decision."""
+        self.rules = inputs.rules
+        self.quotas = inputs.quotas
+        self.asks = self._asks()
+
+    def _asks(self) -> Asks:
+        return Asks(Policies(self.rules), Bindings(self.quotas), self.shapes)
+
+    def next_seq(self) -> int:
+        self.seq += 1
+        return self.seq
+
+    def snapshot(self) -> FleetSnapshot:
+        """The fleet as its members report it now."""
+        return FleetSnapshot(float(self.now_s), self.fleet.views(self.seq), self.quotas)
+
+    def put(self, key: WorkloadKey) -> None:
+        """The work is due to be decided."""
+        if key not in self._queued:
+            self._queued.add(key)
+            self.due.append(key)
+
+    def heads(self, most: int) -> list[Running]:
+        """The next works that are due, namespaces in turns."""
+        heads: list[Running] = []
+        while len(self.due) and len(heads) < most:
+            key = self.due.popleft()
+            self.due.ended(key)
+            self._queued.discard(key)
+            if key in self.live:
+                heads.append(self.live[key])
+        return heads
+
+    def requeue(self, hints: Iterable[Hint]) -> None:
+        """What waits and may be helped is due."""
+        every = list(dict.fromkeys(hints))
+        if every and len(self.inadmissible):
+            for key in self.inadmissible.requeued_by(*every):
+                self.put(key)
+
+    def lacking(self) -> list[WorkloadKey]:
+        """Works that lack copies."""
+        return [key for key, running in self.live.items() if running.missing]
+
+    def take_away(self, running: Running, clusters: Iterable[str]) -> list[Hint]:
+        """The work has nothing in these clusters any more; their nodes know already. Returns what that may help."""
+        hints = []
+        for name in list(clusters):
+            running.leave(name, self.now_s)
+            hints.append(Hint(HintKind.ROOM, name))
+        if running.shares:
+            self.commitments.record(Commitment.of(running.ask, running.shares))
+            for hint in hints:
+                self.commitments.release(hint.cluster, running.ask.uid)
+        else:
+            self.commitments.forget(running.ask.uid)
+        hints.append(Hint(HintKind.QUOTA, projects=frozenset({running.ask.project})))
+        return hints
+
+    def changed(self) -> None:
+        """Clusters, policies or quotas are others: works whose inputs are others are due, as in the hub."""
+        self.asks = self._asks()
+        snapshot, memo = self.snapshot(), {}  # type: ignore[var-annotated]
+        for key, running in self.live.items():
+            running.ask = self.asks.of(running.work)
+            if running.inputs != placement_inputs.inputs_hash(running.ask, snapshot, memo):
+                self.put(key)
