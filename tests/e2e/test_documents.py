@@ -95,6 +95,7 @@ PIN = "kubectl get psvc pin-service -n core -o json"
 AROUND = {
     "docs/tour.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/using/place.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
+    "docs/using/headroom.md": Around(f"mkdir -p config; cp -r {ROOT}/config/examples config/"),
     "docs/operating/pod-security.md": Around("kubectl create ns shop; kubectl create ns agents"),
     "docs/operating/policies.md": Around(
         _apply(_web("growth", 4, cpu="900m", placement=THREE)),

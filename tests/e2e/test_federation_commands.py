@@ -1,9 +1,11 @@
 """`federator` as an operator types it, against a federation of separate processes: members, switches, bad input."""
 
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -34,6 +36,30 @@ def test_members_are_listed_and_checked(fleet: Fleet) -> None:
     found = fleet.federator("cluster", "check", first, "-C", first, KUBECONFIG=_both(fleet, first))
     assert re.search(r"ok\s+connectivity\s+answers /readyz", found)
     assert "FAILED" not in found
+
+
+def test_headroom_is_what_the_federation_then_places(fleet: Fleet) -> None:
+    fleet.host("create", "ns", "rooms")
+    spec = {"replicas": 1, "template": {"spec": {"containers": [_container("100m", "64Mi")]}}}
+    probe = {**workloads.service("all", "rooms", 1), "spec": spec}
+    found: dict[str, int] = {}
+
+    def both_agree() -> bool:
+        """Asked again where what ran before in the module was still on its way out."""
+        answer = fleet.federator.json("headroom", "--shape", "100mcpu,64Mi", "-n", "rooms")
+        found.update({row["cluster"]: row["now"] for row in answer["clusters"]})
+        spec["replicas"] = answer["now"] + 1
+        done = fleet.federator.run("place", "--live", "-f", fleet.manifest(probe), "-o", "json")
+        return done.code == 3 and json.loads(done.out)["items"][0]["spec"]["shortfall"] == 1
+
+    until(both_agree, lambda: f"headroom says {found}, and place another number")
+    assert set(found) == set(fleet.members)
+    assert min(found.values()) > 0
+
+
+def _container(cpu: str, memory: str) -> dict[str, Any]:
+    requests = {"cpu": cpu, "memory": memory}
+    return {"name": "main", "image": "registry.example/app:1", "resources": {"requests": requests}}
 
 
 def _members(fleet: Fleet, *command: str) -> list[list[str]]:

@@ -1,0 +1,172 @@
+"""`federator headroom`: how many more copies of a shape fit, where, and what binds first, by the scheduling cycle.
+
+Of the federation as it is, for those who may read all that decisions depend on (operators), or of files.
+"""
+
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from federator.cli import common
+from federator.cli.explain import READ
+
+if TYPE_CHECKING:
+    from federator.advice.headroom import Addition, Headroom
+    from federator.hub.offline import Situation
+    from federator.model.resources import Resources
+
+SHAPE: Final = "1cpu,4Gi"
+_PART: Final = re.compile(
+    r"(?P<cpu>\d+(?:\.\d+)?m?)cpu|(?P<memory>\d+(?:\.\d+)?(?:[KMGT]i?))B?|(?P<gpu>\d+)gpu(?::(?P<model>[\w.-]+))?"
+    r"|(?P<name>[a-z0-9./-]+)=(?P<amount>\d+)"
+)
+_ADDITION: Final = re.compile(r"(?P<cluster>[^=]+)=(?P<nodes>\d+)(?:x(?P<shape>.+))?")
+NOT_A_SHAPE: Final = "is no shape; one is like 4cpu,8Gi,1gpu:A100 (also 500mcpu, 512Mi, example.com/nic=1)"
+
+
+@click.command()
+@click.option("--shape", default=SHAPE, show_default=True, help="Of one copy, such as 4cpu,8Gi,1gpu:A100.")
+@click.option("--project", default="", help="Whose quota and clusters count (default: the namespace's name).")
+@click.option(
+    "--tier", default="OnDemand", show_default=True, type=click.Choice(["Reserved", "OnDemand", "Preemptible"]),
+    help="Service class.",
+)  # fmt: skip
+@click.option("-n", "--namespace", default="", help="Whose policies count (default: one that the project may use).")
+@click.option(
+    "--scale-up", "scale_ups", multiple=True, metavar="CLUSTER=NODES[xSHAPE]",
+    help="Nodes that an autoscaler could add: like the best one there, or as the shape says (a=20x64cpu,256Gi).",
+)  # fmt: skip
+@click.option(
+    "-f", "--filename", "files", multiple=True, help="Files with the fleet, as for place; not the federation."
+)
+@click.option("-o", "--output", default="table", type=click.Choice(["table", "json", "yaml"]), help="Format.")
+@common.connection_options
+def headroom(
+    shape: str, project: str, tier: str, namespace: str, scale_ups: tuple[str, ...], files: tuple[str, ...],
+    output: str, **given: str,
+) -> None:  # fmt: skip
+    """How many more copies of a shape would get a place, in which clusters, and what binds first. Nothing is written.
+    The nodes that an autoscaler could add are told with --scale-up: the fleet's reports do not say."""
+    from federator.advice import headroom as asking
+    from federator.kinds import read
+    from federator.model.ask import Tier
+
+    requests, model = shape_of(shape, "--shape")
+    additions = [_addition(one) for one in scale_ups]
+    situation = (
+        _from_files(files, namespace)
+        if files
+        else common.run(common.with_federation(given["kubeconfig"], given["context"], _from_host))
+    )
+    if not situation.snapshot.clusters:
+        common.fail("there is no MemberCluster, so there is nowhere to place anything")
+    known = asking.models(situation.snapshot)
+    if model and not any(asking.is_of(one, model) for one in (*known, *(one.gpu_model for one in additions))):
+        common.fail(f"no node has GPUs of model {model!r}; the fleet reports {', '.join(known) or 'no model'}")
+    probe = asking.Probe(requests, model, project, namespace, Tier(tier))
+    try:
+        found = asking.headroom(situation, probe, additions)
+    except read.InvalidObject as bad:
+        common.fail(*map(str, bad.errors))
+    except ValueError as bad:
+        common.fail(str(bad))
+    subject = shape + (f" of project {project}" if project else "")
+    if output == "table":
+        common.show(f"{sentence(found, subject, grows=bool(additions))}\n\n{table(found, grows=bool(additions))}")
+    else:
+        common.show(common.dump({"shape": shape, "project": project, **asdict(found)}, output))
+
+
+def shape_of(text: str, option: str) -> "tuple[Resources, str]":
+    """(requests, GPU model or "") of a shape. Ends the command for what is none."""
+    from federator.model.kubernetes import quantity
+    from federator.model.resources import GPU
+
+    amounts: dict[str, str | int] = {}
+    model = ""
+    for part in text.split(","):
+        found = _PART.fullmatch(part.strip())
+        if found is None:
+            common.fail(f"{option}: {part.strip()!r} of {text!r} {NOT_A_SHAPE}")
+        name = next(one for one in ("cpu", "memory", "gpu", "name") if found[one] is not None)
+        resource = {"gpu": GPU, "name": found["name"]}.get(name, name)
+        if resource in amounts:
+            common.fail(f"{option}: {text!r} names {name} twice")
+        amounts[resource] = found["amount"] if name == "name" else found[name]
+        model = found["model"] or model
+    requests = quantity.vector(amounts, option)
+    if not requests:
+        common.fail(f"{option}: {text!r} asks for nothing, and that fits without end")
+    return requests, model
+
+
+def _addition(text: str) -> "Addition":
+    from federator.advice.headroom import Addition
+
+    found = _ADDITION.fullmatch(text)
+    if found is None or not int(found["nodes"]):
+        common.fail(
+            f"--scale-up: {text!r} is not CLUSTER=NODES or CLUSTER=NODESxSHAPE, such as us-east-1a=20x64cpu,256Gi"
+        )
+    if found["shape"] is None:
+        return Addition(found["cluster"], int(found["nodes"]))
+    allocatable, model = shape_of(found["shape"], "--scale-up")
+    return Addition(found["cluster"], int(found["nodes"]), allocatable, model)
+
+
+def _from_files(files: tuple[str, ...], namespace: str) -> "Situation":
+    from federator.cli.files import place
+    from federator.hub import offline
+
+    objs = place.load(files, namespace)
+    return offline.read(objs, as_of=place.picture_s(objs))
+
+
+async def _from_host(client: Any) -> "Situation":
+    from federator.hub import offline
+    from federator.kinds import registry
+    from federator.kube import errors
+
+    objs: list[Mapping[str, Any]] = []
+    try:
+        for name in (*READ, "PlacementDecision", *registry.WORKLOADS):
+            row = registry.KINDS[name]
+            try:
+                objs += (await client.list(row.api_version, row.plural)).items
+            except errors.NotFound:
+                continue  # a host without Deployments
+    except errors.Denied as why:
+        common.fail(
+            f"{why}; headroom reads what all workloads hold. What one workload of yours would get: place --live"
+        )
+    return offline.read(objs, as_of=time.time())
+
+
+def sentence(found: "Headroom", subject: str, *, grows: bool) -> str:
+    """The answer in one sentence."""
+    rooms = sum(row.now > 0 for row in found.clusters)
+    where = f"in {rooms} of {len(found.clusters)} clusters"
+    more = f"{found.now:,} more copies of {subject} have a place now, {where}"
+    if not found.now:
+        more = f"no more copy of {subject} has a place now"
+    grown = f", and {found.after:,} after the scale-up" if grows else ""
+    return f"{more}{grown}; {found.binds} binds first: {found.because}"
+
+
+def table(found: "Headroom", *, grows: bool) -> str:
+    """One row for each cluster, those with most room first."""
+    headers = ["CLUSTER", "NOW", *(["AFTER SCALE-UP"] if grows else []), "BINDS"]
+    rows = [
+        [
+            row.cluster,
+            f"{row.now:,}" if row.ever else "never",
+            *([f"{row.after:,}" if row.ever else "never"] if grows else []),
+            row.binds,
+        ]
+        for row in found.clusters
+    ]
+    return common.table(headers, rows)
