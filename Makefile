@@ -44,13 +44,14 @@ SEQUENCES ?= 0-4999
 PLACEMENTS ?= 500
 SEED ?= 0
 
-## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then failures of real processes on real servers
+## soak: simulated federations under faults, then a crash at every write of a fixed script, then the planted bugs, then random requests, then failures of real processes on real servers, then a sweep on a Dask cluster
 soak: $(STAMP) kube
 	$(BIN)/python -m tests.simulation.run --quiet --jobs $(JOBS) --seeds $(SEEDS) $(if $(KEEP),--keep $(KEEP))
 	$(BIN)/python -m tests.simulation.crashes --jobs $(JOBS) --pairs 100 --restarts 100
 	$(BIN)/python -m tests.simulation.controls --jobs $(JOBS)
 	$(BIN)/python -m tests.contract.differential --seeds $(SEQUENCES)
 	$(BIN)/python -m tests.e2e.failures --placements $(PLACEMENTS)
+	$(PIP) -e ".[dask]" && $(BIN)/python -m pytest -n 0 -m soak tests/e2e/test_sweep.py
 
 ## replay: the story of one seed, the same bytes every time; ARGS=--all tells of every request
 replay: $(STAMP)

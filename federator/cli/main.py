@@ -22,6 +22,8 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "rollout": ("federator.cli.rollouts.rollout", "Follow, look back at, take back and repeat roll-outs."),
     "wait": ("federator.cli.rollouts.wait", "Wait until workloads are ready, rolled out, placed, complete or deleted."),
     "place": ("federator.cli.files.place", "The placement engine on files: test policies without a cluster."),
+    "headroom": ("federator.cli.headroom", "How many more copies of a shape fit, where, and what binds first."),
+    "sweep": ("federator.cli.sweep", "Many simulations of one scenario: cost against waiting against moves."),
     "convert": ("federator.cli.files.convert", "Kubernetes manifests to Pinterest workloads."),
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon and remove members."),
     "rebalance": ("federator.cli.rollouts.rebalance", "Move running copies to where their policy wants them now."),

@@ -100,6 +100,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("files",),
         ("clusters", "rollouts", "running"),
         ("config", "explain", "get", "reaching", "simulate", "version"),
+        ("headroom", "sweep"),
         ("main",),
     ),
     "simulate": (
@@ -139,6 +140,7 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("pools",),
     ),
     "simulate/report": (("amounts",), ("measures",), ("charts", "figures"), ("page",), ("forms",)),
+    "simulate/sweep": (("plan",), ("frontier", "running"), ("page",)),
     "sandbox": (("fleetfile", "virtual_time"), ("federation",), ("faults",)),
     "sandbox/faults": (
         ("clocks", "links", "lives", "streams"),

@@ -22,6 +22,8 @@ MORE: Final[Mapping[str, str]] = {
     "rollout": "../using/rollouts.md",
     "wait": "waiting.md",
     "place": "../using/place.md",
+    "headroom": "../using/headroom.md",
+    "sweep": "../using/sweep.md",
     "convert": "../using/convert.md",
     "cluster": "../operating/clusters.md",
     "rebalance": "../operating/policies.md",

@@ -189,6 +189,51 @@ def heat(
     return _svg(ident, title, description, height + 20, parts, drawn=len(rows))
 
 
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """One point of a scatter. `size` is a third amount, shown by the area; `strong` is filled."""
+
+    x: float
+    y: float
+    size: float
+    text: str
+    strong: bool = False
+
+
+def scatter(ident: str, title: str, description: str, dots: Sequence[Dot], *, x: Amount, y: Amount) -> Markup:
+    """Dots from the lowest x on, and from 0 upwards; the strong ones above the others."""
+    low = min((dot.x for dot in dots), default=0.0)
+    high = max((dot.x for dot in dots), default=1.0)
+    margin = (high - low) * 0.08 or max(abs(high) * 0.1, 1.0)
+    across = _scale(low - margin, high + margin)
+    top = _round_up(max((dot.y for dot in dots), default=1.0) * 1.05)
+    largest = max((dot.size for dot in dots), default=0.0) or 1.0
+
+    def down(value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * value / top
+
+    parts = [_horizontals(top, down, y)]
+    for value, place in ((low, "middle"), (high, "middle")) if high > low else ((low, "middle"),):
+        parts.append(
+            Markup('<text class="label {}" x="{}" y="{}">{}</text>').format(
+                place, _text(across(value)), HEIGHT - 10, x(value)
+            )
+        )
+    parts += [
+        Markup('<circle class="dot {}" cx="{}" cy="{}" r="{}"><title>{}: {}, {}</title></circle>').format(
+            "strong" if dot.strong else "weak",
+            _text(across(dot.x)),
+            _text(down(dot.y)),
+            _text(4 + 5 * math.sqrt(dot.size / largest)),
+            dot.text,
+            x(dot.x),
+            y(dot.y),
+        )
+        for dot in sorted(dots, key=lambda one: (one.strong, one.x, one.y, one.text))
+    ]
+    return _svg(ident, title, description, HEIGHT, parts, drawn=len(dots))
+
+
 # -- parts --------------------------------------------------------------------------------------------
 
 

@@ -81,6 +81,8 @@ def figures(measures: Measures) -> tuple[Figure, ...]:
         ("lost_s", "run time lost with clusters", measures.lost_s, less),
     ]
     for use in measures.fleet:
+        unit = amounts.unit(use.resource)
+        rows.append((f"capacity_{use.resource}", f"{use.resource} there, mean ({unit})", use.capacity, neither))
         rows.append((f"use_mean_{use.resource}", f"{use.resource} in use, mean", use.mean, neither))
         rows.append((f"use_peak_{use.resource}", f"{use.resource} in use, peak", use.peak, neither))
     if measures.outcome.cost is not None:

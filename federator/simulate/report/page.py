@@ -57,10 +57,9 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
     return Table(headers, rows[:ROWS_MAX], max(len(rows) - ROWS_MAX, 0))
 
 
-def render(measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None) -> str:
-    """The whole page. `other`: the name and the numbers of the simulation that this one is compared with; the
-    differences come first then."""
-    environment = Environment(
+def environment() -> Environment:
+    """The templates of pages. Everything that is put into one is escaped."""
+    return Environment(
         loader=PackageLoader("federator.simulate.report", "."),
         autoescape=True,
         undefined=StrictUndefined,
@@ -68,6 +67,11 @@ def render(measures: Measures, source: Provenance, other: tuple[str, Measures] |
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+
+
+def render(measures: Measures, source: Provenance, other: tuple[str, Measures] | None = None) -> str:
+    """The whole page. `other`: the name and the numbers of the simulation that this one is compared with; the
+    differences come first then."""
     facts: dict[str, Any] = {
         "outcome": measures.outcome,
         "source": source,
@@ -89,7 +93,7 @@ def render(measures: Measures, source: Provenance, other: tuple[str, Measures] |
             "differences": figures.differences(other[1], measures),
             "comparison": figures.comparison(other[1], measures, names),
         }
-    return environment.get_template("page.html.j2").render(facts)
+    return environment().get_template("page.html.j2").render(facts)
 
 
 def panels(measures: Measures, other: tuple[str, Measures] | None = None) -> list[Panel]:

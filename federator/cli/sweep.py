@@ -1,0 +1,72 @@
+"""`federator sweep SWEEP.yaml --out DIR`: many simulations of one scenario, and which of them no other beats.
+
+What is done is not run again: a sweep that was killed goes on when the same command is given again.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from federator.cli import common
+
+FAILURES_SHOWN = 5
+
+
+@click.command()
+@click.argument("path", metavar="SWEEP.yaml", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--out", required=True, type=click.Path(file_okay=False, path_type=Path), help="Results and report; goes on there."
+)
+@click.option("--jobs", type=click.IntRange(1), help="Processes of this machine (default: one for each core).")
+@click.option("--dask", "address", default="", metavar="ADDRESS", help="Run on this Dask scheduler (tcp://HOST:PORT).")
+@click.option("-o", "--output", default="table", type=click.Choice(["table", "json"]), help="Format.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def sweep(path: Path, out: Path, jobs: int | None, address: str, output: str, *, quiet: bool) -> None:
+    """Simulates every combination of a sweep's file (policies, fleets, seeds, or any field of the scenario), or a
+    sample of them, and shows the frontier: cost against waiting against moves."""
+    from federator.simulate.report import forms
+    from federator.simulate.scenario.loading import InvalidScenario
+    from federator.simulate.sweep import frontier, page, plan, running
+
+    if jobs is not None and address:
+        common.fail("--jobs is about processes of this machine; with --dask the cluster's workers run the simulations")
+    try:
+        planned = plan.read(path)
+        runner = running.dask(address) if address else running.processes(jobs or os.cpu_count() or 1)
+        results, failures = running.run(out, planned.tasks, runner, _progress(quiet=quiet))
+        if failures:
+            shown = [f"{_title(one)}: {one['error']}" for one in failures[:FAILURES_SHOWN]]
+            more = len(failures) - len(shown)
+            common.fail(*shown, *([f"and {more:,} more simulations failed"] if more else []))
+        found = frontier.found(planned, results)
+        made = page.files(planned, found, results)
+        forms.write(out, made)
+    except InvalidScenario as bad:
+        common.fail(*(f"{bad.file}: {error}" for error in bad.errors))
+    except (running.NoDask, OSError) as why:
+        common.fail(str(why))
+    if output == "json":
+        common.data(made["sweep.json"].decode())
+        return
+    rows = page.table(found, page.fields(found))
+    common.show(f"{page.verdict(found)}\n\n{common.table([one.upper() for one in rows.headers], rows.rows)}")
+    common.say(f"report: {out / page.PAGE}", err=True)
+
+
+def _title(result: Any) -> str:
+    return ", ".join(f"{field}={value}" for field, value in result["point"])
+
+
+def _progress(*, quiet: bool) -> Any:
+    shown = -1
+
+    def told(done: int, total: int) -> None:
+        nonlocal shown
+        tenth = done * 10 // max(total, 1)
+        if not quiet and tenth != shown:
+            shown = tenth
+            common.say(f"{done:,} of {total:,} simulations are done", err=True)
+
+    return told

@@ -1,0 +1,142 @@
+"""Runs the tasks of a sweep, each once: on processes of this machine, or on a Dask cluster that is there.
+
+A result is written to the sweep's folder as soon as it is there, whole or not at all, under the digest of what it
+depends on. A sweep that was killed finds what is done and runs the rest.
+"""
+
+import json
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import connection, get_context, parent_process
+from pathlib import Path
+from typing import Any, Final
+
+from federator.model.errors import FieldError
+from federator.simulate.engine import run as engine
+from federator.simulate.report import figures, measures
+from federator.simulate.scenario import loading
+from federator.simulate.scenario.loading import InvalidScenario
+from federator.simulate.sweep.plan import Task
+from federator.simulate.traces.problems import TraceError
+
+RESULTS: Final = "results"
+Result = Mapping[str, Any]
+Runner = Callable[[Sequence[Task]], Iterator[Result]]
+"""Yields a result for each task, in any order."""
+
+
+class NoDask(Exception):
+    """The Dask cluster cannot be used; the message says why and what helps."""
+
+
+def simulated(task: Task) -> Result:
+    """The result of one task; what is wrong with its input is a result too. Runs anywhere."""
+    found: dict[str, Any] = {"id": task.id, "point": [list(one) for one in task.point]}
+    try:
+        outcome = engine.run(loading.inputs(json.loads(task.document), Path(task.file), os.environ))
+    except (InvalidScenario, TraceError, FieldError, ValueError) as bad:
+        return {**found, "error": str(bad)}
+    measured = measures.measure(outcome)
+    return {**found, "verdict": figures.verdict(measured), "figures": figures.values(measured)}
+
+
+def done(folder: Path, tasks: Iterable[Task]) -> dict[str, Result]:
+    """The results that are there, by task."""
+    found: dict[str, Result] = {}
+    for task in tasks:
+        try:
+            result = json.loads(_file(folder, task.id).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            continue
+        if isinstance(result, dict) and result.get("id") == task.id and "figures" in result:
+            found[task.id] = {**result, "point": [list(one) for one in task.point]}
+    return found
+
+
+def run(
+    folder: Path, tasks: Sequence[Task], runner: Runner, progress: Callable[[int, int], None]
+) -> tuple[dict[str, Result], list[Result]]:
+    """Runs what is not done; returns all results by task, and the failures, which are not written and are tried again
+    next time. `progress` is told how many are done and how many there are."""
+    (folder / RESULTS).mkdir(parents=True, exist_ok=True)
+    found = done(folder, tasks)
+    failures: list[Result] = []
+    progress(len(found), len(tasks))
+    for result in runner([task for task in tasks if task.id not in found]):
+        if "error" in result:
+            failures.append(result)
+            continue
+        _write(folder, result)
+        found[str(result["id"])] = result
+        progress(len(found), len(tasks))
+    return found, failures
+
+
+def _file(folder: Path, ident: str) -> Path:
+    return folder / RESULTS / f"{ident}.json"
+
+
+def _write(folder: Path, result: Result) -> None:
+    file = _file(folder, str(result["id"]))
+    beside = file.with_suffix(f".{os.getpid()}.new")
+    beside.write_text(json.dumps(result) + "\n", encoding="utf-8")
+    os.replace(beside, file)
+
+
+# -- where tasks run ----------------------------------------------------------------------------------
+
+
+def processes(jobs: int) -> Runner:
+    """On so many processes of this machine. They end when this one is killed."""
+
+    def runner(tasks: Sequence[Task]) -> Iterator[Result]:
+        if not tasks:
+            return
+        workers = min(jobs, len(tasks))
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn"), initializer=_end_with_parent) as pool:
+            futures = [pool.submit(simulated, task) for task in tasks]
+            try:
+                for future in as_completed(futures):
+                    yield future.result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
+
+    return runner
+
+
+def _end_with_parent() -> None:
+    """A worker waits for its next task for ever, also when nobody is left to give it one."""
+    parent = parent_process()
+    if parent is None:
+        return
+
+    def watch() -> None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def dask(address: str, *, wait_s: float = 30.0) -> Runner:
+    """On the workers of the Dask scheduler at this address, which must have this version of the program and see the
+    same files. Raises NoDask."""
+    try:
+        import distributed
+    except ImportError:
+        raise NoDask("--dask needs the extra: pip install 'federator[dask]'") from None
+
+    def runner(tasks: Sequence[Task]) -> Iterator[Result]:
+        if not tasks:
+            return
+        try:
+            client = distributed.Client(address, timeout=wait_s, set_as_default=False)
+        except (OSError, TimeoutError, ValueError) as why:
+            raise NoDask(f"the Dask scheduler at {address} does not answer: {why}") from None
+        with client:
+            futures = client.map(simulated, tasks, key=[f"federator-{task.id}" for task in tasks], pure=True)
+            for _, result in distributed.as_completed(futures, with_results=True):
+                yield result
+
+    return runner
