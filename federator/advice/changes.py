@@ -15,7 +15,6 @@ from federator.advice.trials import Change, Trials, World, least
 from federator.api import raw
 from federator.hub.offline import Id
 from federator.kinds import registry
-from federator.kinds.deployment import deployment
 from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.model.decision import Decision, Reason
 from federator.model.fleet import ClusterView, QuotaAccount
@@ -357,24 +356,12 @@ def _member(world: World, name: str, path: Sequence[str], value: Any) -> World |
     return None if obj is None else world.with_object(patches.edited(obj, path, value))
 
 
-_ANNOTATIONS: Final = {
-    "policyRef": deployment.POLICY_ANNOTATION,
-    "priority": deployment.PRIORITY_ANNOTATION,
-    "suspend": deployment.SUSPEND_ANNOTATION,
-}
-_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "policyRef": ("spec", "placement", "policyRef"),
-    "priority": ("spec", "priority"),
-    "suspend": ("spec", "suspend"),
-}
-
-
 def _own(world: World, field: str, value: Any) -> World:
     """The world with one field of the workload changed: in its spec, or in an annotation for kinds
     that are not ours."""
     obj = world.obj(world.workload_id)
     assert obj is not None
-    if registry.KINDS[world.key.kind].model is not None:
-        return world.with_object(patches.edited(obj, _FIELDS[field], value))
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return world.with_object(patches.edited(obj, ("metadata", "annotations", _ANNOTATIONS[field]), text))
+    path = registry.verbs_of(world.key.kind).fields[field]
+    if path[0] == "metadata":  # an annotation holds a text
+        value = str(value).lower() if isinstance(value, bool) else str(value)
+    return world.with_object(patches.edited(obj, path, value))

@@ -13,7 +13,7 @@ from federator.cli import common
 
 if TYPE_CHECKING:
     from federator.cli.leader.asking import Leader
-    from federator.kinds.registry import Kind
+    from federator.kinds.kind import Kind
     from federator.kube.client import Client
 
 READ = ("MemberCluster", "ClusterPlacementPolicy", "PlacementPolicy", "FederatedQuota", "RuntimeProfile")

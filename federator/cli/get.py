@@ -10,7 +10,7 @@ import click
 from federator.cli import common
 
 if TYPE_CHECKING:
-    from federator.kinds.registry import Kind
+    from federator.kinds.kind import Kind
     from federator.kube.client import Client
 
 JSONPATH: Final = "jsonpath="

@@ -10,18 +10,8 @@ from typing import Any, Final
 
 from federator.cli import common
 from federator.kinds import registry
-from federator.kinds.registry import Column, Kind
+from federator.kinds.kind import Column, Kind
 from federator.kube.client import Client
-
-NATIVE_COLUMNS: Mapping[str, tuple[Column, ...]] = {
-    "Deployment": (
-        Column("Desired", ".spec.replicas", "integer"),
-        Column("Ready", ".status.readyReplicas", "integer"),
-        Column("Up-to-date", ".status.updatedReplicas", "integer"),
-        Column("Age", ".metadata.creationTimestamp", "date"),
-    ),
-}
-"""Columns of carried kinds, whose schema is not ours."""
 
 ALIASES: Mapping[str, str] = {
     name: kind.kind
@@ -49,7 +39,7 @@ def kind_named(text: str) -> Kind:
 
 
 def columns(kind: Kind, *, wide: bool) -> list[Column]:
-    return [column for column in kind.columns or NATIVE_COLUMNS.get(kind.kind, ()) if wide or not column.wide]
+    return [column for column in kind.columns if wide or not column.wide]
 
 
 def headers(kind: Kind, *, wide: bool = False, with_namespace: bool = False) -> list[str]:

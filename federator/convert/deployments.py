@@ -6,8 +6,8 @@ from federator.api import raw
 from federator.convert import templates
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, only_fields
 from federator.kinds import read
-from federator.kinds.deployment import deployment
-from federator.kinds.service import pinterestservice
+from federator.kinds.deployment import ask as deployment
+from federator.kinds.service import schema
 from federator.model import names
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
@@ -49,8 +49,8 @@ def draft(item: Item, drafts: Drafts) -> Draft:
         out["updateStrategy"] = strategy
     out["template"] = template
     obj = {
-        "apiVersion": pinterestservice.API_VERSION,
-        "kind": pinterestservice.KIND,
+        "apiVersion": schema.API_VERSION,
+        "kind": schema.KIND,
         "metadata": metadata(item),
         "spec": out,
     }

@@ -11,7 +11,7 @@ from typing import Any, Final
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert.drafts import Draft, Drafts, Item, LeftAlone, listed, only_fields
-from federator.kinds.service import pinterestservice
+from federator.kinds.service import schema
 
 API_VERSION: Final = "networking.k8s.io/v1"
 MAX_DOORS: Final = 16
@@ -120,7 +120,7 @@ def _tell(item: Item, draft: Draft, drafts: Drafts) -> None:
 def place(drafts: Drafts) -> None:
     """Writes the entries into the drafts, in input order."""
     for draft in drafts.made:
-        if not draft.doors or draft.obj["kind"] != pinterestservice.KIND:
+        if not draft.doors or draft.obj["kind"] != schema.KIND:
             continue
         draft.spec["loadBalancers"] = draft.doors
         for item in drafts.distinct:

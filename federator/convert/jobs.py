@@ -14,7 +14,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert import deployments, templates
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
-from federator.kinds.jobset import pinterestjobset
+from federator.kinds.jobset import schema
 from federator.model.errors import FieldError
 
 INDEX: Final = "JOB_COMPLETION_INDEX"
@@ -151,7 +151,7 @@ def _draft(item: Item, drafts: Drafts, spec: Obj, path: str, *, copies: int, sus
         notes.append(
             f"label kueue.x-k8s.io/queue-name={queue} is carried; the federation's queue is its FederatedQuota"
         )
-    obj = {"apiVersion": pinterestjobset.API_VERSION, "kind": pinterestjobset.KIND, "metadata": meta, "spec": out}
+    obj = {"apiVersion": schema.API_VERSION, "kind": schema.KIND, "metadata": meta, "spec": out}
     made = Draft(item, obj, f"{path}.template")
     for text in notes:
         drafts.note(made, text)
@@ -177,8 +177,8 @@ def _size(item: Item, spec: Obj, path: str, copies: int) -> tuple[int, int]:
     completions = _count(item, spec, "completions", path, default=1)
     if completions == 0:
         raise LeftAlone(f"{path}.completions: 0 asks for nothing, a job set has at least one shard")
-    if completions > pinterestjobset.MAX_SHARDS:
-        raise LeftAlone(f"{path}.completions: {completions} is more than {pinterestjobset.MAX_SHARDS} shards")
+    if completions > schema.MAX_SHARDS:
+        raise LeftAlone(f"{path}.completions: {completions} is more than {schema.MAX_SHARDS} shards")
     return completions * copies, min(at_once, completions) * copies
 
 

@@ -12,7 +12,7 @@ from federator.api import raw
 from federator.api.raw import Obj
 from federator.convert.drafts import BadInput, Draft, Drafts, Item, LeftAlone, listed, only_fields
 from federator.kinds import read
-from federator.kinds.service import pinterestservice
+from federator.kinds.service import schema
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors
 
@@ -90,7 +90,7 @@ def _target(item: Item, drafts: Drafts) -> Draft:
     draft = by_item.get(id(matching[0]))
     if draft is None:
         raise LeftAlone(f"spec.selector: it selects the pods of {matching[0].title}, which is not converted")
-    if draft.obj["kind"] != pinterestservice.KIND:
+    if draft.obj["kind"] != schema.KIND:
         raise LeftAlone(
             f"spec.selector: it selects the pods of {matching[0].title}, and a job set has no Service; {HELP}"
         )

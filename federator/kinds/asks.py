@@ -6,12 +6,10 @@ Called by the hub for every change of a workload, and by the command line's offl
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import registry
-from federator.kinds.jobset import pinterestjobset
 from federator.kinds.pods import effective, privileges
 from federator.kinds.verbs import WorkloadVerbs
 from federator.model import interning
 from federator.model.ask import Ask, Policy, Unit
-from federator.model.errors import FieldError
 
 
 def ask(
@@ -22,9 +20,9 @@ def ask(
     `profile` is the RuntimeProfile object that `verbs.profile(obj)` names, None where there is none. `created_s`
     defaults to the object's creationTimestamp.
     """
-    refusal = pinterestjobset.refused(obj)
-    if refusal:
-        raise FieldError("spec.execution", refusal)
+    refusal = verbs.refusal(obj)
+    if refusal is not None:
+        raise refusal
     sidecars, template = verbs.sidecars(obj), verbs.pod_template(obj)
     batch = verbs.unit is Unit.SHARDS
     shape = effective.pod_shape(template, profile, sidecars, batch=batch)

@@ -15,7 +15,8 @@ from typing import Any
 import yaml
 
 from federator.api import schema
-from federator.kinds.registry import KINDS, Column, Kind
+from federator.kinds.kind import Column, Kind
+from federator.kinds.registry import KINDS
 
 
 @functools.cache

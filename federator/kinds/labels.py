@@ -1,7 +1,11 @@
-"""Labels and annotations on native objects and pods that every expander uses, and that the member's caches select
-by."""
+"""Labels and annotations on native objects and pods that expanders write, and that the member reads again."""
 
 from typing import Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.model import names
+from federator.model.shards import Range
 
 MANAGED_BY_LABEL: Final = "app.kubernetes.io/managed-by"
 MANAGED_BY: Final = "federator"
@@ -11,3 +15,12 @@ IAM_ROLE_ANNOTATION: Final = "pinterest.com/iam-role"
 """On a ServiceAccount: the role that its pods act as."""
 SHARDS_ANNOTATION: Final = "pinterest.com/shards"
 """On a Job of a job set: the shards it runs, such as 100-199; its completion index 0 is the first of them."""
+MEMBER_STATUS_ANNOTATION: Final = f"{names.FEDERATION}/member-status"
+"""On a carried native object, JSON {reason, message, seq, unschedulable: {count, since}}: what the member saw beyond
+the native status."""
+
+
+def piece_of(annotations: Obj) -> Range | None:
+    """The range that a Job runs, from its annotations; None for a Job that is not of a job set."""
+    found = raw.ranges(annotations, SHARDS_ANNOTATION)
+    return found[0] if len(found) == 1 else None

@@ -14,7 +14,7 @@ from federator.api import decoding, raw, structural
 from federator.api.common import Model
 from federator.api.decoding import Limits
 from federator.kinds import crds, registry
-from federator.kinds.registry import Kind
+from federator.kinds.kind import Kind
 from federator.model import errors, names
 from federator.model.errors import FieldError
 from federator.model.kubernetes import selectors

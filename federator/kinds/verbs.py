@@ -1,7 +1,9 @@
-"""What every workload kind can be asked: one frozen table of plain functions per kind, filled in that kind's own file.
+"""What every workload kind can be asked: one frozen table of plain functions per kind, filled in
+its own folder.
 
-Hub, member, placement's callers and the command line go through these verbs and so never ask "which kind is it". The
-functions are pure and total on anything an API server can hold; they never change their argument.
+Hub, member, placement's callers and the command line go through these verbs and so never ask
+"which kind is it". The functions are pure and total on anything an API server can hold; they never
+change their argument.
 """
 
 import json
@@ -17,11 +19,13 @@ from federator.model import interning, names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Tier, Unit
 from federator.model.decision import Share
+from federator.model.errors import FieldError
 from federator.model.observation import SliceObservation
 from federator.model.shards import Ranges
+from federator.status.fold import Fold
 
 EXPANDER: Final = "1"
-"""Version of the rules in `kinds.natives`; a slice names the one that its natives must be made by."""
+"""Version of the rules by which kinds are expanded; a slice names the one that its natives must be made by."""
 DEFAULT_PROFILE: Final = "default"
 LAST_APPLIED: Final = "kubectl.kubernetes.io/last-applied-configuration"
 _PRIVATE_PREFIXES: Final = (f"{names.FEDERATION}/", "deployment.kubernetes.io/")
@@ -46,70 +50,31 @@ class SliceMark:
     expander: str = EXPANDER
 
 
-class FoldRow(Protocol):
-    """One cluster of a fold, as `status.fold.Row` has it."""
-
-    @property
-    def cluster(self) -> str: ...
-    @property
-    def share(self) -> int: ...
-    @property
-    def slots(self) -> int: ...
-    @property
-    def known(self) -> bool: ...
-    @property
-    def ready(self) -> int: ...
-    @property
-    def updated(self) -> int: ...
-    @property
-    def actual(self) -> int: ...
-    @property
-    def active(self) -> int: ...
-    @property
-    def completed(self) -> int: ...
-    @property
-    def failed(self) -> int: ...
-    @property
-    def reason(self) -> str: ...
-    @property
-    def message(self) -> str: ...
-
-
-class FoldFacts(Protocol):
-    """What a host status is made of; `status.fold.Fold` satisfies it (this floor cannot import that one)."""
-
-    @property
-    def observed_generation(self) -> int: ...
-    @property
-    def desired(self) -> int: ...
-    @property
-    def placed(self) -> int: ...
-    @property
-    def clusters(self) -> int: ...
-    @property
-    def ready_lo(self) -> int: ...
-    @property
-    def unknown(self) -> int: ...
-    @property
-    def updated(self) -> int: ...
-    @property
-    def actual(self) -> int: ...
-    @property
-    def active(self) -> int: ...
-    @property
-    def completed(self) -> Ranges: ...
-    @property
-    def failed(self) -> Ranges: ...
-    @property
-    def rows(self) -> Sequence[FoldRow]: ...
-    @property
-    def summary(self) -> str: ...
-
-
 class HostStatus(Protocol):
     """(fold, merged conditions as the API spells them, name of the policy in force) -> the whole host `.status`."""
 
-    def __call__(self, obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]: ...
+    def __call__(self, obj: Obj, fold: Fold, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]: ...
+
+
+Expand = Callable[[Obj, Obj | None], tuple[dict[str, Any], ...]]
+"""(slice, RuntimeProfile object or None) -> native objects, those that others need first. Raises FieldError."""
+
+
+@dataclass(frozen=True, slots=True)
+class PodLookup:
+    """How the pods of a workload are found in a member, whose pods carry no mark of ours."""
+
+    selector: Callable[[Obj], str]
+    """The label selector of its pods, as a list request takes it. Raises FieldError for one that selects none."""
+    made_for: Callable[[str, Obj, Mapping[str, str]], bool]
+    """(workload's name, controlling owner reference, labels) -> whether a pod so selected is its own."""
+    shards: Callable[[str, Ranges], Callable[[str, str], int | None]] | None = None
+    """(workload's name, ranges of the slice) -> (name of the owner, completion index) -> shard, or None where that
+    cannot be told. Absent for interchangeable pods."""
+
+
+def _nothing_refused(obj: Obj) -> FieldError | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,8 +82,6 @@ class WorkloadVerbs:
     """One row per workload kind."""
 
     unit: Unit
-    carried: bool
-    """A native kind, whose slice a member's own controllers run; every other kind is expanded to native objects."""
     whole: bool
     """Quota admits it entirely or not at all."""
     count: Callable[[Obj], int]
@@ -134,6 +97,8 @@ class WorkloadVerbs:
     priority: Callable[[Obj], int]
     placement: Callable[[Obj], Obj]
     """`{policyRef: name}` or the inline fields of a policy; {} when there are none."""
+    fields: Mapping[str, tuple[str, ...]]
+    """Where people set policyRef, priority and suspend: path in the object."""
     suspended: Callable[[Obj], bool]
     profile: Callable[[Obj], str]
     """Name of the RuntimeProfile whose support its pods get; "" for none."""
@@ -152,6 +117,16 @@ class WorkloadVerbs:
     """The `.status` that the member writes on a slice (`observe` reads it back); None where a native controller
     writes it."""
     host_status: HostStatus
+    lookup: PodLookup
+    expand: Expand | None = None
+    """None for a native kind, whose slice a member's own controllers run."""
+    refusal: Callable[[Obj], FieldError | None] = _nothing_refused
+    """Why it can never be placed as it is written; None when it can."""
+
+    @property
+    def carried(self) -> bool:
+        """A native kind that is its own native object in members."""
+        return self.expand is None
 
 
 def encode_mark(mark: SliceMark) -> dict[str, Any]:

@@ -13,14 +13,13 @@ from typing import Any
 
 from federator.api import raw
 from federator.api.common import NATIVES_MAX, SHORT_MAX
-from federator.kinds import registry
-from federator.kinds.deployment import deployment
+from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kinds.pods import podparts
 from federator.kube import clock as clocks
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier
 from federator.member.cache import jobs, rows
-from federator.member.cache.caches import CARRIED, Caches, slice_ref
+from federator.member.cache.caches import Caches, slice_ref
 from federator.member.cache.rows import NativeRow, SliceRow
 from federator.member.expansion import results
 from federator.member.expansion.expanding import Expander
@@ -85,7 +84,7 @@ class RollUp:
             return None  # the expander's first turn signals when it is through
         now = self._clock.monotonic()
         due_s = float("-inf")
-        if key.kind == CARRIED:
+        if row.verbs.carried:
             patch, interval_s = self._annotation_patch(row, result), self._options.annotation_interval_s
         else:
             (patch, moving, mute), interval_s = self._status_patch(row, result), self._options.roll_up_interval_s
@@ -230,10 +229,10 @@ class RollUp:
             told["unschedulable"] = {"count": finding.unschedulable, "since": finding.unschedulable_since}
         text = json.dumps(told, sort_keys=True, separators=(",", ":")) if told else None
         annotations = raw.mapping(live, "metadata", "annotations")
-        if annotations.get(deployment.MEMBER_STATUS_ANNOTATION) == text:
+        if annotations.get(MEMBER_STATUS_ANNOTATION) == text:
             return None
-        body = {"metadata": {"annotations": {deployment.MEMBER_STATUS_ANNOTATION: text}}}
-        return Patch(registry.KINDS[CARRIED].ref(row.key.namespace, row.key.name), body, uid=row.uid)
+        body = {"metadata": {"annotations": {MEMBER_STATUS_ANNOTATION: text}}}
+        return Patch(slice_ref(row.key), body, uid=row.uid)
 
 
 def _copies(row: SliceRow, natives: list[NativeRow]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from typing import Any
 
 from federator.hub.options import HubOptions
 from federator.hub.records import slices
-from federator.kinds import natives, registry
+from federator.kinds import registry
 from federator.kube.client import Client
 from federator.model.decision import Share
 from federator.model.steps import ObjectRef
@@ -60,10 +60,10 @@ def requests(pattern: Pattern, name: str, namespace: str) -> Requests:
         for cluster, share in pattern.shares.items()
     }
     expanded: tuple[dict[str, Any], ...] = ()
-    if pattern.kind in natives.EXPANDERS:
+    if verbs.expand is not None:
         one = copy.deepcopy(next(iter(rendered.values())))
         one["metadata"] |= {"uid": UID, "generation": 1}
-        expanded = natives.EXPANDERS[pattern.kind](one, None)
+        expanded = verbs.expand(one, None)
     return Requests(workload, decision, rendered, expanded, pattern.status)
 
 

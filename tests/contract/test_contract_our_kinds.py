@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from federator.kinds import crds, registry
-from federator.kinds.registry import Kind
+from federator.kinds.kind import Kind
 from tests.contract.crds import DEFINITIONS
 from tests.contract.speaking import Object, Speaker
 from tests.house.sources import ROOT

@@ -8,6 +8,7 @@ import pytest
 
 from tests.house import sources
 
+_KIND = (("schema",), ("ask",), ("natives", "status"))
 LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "api": (
         ("raw", "common"),
@@ -16,15 +17,19 @@ LAYERS: Mapping[str, tuple[tuple[str, ...], ...]] = {
         ("placement", "membercluster", "clustercapacity"),
     ),
     "kinds": (
-        ("labels",),
+        ("labels", "natives"),
         ("verbs",),
+        ("kind",),
         ("pods",),
         ("shared",),
-        ("service", "jobset", "deployment"),
+        ("service", "jobset", "deployment", "federation"),
         ("registry",),
-        ("asks", "natives", "crds"),
+        ("asks", "crds"),
         ("read",),
     ),
+    "kinds/service": _KIND,
+    "kinds/jobset": _KIND,
+    "kinds/deployment": _KIND,
     "member": (
         ("options",),
         ("cache",),

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from federator.kinds import crds, registry
-from federator.kinds.registry import Kind
+from federator.kinds.kind import Kind
 from tests.reference.markdown import code, table
 
 Schema = Mapping[str, Any]

@@ -14,7 +14,7 @@ from federator.api import raw
 from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.hub.process import HubProcess
 from federator.kinds import registry
-from federator.member.cache.caches import NATIVES
+from federator.kinds.natives import NATIVES
 from federator.model import names, shards
 from federator.model.ask import Unit
 from federator.model.kubernetes.quantity import vector
@@ -201,8 +201,8 @@ class Charges:
         """What one pod of a workload asks for, by what a member runs."""
         member = self._world.federation.members[cluster]
         for kind in ("Deployment", "Job"):
-            api_version, plural = NATIVES[kind]
-            for found in member.store.items(member.registry.get(api_version.rpartition("/")[0], plural)):
+            native = NATIVES[kind]
+            for found in member.store.items(member.registry.get(native.api_version.rpartition("/")[0], native.plural)):
                 if (found.obj["metadata"].get("labels") or {}).get(names.WORKLOAD_UID_LABEL) == uid:
                     pod = found.obj["spec"]["template"]["spec"]
                     return _sum_of(pod)

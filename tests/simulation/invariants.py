@@ -15,8 +15,8 @@ from federator.api.placement.decisionfacts import DecisionFacts, decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.hub.records import workloads
 from federator.kinds import registry
+from federator.kinds.natives import NATIVES
 from federator.kinds.verbs import SliceMark
-from federator.member.cache.caches import NATIVES
 from federator.model import names, shards
 from federator.model import seq as seqs
 from federator.model.ask import Unit

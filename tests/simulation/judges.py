@@ -14,8 +14,8 @@ from federator.api.placement.decisionfacts import decision_facts
 from federator.embedded.server import EmbeddedCluster
 from federator.embedded.storage.revisions import DELETED, Event
 from federator.kinds import registry
+from federator.kinds.natives import NATIVES
 from federator.kube.leader.elector import Elector
-from federator.member.cache.caches import NATIVES
 from federator.model.shards import Ranges
 from federator.sandbox.faults.lives import Life
 from tests.simulation import conduct, confined, hearing, invariants, reasons

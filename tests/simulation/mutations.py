@@ -29,13 +29,13 @@ from federator.hub.process import HubProcess
 from federator.hub.records.decisions import Record
 from federator.hub.status.workload_status import StatusAggregation
 from federator.kinds import registry
-from federator.kinds.jobset import jobsets, pinterestjobset
+from federator.kinds.jobset import ask, natives
 from federator.kube import errors
 from federator.kube.control.applier import Applier, Outcome
 from federator.kube.leader.elector import Elector
 from federator.kube.watch.reflector import Reflector
 from federator.kube.wire.transport import Request, Response, Transport
-from federator.member.cache.caches import CARRIED, native_ref
+from federator.member.cache.caches import native_ref
 from federator.member.expansion.expanding import Expander
 from federator.model import names
 from federator.model.decision import Decision, Reason
@@ -363,7 +363,7 @@ def _shared(original: Method) -> Method:
 
 def _all_shards(original: Method) -> Method:
     def pieces(obj: Any) -> Any:
-        return ((0, pinterestjobset.count(obj) - 1),)
+        return ((0, ask.count(obj) - 1),)
 
     return pieces
 
@@ -374,7 +374,7 @@ def _to_and_fro(original: Method) -> Method:
     async def turn(self: Expander, key: WorkloadKey) -> RequeueAfter | None:
         await original(self, key)
         now_s, row = self._clock.monotonic(), self._caches.slice(key)
-        if row is None or key.kind == CARRIED or now_s - removed_s.get(key, 0.0) < FOREVER_S:
+        if row is None or row.verbs.carried or now_s - removed_s.get(key, 0.0) < FOREVER_S:
             return RequeueAfter(key, FOREVER_S, "planted") if row is not None else None
         for native in self._caches.natives_of(row.uid):
             if native.key[0] == "Service":
@@ -499,7 +499,7 @@ MUTATIONS: Mapping[str, tuple[str, Plant]] = {
         instead(reachability, "after", _believed_late),
     ),
     "all members share one lane": ("22 bulkhead", instead(process, "Lane", _shared)),
-    "every cluster runs all shards": ("1 shards have Jobs", instead(jobsets, "pieces", _all_shards)),
+    "every cluster runs all shards": ("1 shards have Jobs", instead(natives, "pieces", _all_shards)),
     "dependent objects are removed and made for ever": ("10 stays at rest", instead(Expander, "turn", _to_and_fro)),
 }
 """What is wrong -> (the rule that finds it, the mutation)."""

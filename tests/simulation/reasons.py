@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from federator.kinds import registry
-from federator.member.cache.caches import CARRIED
 from federator.model.decision import Reason
 
 Obj = Mapping[str, Any]
@@ -167,7 +166,9 @@ def spoken(kind: str, cluster: str, old: Obj | None, new: Obj | None) -> Iterato
     elif kind == "Event":
         if str(new.get("reportingComponent")).startswith(COMPONENT):
             yield _named("Event", str(new.get("reason", "")))
-    elif kind == "MemberCluster" or (kind in registry.WORKLOADS and not (kind == CARRIED and cluster != "host")):
+    elif kind == "MemberCluster" or (
+        kind in registry.WORKLOADS and not (registry.verbs_of(kind).carried and cluster != "host")
+    ):
         live = (new.get("status") or {}).get("conditions") or ()
         if live and live != ((old or {}).get("status") or {}).get("conditions"):
             place = kind if kind == "MemberCluster" else "workload" if cluster == "host" else "slice"

@@ -17,9 +17,8 @@ from federator.hub.cache import policying
 from federator.hub.deletion import departed
 from federator.hub.options import HubOptions
 from federator.hub.records import workloads
-from federator.kinds import registry
-from federator.kinds.jobset import jobsets
-from federator.member.cache.caches import NATIVES
+from federator.kinds import labels, registry
+from federator.kinds.natives import NATIVES
 from federator.model import names, shards
 from federator.model.ask import PodShape, Policy, Strategy, Unit
 from federator.model.decision import Reason
@@ -244,7 +243,7 @@ def jobs(member: EmbeddedCluster, uid: Uid) -> list[Obj]:
 
 def shards_of(job: Obj) -> tuple[int, int] | None:
     """The range of shards that a Job runs."""
-    return jobsets.piece_of(job["metadata"].get("annotations") or {})
+    return labels.piece_of(job["metadata"].get("annotations") or {})
 
 
 def _has_room(account: QuotaAccount, facts: DecisionFacts, found: Sequence[DecisionFacts]) -> bool:
@@ -373,11 +372,11 @@ def _natives(world: World) -> dict[str, Any]:
     """What members run, over all of them, without the number of copies: (kind, namespace, name) -> contents."""
     found: dict[str, set[bytes]] = {}
     for member in world.federation.members.values():
-        for kind, (api_version, plural) in NATIVES.items():
+        for kind, row in NATIVES.items():
             if kind == "Job":  # their names and bounds are the ranges, which depend on the order of events: see `_jobs`
                 continue
-            group = api_version.rpartition("/")[0]
-            for native in member.store.items(member.registry.get(group, plural)):
+            group = row.api_version.rpartition("/")[0]
+            for native in member.store.items(member.registry.get(group, row.plural)):
                 meta = native.obj["metadata"]
                 if names.FLEET_LABEL in (meta.get("labels") or {}):
                     template = (native.obj.get("spec") or {}).get("template") or {}

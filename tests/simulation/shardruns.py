@@ -9,8 +9,7 @@ from collections.abc import Callable, Collection, Iterator
 
 from federator.api.placement.decisionfacts import decision_facts
 from federator.hub.records.decisions import STRUCK
-from federator.kinds import registry
-from federator.kinds.jobset import jobsets
+from federator.kinds import labels, registry
 from federator.model import shards
 from federator.model.ask import Unit
 from federator.model.decision import Reason
@@ -125,7 +124,7 @@ class ShardRuns:
 
     def _made(self, step: Step) -> Iterator[str]:
         """A member makes no Job for shards that its own slice says are done."""
-        piece = jobsets.piece_of(step.obj["metadata"].get("annotations") or {})
+        piece = labels.piece_of(step.obj["metadata"].get("annotations") or {})
         if piece is None or not step.writer.startswith("member") or step.cluster in self._liars:
             return
         slice_ = _slice_of(step)

@@ -27,11 +27,10 @@ MEMBER_LEASE = "federator-member"
 CLOCK_SKEW_MAX_S = 5.0
 OLDEST_MINOR = 27
 
+_ALL = ("get", "list", "watch", "create", "patch", "delete")
 HUB_RULES: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("pinterest.com", "pinterestservices", ("get", "list", "watch", "create", "patch", "delete")),
-    ("pinterest.com", "pinterestjobsets", ("get", "list", "watch", "create", "patch", "delete")),
+    *((kind.group, kind.plural, _ALL) for kind in registry.WORKLOADS.values()),
     ("pinterest.com", "runtimeprofiles", ("list", "create", "delete")),
-    ("apps", "deployments", ("get", "list", "watch", "create", "patch", "delete")),
     ("federation.pinterest.com", "clustercapacities", ("list", "watch", "create", "patch")),
     ("", "namespaces", ("get", "list", "create", "patch", "delete")),
     ("", "pods", ("list",)),
@@ -91,7 +90,7 @@ async def examine(client: Client, now_s: float) -> Examination:
     ]
     served = {(found.api_version, found.kind) for found in await client.discover()}
     for kind in registry.KINDS.values():
-        if kind.kind in ("PinterestService", "PinterestJobSet", "RuntimeProfile", "ClusterCapacity"):
+        if kind.in_members:
             there = (kind.api_version, kind.kind) in served
             fix = "served" if there else "not served: run `federator crd install` with the member's context"
             findings.append(Finding(f"CRD {kind.kind}", there, fix))

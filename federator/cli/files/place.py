@@ -7,7 +7,7 @@ stdout. The same input prints the same output, whenever it is run.
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from federator.hub.offline import Situation
 
 SHORTFALL_EXIT = 3
-NO_WORKLOAD = "the files hold no workload (PinterestService, PinterestJobSet or Deployment)"
 
 
 @click.command()
@@ -53,7 +52,7 @@ def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **
     if not situation.snapshot.clusters:
         common.fail("the files hold no MemberCluster, so there is nowhere to place anything; --live asks the hub")
     if not situation.workloads:
-        common.fail(NO_WORKLOAD)
+        _fail_without_workloads()
     unreadable = [f"{key}: {found.problem}" for key, found in situation.workloads.items() if found.problem]
     if unreadable:
         common.fail("; ".join(unreadable))
@@ -62,6 +61,12 @@ def place(files: tuple[str, ...], namespace: str, output: str, *, live: bool, **
     decisions = [offline.as_object(ask, decision, "placed offline") for ask, decision in situation.decide_all()]
     common.show(rendered(decisions, output))
     sys.exit(SHORTFALL_EXIT if any(map(_short, decisions)) else 0)
+
+
+def _fail_without_workloads() -> NoReturn:
+    from federator.kinds import registry
+
+    common.fail(f"the files hold no workload ({', '.join(registry.WORKLOADS)})")
 
 
 async def _asked(objs: Sequence[Mapping[str, Any]], given: Mapping[str, str]) -> list[dict[str, Any]]:
@@ -74,7 +79,7 @@ async def _asked(objs: Sequence[Mapping[str, Any]], given: Mapping[str, str]) ->
         title = f"{other.get('kind')}/{raw.text(other, 'metadata', 'name')}"
         common.fail(f"{title}: with --live the fleet is the hub's own, and the files hold workloads only")
     if not objs:
-        common.fail(NO_WORKLOAD)
+        _fail_without_workloads()
     if len(objs) > 1:
         common.say(f"each of the {len(objs)} workloads is placed alone, beside what runs already", err=True)
     leader = asking.Leader(given["kubeconfig"], given["context"], given["leader_address"])

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from federator.hub.query.announcing import Announcement
     from federator.hub.query.collecting import Wanted
     from federator.hub.query.selection import Selection
-    from federator.kinds.registry import Kind
+    from federator.kinds.kind import Kind
     from federator.kube.client import Client
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -7,7 +7,7 @@ from typing import Final
 
 from federator.api import raw
 from federator.api.raw import Obj
-from federator.kinds.registry import Kind
+from federator.kinds.kind import Kind
 from federator.model.ask import Unit
 
 

@@ -154,10 +154,11 @@ async def ending(federation: Any, took_s: float) -> str:
 async def summary(federation: Any) -> str:
     """The federated tables."""
     from federator.cli import views
+    from federator.kinds import registry
 
     client = federation.client("host")
     parts = []
-    for kind in ("MemberCluster", "PinterestService", "PinterestJobSet", "Deployment"):
+    for kind in ("MemberCluster", *registry.WORKLOADS):
         parts.append(await views.table_of(client, kind, all_namespaces=True))
     return "\n\n".join(part for part in parts if part)
 

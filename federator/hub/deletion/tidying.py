@@ -30,8 +30,7 @@ from federator.model.steps import Delete, ObjectRef, Patch, RequeueAfter
 log = logging.getLogger(__name__)
 
 CONTENTS = (
-    ("pinterest.com/v1beta1", "pinterestservices"),
-    ("pinterest.com/v1beta1", "pinterestjobsets"),
+    *((kind.api_version, kind.plural) for kind in registry.EXPANDED),
     ("v1", "pods"),
     ("v1", "services"),
     ("v1", "configmaps"),

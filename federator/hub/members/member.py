@@ -41,7 +41,6 @@ from federator.status.given import BEYOND_BOUNDS, Contradiction
 
 REPORTS_MAX = 64
 """Objects of the kind ClusterCapacity in one member: there is one, and whatever else somebody makes is not kept."""
-EXPANDED_KINDS = ("PinterestService.pinterest.com", "PinterestJobSet.pinterest.com")
 
 
 @dataclass(slots=True)

@@ -1,25 +1,19 @@
 """Which pods of a cluster belong to a workload, and what is read of them. Pure; total on what a member may answer.
 
-Pods carry no mark of the federation: a mark in their template would replace every pod. They are those that the native
-object's own selector takes, in the workload's namespace, and that a ReplicaSet of its Deployment, or a Job, made.
+How its pods are told from others is the kind's to say (`verbs.PodLookup`).
 """
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from federator.api import raw
-from federator.kinds.jobset import jobsets, pinterestjobset
-from federator.kinds.service import pinterestservice
+from federator.kinds import registry
 from federator.model import plaintext
-from federator.model.errors import FieldError
-from federator.model.kubernetes import selectors
-from federator.model.shards import Range
+from federator.model.shards import Ranges
 
-HASH_LABEL = "pod-template-hash"
 INDEX_ANNOTATION = "batch.kubernetes.io/job-completion-index"
 DEFAULT_CONTAINER = "kubectl.kubernetes.io/default-container"
 TEXT_MAX = 253
@@ -83,16 +77,9 @@ def of_workload(kind: str, obj: Mapping[str, Any]) -> Selection:
     """The pods of a workload as it stands on the host. Raises FieldError for one that selects none."""
     meta = raw.mapping(obj, "metadata")
     name = raw.text(meta, "name")
-    if kind == "PinterestService":
-        labels = f"{pinterestservice.SELECTOR_LABEL}={name}"
-    elif kind == "PinterestJobSet":
-        labels = f"{pinterestjobset.SELECTOR_LABEL}={name}"
-    else:
-        chosen = raw.mapping(obj, "spec", "selector")
-        labels = selectors.to_text(selectors.from_dict(chosen, "spec.selector"))
-        if not labels:
-            raise FieldError("spec.selector", "selects no pods by their labels")
-    template = raw.mapping(obj, "spec", "template")
+    verbs = registry.verbs_of(kind)
+    labels = verbs.lookup.selector(obj)
+    template = verbs.pod_template(obj)
     named = raw.text(template, "metadata", "annotations", DEFAULT_CONTAINER)
     first = next((raw.text(one, "name") for one in raw.objects(template, "spec", "containers")), "")
     return Selection(kind, raw.text(meta, "namespace"), name, raw.text(meta, "uid"), labels, named or first)
@@ -109,41 +96,27 @@ def table(body: bytes) -> Table:
     return found
 
 
-def rows(found: Table, selection: Selection, pieces: Sequence[Range]) -> list[dict[str, Any]]:
+def rows(found: Table, selection: Selection, pieces: Ranges) -> list[dict[str, Any]]:
     """The rows of pods that belong to the workload, each with its name, `CELLS`, and the shard of a job set's.
     `pieces`: the ranges that the cluster was given, by which its Jobs are called."""
     places = {column.name.lower(): index for index, column in enumerate(found.columnDefinitions)}
-    bases = {jobsets.job_name(selection.name, piece): piece[0] for piece in pieces}
+    lookup = registry.verbs_of(selection.kind).lookup
+    shard_of = lookup.shards(selection.name, pieces) if lookup.shards is not None else None
     shown = []
     for row in found.rows or ():
         meta = row.object.metadata if row.object is not None else _Meta()
         owner = next((one for one in meta.ownerReferences or () if one.get("controller") is True), {})
-        if not meta.name or not _made_for(selection, owner, meta.labels or {}):
+        if not meta.name or not lookup.made_for(selection.name, owner, meta.labels or {}):
             continue
         known: dict[str, Any] = {"name": text(meta.name)}
         for name in CELLS:
             index = places.get(name, len(row.cells))
             known[name] = text(row.cells[index]) if index < len(row.cells) else ""
-        if selection.kind == "PinterestJobSet":
+        if shard_of is not None:
             completion = (meta.annotations or {}).get(INDEX_ANNOTATION, "")
-            known["shard"] = _shard(selection.name, str(owner.get("name", "")), completion, bases)
+            known["shard"] = shard_of(str(owner.get("name", "")), completion)
         shown.append(known)
     return shown
-
-
-def _made_for(selection: Selection, owner: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    if selection.kind == "PinterestJobSet":
-        return owner.get("kind") == "Job"
-    made_by = f"{selection.name}-{labels.get(HASH_LABEL, '')}"
-    return owner.get("kind") == "ReplicaSet" and owner.get("name") == made_by
-
-
-def _shard(name: str, job: str, index: str, bases: Mapping[str, int]) -> int | None:
-    """The shard that a pod runs; None where neither the pieces nor the Job's name tell."""
-    base = bases.get(job)
-    if base is None and (plain := re.fullmatch(rf"{re.escape(name)}-(\d{{1,9}})-\d{{1,9}}", job, re.ASCII)):
-        base = int(plain[1])
-    return base + int(index) if base is not None and index.isascii() and index.isdecimal() and len(index) < 10 else None
 
 
 def text(value: object) -> str:

@@ -14,7 +14,7 @@ import msgspec
 from federator.api import raw
 from federator.hub.records import packing
 from federator.kinds import asks, read, registry
-from federator.kinds.deployment.deployment import MEMBER_STATUS_ANNOTATION
+from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kinds.pods import effective
 from federator.kinds.verbs import SliceMark, WorkloadVerbs
 from federator.model import interning, names, shards

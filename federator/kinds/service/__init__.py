@@ -1,1 +1,53 @@
-"""PinterestService: a service of interchangeable replicas."""
+"""PinterestService: a service of interchangeable replicas, with its Service, Ingress and ConfigMap."""
+
+from typing import Final
+
+from federator.kinds.kind import AGE, STATUS, WIDE, Column, workload
+from federator.kinds.pods import lookup, podparts
+from federator.kinds.service import ask, natives, schema, status
+from federator.kinds.shared import workloads
+from federator.kinds.verbs import PodLookup, WorkloadVerbs
+from federator.model.ask import Unit
+
+VERBS: Final = WorkloadVerbs(
+    unit=Unit.REPLICAS,
+    whole=False,
+    count=ask.count,
+    slots=ask.count,
+    pod_template=workloads.pod_template,
+    pods=podparts.of,
+    project=workloads.project,
+    tier=workloads.tier,
+    priority=workloads.priority,
+    placement=workloads.placement,
+    fields=workloads.FIELDS,
+    suspended=workloads.suspended,
+    profile=workloads.profile,
+    sidecars=workloads.sidecars,
+    max_unavailable=ask.max_unavailable,
+    render_slice=ask.render_slice,
+    amount="replicas",
+    read_mark=workloads.read_mark,
+    observe=status.observe,
+    slice_status=status.slice_status,
+    host_status=status.host_status,
+    lookup=PodLookup(lookup.by_label(schema.SELECTOR_LABEL), lookup.of_replica_set),
+    expand=natives.expand,
+)
+
+KIND: Final = workload(
+    "pinterestservices",
+    "psvc",
+    schema.PinterestService,
+    VERBS,
+    (
+        Column("Desired", ".spec.replicas", "integer", description="Copies asked for."),
+        Column("Ready", ".status.ready", "integer", description="Copies that are certainly ready."),
+        Column("Clusters", ".status.clusters", "integer", description="Clusters with a share."),
+        Column("Placed", ".status.placed", "integer", description="Copies that clusters are given."),
+        STATUS,
+        AGE,
+        *WIDE,
+    ),
+    scale=True,
+)

@@ -5,20 +5,27 @@ Used by the files of those kinds only. Like all verbs: pure, total, never changi
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from federator.api import raw
 from federator.api.common import INDEXES_MAX
 from federator.api.raw import Obj
 from federator.kinds import verbs
 from federator.kinds.pods import podparts
-from federator.kinds.verbs import FoldFacts, FoldRow, SliceMark
+from federator.kinds.verbs import SliceMark
 from federator.model import shards
 from federator.model.ask import Tier
 from federator.model.observation import RESTORED, SliceObservation
+from federator.status.fold import Fold, Row
 
 HOST_ONLY = ("placement", "suspend", "slice")
 """Spec fields that speak to the federation and are not carried to members."""
+FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "policyRef": ("spec", "placement", "policyRef"),
+    "priority": ("spec", "priority"),
+    "suspend": ("spec", "suspend"),
+}
+"""Where people set what the federation reads."""
 
 
 def pod_template(obj: Obj) -> Obj:
@@ -127,7 +134,7 @@ def base_slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict
     return status
 
 
-def base_host_status(fold: FoldFacts, conditions: Sequence[Obj], policy: str) -> dict[str, Any]:
+def base_host_status(fold: Fold, conditions: Sequence[Obj], policy: str) -> dict[str, Any]:
     """The scalar fields that tables show, and the conditions."""
     ready = next((condition for condition in conditions if condition.get("type") == "Ready"), raw.NO_FIELDS)
     status: dict[str, Any] = {
@@ -159,6 +166,6 @@ def is_no_set(status: Obj, field: str) -> bool:
     return found not in (None, "") and not indexes(status, field)
 
 
-def trouble(row: FoldRow) -> dict[str, Any]:
+def trouble(row: Row) -> dict[str, Any]:
     """The fields of a cluster row that say whether it is heard of and what ails it."""
     return {"known": row.known, **raw.present({"reason": row.reason, "message": row.message[:1024]})}

@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from federator.api import raw, runtimeprofile
 from federator.kinds import registry
+from federator.kinds.natives import NATIVES, RUNS_PODS
 from federator.kube import errors
 from federator.kube.client import Client
 from federator.kube.clock import Clock
@@ -40,27 +41,11 @@ from federator.model.steps import ObjectRef
 from federator.status import reasons
 from federator.status.reasons import Trouble
 
-NATIVES: Final[Mapping[str, tuple[str, str]]] = {
-    "Deployment": ("apps/v1", "deployments"),
-    "Job": ("batch/v1", "jobs"),
-    "Service": ("v1", "services"),
-    "Ingress": ("networking.k8s.io/v1", "ingresses"),
-    "ConfigMap": ("v1", "configmaps"),
-    "ServiceAccount": ("v1", "serviceaccounts"),
-}
-"""Kinds that slices are expanded to: (apiVersion, plural)."""
-
 REFERENCED: Final[Mapping[str, tuple[str, str]]] = {
     "PersistentVolumeClaim": ("v1", "persistentvolumeclaims"),
     "PriorityClass": ("scheduling.k8s.io/v1", "priorityclasses"),
 }
 """Further kinds that pod templates refer to by name; only their existence is known."""
-
-CARRIED: Final = "Deployment"
-"""The workload kind that is its own native object."""
-
-_EMPLOYERS: Final = ("Deployment", "Job")
-"""Native kinds that pods hang under."""
 
 KeyListener = Callable[[WorkloadKey], None]
 Listener = Callable[[], None]
@@ -68,8 +53,8 @@ Listener = Callable[[], None]
 
 def native_ref(key: NativeKey) -> ObjectRef:
     """Names a native object to the client."""
-    api_version, plural = NATIVES[key[0]]
-    return ObjectRef(api_version, plural, key[1], key[2], key[0])
+    row = NATIVES[key[0]]
+    return ObjectRef(row.api_version, row.plural, key[1], key[2], key[0])
 
 
 def slice_ref(key: WorkloadKey) -> ObjectRef:
@@ -201,7 +186,7 @@ class Caches:
     def crews_of(self, row: SliceRow) -> list[str]:
         """Uids of the controllers whose pods are this slice's copies: ReplicaSets and Jobs."""
         found: list[str] = []
-        deployments = [row.uid] if row.key.kind == CARRIED else []
+        deployments = [row.uid] if row.verbs.carried else []
         for native in self.natives_of(row.uid):
             if native.key[0] == "Deployment":
                 deployments.append(native.uid)
@@ -296,7 +281,9 @@ class Caches:
             chosen = "" if registry.KINDS[kind].model is not None else f"{names.FLEET_LABEL}={fleet}"
             yield _Watched(f"slices of {kind}", _served(kind), slices, _slice_of(kind), self._on_slice, chosen)
         for kind, natives in self.natives.items():
-            yield _Watched(kind, NATIVES[kind], natives, _native_of(kind), self._on_native)
+            yield _Watched(
+                kind, (NATIVES[kind].api_version, NATIVES[kind].plural), natives, _native_of(kind), self._on_native
+            )
         for kind, existing in self.referenced.items():
             yield _Watched(kind, REFERENCED[kind], existing, lambda _: True, self._on_reference(kind))
         owned = ("apps/v1", "replicasets")
@@ -366,7 +353,7 @@ class Caches:
         either = new if new is not None else old
         if either is not None and (old is None or new is None or old.owner_uid != new.owner_uid):
             self.signals.reference(*either.key)
-        if either is not None and either.key[0] in _EMPLOYERS:
+        if either is not None and either.key[0] in RUNS_PODS:
             self._crews_changed(old, new)
 
     def _on_replicaset(self, _: Key, old: OwnerRow | None, new: OwnerRow | None) -> None:
@@ -443,7 +430,7 @@ def _known(store: Store[Any], reflector: Reflector[Any]) -> bool:
 
 def _is_slice(row: SliceRow | None) -> bool:
     """Natives of ours carry the fleet's label too: of their kind only what is marked is a slice."""
-    return row is not None and (row.mark is not None or row.key.kind != CARRIED)
+    return row is not None and (row.mark is not None or not row.verbs.carried)
 
 
 def _room(row: PodRow | None) -> tuple[Any, ...]:

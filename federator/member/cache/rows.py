@@ -16,8 +16,7 @@ import msgspec
 from federator.api import capacityfields, raw
 from federator.api.raw import Obj
 from federator.kinds import registry
-from federator.kinds.jobset import jobsets
-from federator.kinds.labels import MANAGED_BY, MANAGED_BY_LABEL
+from federator.kinds.labels import MANAGED_BY, MANAGED_BY_LABEL, piece_of
 from federator.kinds.pods import effective
 from federator.kinds.verbs import SliceMark, WorkloadVerbs
 from federator.kube import clock
@@ -152,7 +151,7 @@ def native_row(kind: str, obj: Obj) -> NativeRow:
         status=dict(raw.mapping(obj, "status")),
         generation=raw.integer(meta, "generation"),
         spec={name: spec[name] for name in _KEPT_SPEC if name in spec},
-        shards=jobsets.piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
+        shards=piece_of(raw.mapping(meta, "annotations")) if kind == "Job" else None,
         workload_uid=raw.text(labels, names.WORKLOAD_UID_LABEL),
         applied=msgspec.json.encode(owned_fields.of(meta, FIELD_MANAGER, "Apply")),
     )

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from federator.api import raw, runtimeprofile
-from federator.kinds import labels, natives, verbs
+from federator.kinds import labels, verbs
+from federator.kinds.natives import RUNS_PODS
 from federator.kinds.verbs import SliceMark
 from federator.kube import errors
 from federator.kube.clock import Clock
 from federator.kube.control.applier import Applier, Outcome
 from federator.member.cache import jobs
-from federator.member.cache.caches import CARRIED, Caches, native_ref
+from federator.member.cache.caches import Caches, native_ref
 from federator.member.cache.rows import NativeKey, SliceRow
 from federator.member.expansion import comparing, references, results
 from federator.member.expansion.comparing import Plan, Scene, Verdicts, Work
@@ -88,7 +89,7 @@ class Expander:
         """The mark under which we expand this slice; None for one that is not ours to touch."""
         if row.mark is not None:
             return row.mark if row.mark.fleet == self._fleet else None
-        if not self._standalone or row.key.kind == CARRIED:
+        if not self._standalone or row.verbs.carried:
             return None
         obj = row.obj()
         count = row.verbs.count(obj)
@@ -152,7 +153,7 @@ class Expander:
 
     def _wanted(self, row: SliceRow, mark: SliceMark) -> tuple[dict[str, Any], ...]:
         """The native objects of the slice. Raises `Refused`."""
-        if row.key.kind == CARRIED:
+        if row.verbs.expand is None:
             return ()
         if mark.expander != verbs.EXPANDER:
             known = f"this member process knows version {verbs.EXPANDER}"
@@ -165,7 +166,7 @@ class Expander:
         obj["spec"] = {**raw.mapping(obj, "spec"), "slice": verbs.encode_mark(mark)}
         profile = self.profile_of(mark)
         try:
-            made = natives.EXPANDERS[row.key.kind](obj, profile)
+            made = row.verbs.expand(obj, profile)
         except FieldError as bad:
             raise Refused("ExpansionFailed", f"{bad}.") from bad
         return tuple(_canonical(body) for body in made)
@@ -181,9 +182,9 @@ class Expander:
             owner_lives=self._caches.lives,
             removable=lambda native: native.key[0] != "Job" or jobs.recorded(native, status),
         )
-        found = comparing.plan(wanted, self._caches.natives_of(row.uid) if row.key.kind != CARRIED else (), scene)
+        found = comparing.plan(wanted, self._caches.natives_of(row.uid) if not row.verbs.carried else (), scene)
         if any(key[0] == "ServiceAccount" for key in found.conflicts):
-            found.work = [work for work in found.work if work.takes_away or work.key[0] not in ("Deployment", "Job")]
+            found.work = [work for work in found.work if work.takes_away or work.key[0] not in RUNS_PODS]
         return found
 
     async def _carry_out(self, key: WorkloadKey, plan: Plan) -> list[tuple[Work, Outcome]]:
@@ -259,8 +260,8 @@ class Expander:
         """Makes the service account that the pods name; returns what else they name and is not there."""
         namespace = row.key.namespace
         made = {comparing.native_key(body) for body in wanted}
-        templates = [raw.mapping(body, "spec", "template") for body in wanted if body["kind"] in ("Deployment", "Job")]
-        if row.key.kind == CARRIED:
+        templates = [raw.mapping(body, "spec", "template") for body in wanted if body["kind"] in RUNS_PODS]
+        if row.verbs.carried:
             templates = [row.verbs.pod_template(row.obj())]
         missing: set[NativeKey] = set()
         for template in templates[:1]:

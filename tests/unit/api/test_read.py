@@ -8,7 +8,7 @@ import pytest
 from federator.api import decoding
 from federator.api.decoding import Limits
 from federator.kinds import read
-from federator.kinds.service.pinterestservice import PinterestService
+from federator.kinds.service.schema import PinterestService
 
 TEMPLATE = {"spec": {"containers": [{"name": "app", "image": "app:1"}]}}
 

@@ -8,9 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from federator.api import raw
-from federator.kinds import registry, verbs
-from federator.kinds.deployment import deployment
-from federator.kinds.jobset import pinterestjobset
+from federator.kinds import deployment, jobset, labels, registry, verbs
+from federator.kinds.deployment import ask
 from federator.kinds.registry import WORKLOADS
 from federator.kinds.verbs import SliceMark
 from federator.model import names, shards
@@ -100,11 +99,11 @@ def test_every_workload_kind_is_in_the_table_of_facts() -> None:
 
 def test_a_deployment_says_in_annotations_what_other_kinds_say_in_spec() -> None:
     annotations = {
-        deployment.PROJECT_ANNOTATION: "ads",
-        deployment.TIER_ANNOTATION: "Preemptible",
-        deployment.PRIORITY_ANNOTATION: "-7",
-        deployment.SUSPEND_ANNOTATION: "true",
-        deployment.POLICY_ANNOTATION: "zonal",
+        ask.PROJECT_ANNOTATION: "ads",
+        ask.TIER_ANNOTATION: "Preemptible",
+        ask.PRIORITY_ANNOTATION: "-7",
+        ask.SUSPEND_ANNOTATION: "true",
+        ask.POLICY_ANNOTATION: "zonal",
     }
     obj = {**DEPLOYMENT, "metadata": {**META, "annotations": annotations}}
     row = deployment.VERBS
@@ -146,11 +145,11 @@ def test_a_slice_of_a_service_is_fully_defaulted() -> None:
 
 def test_a_slice_of_a_job_set_keeps_the_total_and_its_pieces_apart() -> None:
     share = Share("east", 12, 4, 9, ((0, 3), (4, 11)))
-    rendered = pinterestjobset.render_slice(JOBS, share, MARK)
+    rendered = jobset.VERBS.render_slice(JOBS, share, MARK)
     spec = rendered["spec"]
     assert (spec["shards"], spec["parallelism"], spec["slice"]["ranges"]) == (400, 4, "0-3,4-11")
     assert (spec["execution"], spec["completion"], spec["backoffLimitPerShard"]) == ("MayOverlap", "All", 3)
-    mark = pinterestjobset.VERBS.read_mark(rendered)
+    mark = jobset.VERBS.read_mark(rendered)
     assert mark is not None
     assert mark.ranges == ((0, 3), (4, 11))
 
@@ -285,7 +284,7 @@ def test_what_a_member_writes_into_a_slices_status_is_what_the_hub_observes(kind
 
 
 def test_a_native_deployment_status_is_observed_with_the_members_word_over_it() -> None:
-    slice_obj = deployment.render_slice(DEPLOYMENT, Share("east", 8, 8), MARK)
+    slice_obj = deployment.VERBS.render_slice(DEPLOYMENT, Share("east", 8, 8), MARK)
     slice_obj["status"] = {
         "observedGeneration": 2,
         "replicas": 8,
@@ -295,18 +294,18 @@ def test_a_native_deployment_status_is_observed_with_the_members_word_over_it() 
             {"type": "Progressing", "status": "False", "reason": "ProgressDeadlineExceeded", "message": "m"}
         ],
     }
-    assert deployment.observe(slice_obj, "east", True).reason == "ProgressDeadlineExceeded"
+    assert deployment.VERBS.observe(slice_obj, "east", True).reason == "ProgressDeadlineExceeded"
     told = {"reason": "Unschedulable", "message": "m", "unschedulable": {"count": 3, "since": "2026-01-01T00:00:00Z"}}
-    slice_obj["metadata"]["annotations"][deployment.MEMBER_STATUS_ANNOTATION] = json.dumps(told)
-    seen = deployment.observe(slice_obj, "east", True)
+    slice_obj["metadata"]["annotations"][labels.MEMBER_STATUS_ANNOTATION] = json.dumps(told)
+    seen = deployment.VERBS.observe(slice_obj, "east", True)
     assert (seen.reason, seen.unschedulable, seen.ready, seen.updated, seen.actual) == ("Unschedulable", 3, 5, 7, 8)
     assert seen.unschedulable_since_s == raw.epoch_s("2026-01-01T00:00:00Z")
     mark = deployment.VERBS.read_mark(slice_obj)
     assert mark is not None
     for seq, reason in ((mark.seq, "StaleSlice"), (mark.seq - 1, "ProgressDeadlineExceeded")):
         refused = json.dumps({"reason": "StaleSlice", "message": "m", "seq": seq})
-        slice_obj["metadata"]["annotations"][deployment.MEMBER_STATUS_ANNOTATION] = refused
-        assert deployment.observe(slice_obj, "east", True).reason == reason
+        slice_obj["metadata"]["annotations"][labels.MEMBER_STATUS_ANNOTATION] = refused
+        assert deployment.VERBS.observe(slice_obj, "east", True).reason == reason
 
 
 @pytest.mark.parametrize("kind", WORKLOADS)
@@ -334,7 +333,7 @@ def test_the_host_status_of_a_fold_fits_the_schema(kind: str) -> None:
 def test_conditions_of_a_carried_deployment_have_the_native_shape() -> None:
     folded = fold(Wanted(generation=1, unit=Unit.REPLICAS, count=2), None, [])
     conditions = merge([], [Condition("Ready", "False", "InForce", "m", 1)], "2026-01-01T00:00:00Z")
-    status = deployment.host_status(DEPLOYMENT, folded, conditions)
+    status = deployment.VERBS.host_status(DEPLOYMENT, folded, conditions)
     assert status["unavailableReplicas"] == 2
     assert "observedGeneration" not in status["conditions"][0]
 
@@ -342,6 +341,6 @@ def test_conditions_of_a_carried_deployment_have_the_native_shape() -> None:
 def test_a_deployments_status_leaves_zeros_out_as_its_server_does_so_that_nothing_differs_for_ever() -> None:
     folded = fold(Wanted(generation=1, unit=Unit.REPLICAS, count=4), None, [])
 
-    status = deployment.host_status(DEPLOYMENT, folded, [])
+    status = deployment.VERBS.host_status(DEPLOYMENT, folded, [])
 
     assert status == {"unavailableReplicas": 4, "conditions": []}

@@ -16,7 +16,7 @@ from federator.hub.deletion import departed
 from federator.hub.options import HubOptions
 from federator.hub.query import serving
 from federator.hub.records import seals
-from federator.kinds.deployment.deployment import MEMBER_STATUS_ANNOTATION
+from federator.kinds.labels import MEMBER_STATUS_ANNOTATION
 from federator.kinds.pods import priorities
 from federator.member.heartbeat import LEASE
 from federator.model import names

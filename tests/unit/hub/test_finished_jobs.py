@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from federator.api.placement.decisionfacts import decision_facts
-from federator.kinds import registry
-from federator.kinds.jobset import jobsets
+from federator.kinds import labels, registry
 from federator.model import shards
 from federator.model.resources import Resources
 from federator.model.shards import Ranges
@@ -49,7 +48,7 @@ async def ran(world: World, cluster: str, name: str = "first") -> Ranges:
     pieces = [
         piece
         for job in found.items
-        if job["metadata"]["name"].startswith(name) and (piece := jobsets.piece_of(job["metadata"]["annotations"]))
+        if job["metadata"]["name"].startswith(name) and (piece := labels.piece_of(job["metadata"]["annotations"]))
     ]
     return shards.normal(pieces)
 

@@ -11,7 +11,7 @@ from federator.api import raw
 from federator.api.common import INDEXES_MAX
 from federator.hub.members.member import slice_store
 from federator.hub.records import slices
-from federator.kinds.jobset.pinterestjobset import MAX_SHARDS
+from federator.kinds.jobset.schema import MAX_SHARDS
 from federator.kinds.verbs import SliceMark, annotation_of_mark, encode_mark
 from federator.kube.store import Bound, own_version
 from federator.model import names, shards

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from federator.kinds import labels, natives, read, registry
-from federator.kinds.jobset import jobsets
+from federator.kinds import labels, read, registry
+from federator.kinds.jobset import natives as jobsets
+from federator.kinds.pods import priorities
 from federator.kinds.shared import parts
 from federator.kinds.verbs import SliceMark
 from federator.model import names
@@ -93,7 +94,9 @@ def slice_of(text: str, share: Share) -> dict[str, Any]:
 
 
 def expand(obj: dict[str, Any], with_profile: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
-    return natives.EXPANDERS[obj["kind"]](obj, with_profile)
+    made = registry.verbs_of(obj["kind"]).expand
+    assert made is not None
+    return made(obj, with_profile)
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -180,7 +183,7 @@ def test_jobs_cover_the_ranges_exactly_and_number_their_shards() -> None:
         base = int(env["SHARD_BASE"])
         covered.append((base, base + job["spec"]["completions"] - 1))
         assert env["SHARD_COUNT"] == "400"
-        assert jobsets.piece_of(job["metadata"]["annotations"]) == covered[-1]
+        assert labels.piece_of(job["metadata"]["annotations"]) == covered[-1]
         assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
     assert tuple(covered) == CASES["jobset"][1].ranges
     assert len({job["metadata"]["name"] for job in jobs}) == 3
@@ -220,26 +223,8 @@ def test_names_of_jobs_differ_between_ranges_and_workloads() -> None:
     assert len(made) == 2 * 10_000
 
 
-def test_of_a_job_that_exists_only_the_parallelism_can_change() -> None:
-    wanted = next(n for n in expand(slice_of(JOBS, CASES["jobset"][1]), None) if n["kind"] == "Job")
-    live = {**wanted, "spec": {**wanted["spec"], "parallelism": 7, "template": {"spec": {"containers": ["old"]}}}}
-    asked = natives.onto(wanted, live)
-    assert asked["spec"]["parallelism"] == wanted["spec"]["parallelism"]
-    assert asked["spec"]["template"] == {"spec": {"containers": ["old"]}}
-    deployment = _only(expand(slice_of(SERVICE, CASES["service"][1]), None), "Deployment")
-    assert natives.onto(deployment, {"spec": {}}) == deployment
-
-
-def test_a_job_whose_shards_are_all_done_need_not_be_made_again() -> None:
-    obj = slice_of(JOBS, CASES["jobset"][1])
-    obj["status"] = {"completedIndexes": "100-140", "failedIndexes": "141-149"}
-    made = expand(obj, None)
-    assert [natives.needless(obj, native) for native in made if native["kind"] == "Job"] == [True, False, False]
-    assert not any(natives.needless(obj, native) for native in made if native["kind"] != "Job")
-
-
 def test_each_tier_has_a_priority_class_that_pods_name_unless_they_name_their_own() -> None:
-    classes = {body["metadata"]["name"]: body["value"] for body in natives.PRIORITY_CLASSES}
+    classes = {body["metadata"]["name"]: body["value"] for body in priorities.PRIORITY_CLASSES}
     assert classes["federator-reserved"] > classes["federator-ondemand"] > 0 > classes["federator-preemptible"]
     named = {case: expand(slice_of(text, share), None) for case, (text, share, _) in CASES.items()}
     pods = {

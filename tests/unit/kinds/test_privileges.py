@@ -6,7 +6,7 @@ import pytest
 
 from federator.kinds import registry
 from federator.kinds.pods import privileges
-from federator.kinds.service import pinterestservice
+from federator.kinds.service import schema
 from federator.model.ask import Ask, PodShape, Privileges, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import QuotaAccount
@@ -49,7 +49,7 @@ def pod(**fields: Any) -> dict[str, Any]:
 def refusal(
     wanted: Privileges, level: Level = Level.BASELINE, *quotas: QuotaAccount, space: str = "shop"
 ) -> Refused | None:
-    key = WorkloadKey(pinterestservice.KIND, space, "web")
+    key = WorkloadKey(schema.KIND, space, "web")
     ask = Ask(key, "u", 1, Unit.REPLICAS, 1, 1, PodShape(ZERO), "shop", privileges=wanted)
     return permitted.refusal(ask, {"shop": level}, quotas)
 

@@ -1,15 +1,17 @@
-"""PinterestJobSet -> ServiceAccount, ConfigMap, and one Indexed Job per range of shards. Pure; one row of
-`natives.EXPANDERS`.
+"""PinterestJobSet -> ServiceAccount, ConfigMap, and one Indexed Job per range of shards.
 
 A container finds its shard as SHARD_BASE + JOB_COMPLETION_INDEX, and the total in SHARD_COUNT.
 """
 
+import re
+from collections.abc import Callable
 from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.jobset import pinterestjobset
+from federator.kinds.jobset import ask
+from federator.kinds.jobset.schema import SELECTOR_LABEL
 from federator.kinds.labels import SHARDS_ANNOTATION
 from federator.kinds.shared import parts, workloads
 from federator.model import names, shards
@@ -22,7 +24,7 @@ LONGEST_POD_NAME: Final = 63
 
 def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
     """The native objects of one slice, those that others need first. Raises FieldError as injection does."""
-    mark = pinterestjobset.VERBS.read_mark(obj)
+    mark = workloads.read_mark(obj)
     allowed = parallelism(obj)
     template = _template(obj, profile)
     return (
@@ -34,10 +36,10 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
 
 def pieces(obj: Obj) -> Ranges:
     """The ranges with a Job each: those of the slice, or all shards in a cluster without a federation."""
-    mark = pinterestjobset.VERBS.read_mark(obj)
+    mark = workloads.read_mark(obj)
     if mark is not None:
         return mark.ranges
-    count = pinterestjobset.count(obj)
+    count = ask.count(obj)
     return ((0, count - 1),) if count else ()
 
 
@@ -53,7 +55,7 @@ def parallelism(obj: Obj) -> dict[Range, int]:
     The bound of a piece does not fall while it runs dry (the Job controller counts that itself), so that a finished
     shard costs at most one write.
     """
-    left = pinterestjobset.slots(obj)
+    left = ask.slots(obj)
     finished = done(obj)
     allowed: dict[Range, int] = {}
     for piece in pieces(obj):
@@ -74,14 +76,24 @@ def job_name(name: str, piece: Range) -> str:
     return f"{name[: room - 1 - len(digest)].rstrip('-')}-{digest}"
 
 
-def piece_of(annotations: Obj) -> Range | None:
-    """The range that a Job runs, from its annotations; None for a Job that is not of a job set."""
-    found = raw.ranges(annotations, SHARDS_ANNOTATION)
-    return found[0] if len(found) == 1 else None
+def shards_of_pods(name: str, ranges: Ranges) -> Callable[[str, str], int | None]:
+    """(name of a Job, completion index of its pod) -> the shard that the pod runs; None where neither the ranges of
+    the slice nor the Job's name tell."""
+    bases = {job_name(name, piece): piece[0] for piece in ranges}
+    plain = re.compile(rf"{re.escape(name)}-(\d{{1,9}})-\d{{1,9}}", re.ASCII)
+
+    def shard(job: str, index: str) -> int | None:
+        base = bases.get(job)
+        if base is None and (match := plain.fullmatch(job)):
+            base = int(match[1])
+        numbered = index.isascii() and index.isdecimal() and len(index) < 10
+        return base + int(index) if base is not None and numbered else None
+
+    return shard
 
 
 def _template(obj: Obj, profile: Obj | None) -> dict[str, Any]:
-    selector = {pinterestjobset.SELECTOR_LABEL: parts.name_of(obj)}
+    selector = {SELECTOR_LABEL: parts.name_of(obj)}
     template = parts.pod_template(obj, profile, selector, batch=True, config_hash=False)
     pod = template["spec"]
     pod["restartPolicy"] = "Never"
@@ -111,9 +123,9 @@ def _job(
     low, high = piece
     name = parts.name_of(obj)
     meta = parts.metadata(obj, mark, job_name(name, piece), COMPONENT)
-    meta["labels"][pinterestjobset.SELECTOR_LABEL] = name
+    meta["labels"][SELECTOR_LABEL] = name
     meta["annotations"] = {SHARDS_ANNOTATION: shards.text((piece,))}
-    variables = {"SHARD_BASE": str(low), "SHARD_COUNT": str(pinterestjobset.count(obj))}
+    variables = {"SHARD_BASE": str(low), "SHARD_COUNT": str(ask.count(obj))}
     own = parts.own_containers(obj)
     pod = dict(template["spec"])
     for field in ("initContainers", "containers"):

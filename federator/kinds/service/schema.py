@@ -1,12 +1,10 @@
-"""PinterestService: a service of interchangeable replicas with its Service, Ingress and ConfigMap. Schema and verbs."""
+"""Schema of PinterestService: the models that its CRD is generated from and files are checked by."""
 
-from collections.abc import Sequence
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api import raw
 from federator.api.common import (
     SEQ_RULE,
     Amount,
@@ -19,22 +17,12 @@ from federator.api.common import (
     list_map,
     rules,
 )
-from federator.api.raw import Obj
-from federator.kinds import verbs
-from federator.kinds.pods import podparts
-from federator.kinds.shared import workloads
 from federator.kinds.shared.workloadfields import NAME_RULE, ClusterRow, WorkloadSpec, WorkloadStatus, rows_of
-from federator.kinds.verbs import FoldFacts, SliceMark, WorkloadVerbs
-from federator.model.ask import Unit
-from federator.model.decision import Share
-from federator.model.observation import SliceObservation
 
 KIND: Final = "PinterestService"
 API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/service"
 """Label of its pods, with the workload's name as value: selector of Deployment and Service, never changed."""
-DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand"}
-DEFAULT_MAX_UNAVAILABLE_PERCENT: Final = 25
 
 
 class ServicePort(Model):
@@ -228,99 +216,3 @@ class PinterestService(Model):
         if any(service.name == self.metadata.name for service in self.spec.additional_services):
             raise PydanticCustomError("name", OTHER_NAMES_RULE[1])
         return self
-
-
-def count(obj: Obj) -> int:
-    return max(raw.integer(obj, "spec", "replicas", default=1), 0)
-
-
-def max_unavailable(obj: Obj) -> int:
-    value = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
-    return verbs.share_of_copies(value, count(obj), default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
-
-
-def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
-    spec = workloads.slice_spec(obj, mark, DEFAULTS)
-    spec["replicas"] = share.count
-    if raw.items(spec, "service", "ports"):
-        spec["service"] = _with_protocols(spec["service"])
-    if raw.items(spec, "additionalServices"):
-        spec["additionalServices"] = [_with_protocols(one) for one in raw.objects(spec, "additionalServices")]
-    if raw.items(spec, "loadBalancers"):
-        doors = raw.objects(spec, "loadBalancers")
-        spec["loadBalancers"] = [{"protocol": "http", "path": "/", **door} for door in doors]
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
-
-
-def _with_protocols(service: Obj) -> dict[str, Any]:
-    """As an API server stores it: with the default that a list of ports is keyed by."""
-    return {**service, "ports": [{"protocol": "TCP", **port} for port in raw.objects(service, "ports")]}
-
-
-def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
-    status = raw.mapping(obj, "status")
-    seen = workloads.observed(obj, cluster, known, desired=count(obj) if obj else 0)
-    actual = raw.figure(status, "replicas")
-    # A member that claims more ready copies than it has would hide what others lack.
-    seen["ready"] = min(seen["ready"], actual)
-    updated = min(raw.figure(status, "updatedReplicas"), actual) if workloads.counts_present_template(obj) else 0
-    return SliceObservation(**seen, updated=updated, actual=actual)
-
-
-def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:
-    return {
-        **workloads.base_slice_status(seen, conditions),
-        "desired": seen.desired,
-        "replicas": seen.actual,
-        "updatedReplicas": seen.updated,
-        "summary": f"{seen.ready}/{seen.desired} ready",
-    }
-
-
-def host_status(obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]:
-    rows = [
-        {
-            "cluster": row.cluster,
-            "replicas": row.share,
-            "ready": row.ready,
-            "updated": row.updated,
-            "actual": row.actual,
-        }
-        | workloads.trouble(row)
-        for row in fold.rows
-    ]
-    status = workloads.base_host_status(fold, conditions, policy)
-    status |= {
-        "desired": fold.desired,
-        "replicas": fold.actual,
-        "updatedReplicas": fold.updated,
-        "unknownReplicas": fold.unknown,
-        "selector": f"{SELECTOR_LABEL}={raw.text(obj, 'metadata', 'name')}",
-        "clusterStatuses": rows,
-    }
-    return status
-
-
-VERBS: Final = WorkloadVerbs(
-    unit=Unit.REPLICAS,
-    carried=False,
-    whole=False,
-    count=count,
-    slots=count,
-    pod_template=workloads.pod_template,
-    pods=podparts.of,
-    project=workloads.project,
-    tier=workloads.tier,
-    priority=workloads.priority,
-    placement=workloads.placement,
-    suspended=workloads.suspended,
-    profile=workloads.profile,
-    sidecars=workloads.sidecars,
-    max_unavailable=max_unavailable,
-    render_slice=render_slice,
-    amount="replicas",
-    read_mark=workloads.read_mark,
-    observe=observe,
-    slice_status=slice_status,
-    host_status=host_status,
-)

@@ -1,12 +1,13 @@
-"""PinterestService -> ServiceAccount, ConfigMap, Deployment, Service, Ingress. Pure; one row of `natives.EXPANDERS`."""
+"""PinterestService -> ServiceAccount, ConfigMap, Deployment, Service, Ingress."""
 
 from typing import Any, Final
 
 from federator.api import raw
 from federator.api.raw import Obj
 from federator.kinds import verbs
-from federator.kinds.service import pinterestservice
-from federator.kinds.shared import parts
+from federator.kinds.service import ask
+from federator.kinds.service.schema import SELECTOR_LABEL
+from federator.kinds.shared import parts, workloads
 
 COMPONENT: Final = "service"
 REVISIONS_KEPT: Final = 3
@@ -16,7 +17,7 @@ _CARRIED: Final = ("sessionAffinity", "publishNotReadyAddresses")
 
 def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
     """The native objects of one slice, those that others need first. Raises FieldError as injection does."""
-    mark = pinterestservice.VERBS.read_mark(obj)
+    mark = workloads.read_mark(obj)
     return (
         *parts.service_account(obj, mark, COMPONENT),
         *parts.config_map(obj, mark, COMPONENT),
@@ -27,7 +28,7 @@ def expand(obj: Obj, profile: Obj | None) -> tuple[dict[str, Any], ...]:
 
 
 def _selector(obj: Obj) -> dict[str, str]:
-    return {pinterestservice.SELECTOR_LABEL: parts.name_of(obj)}
+    return {SELECTOR_LABEL: parts.name_of(obj)}
 
 
 def _metadata(obj: Obj, mark: verbs.SliceMark | None) -> dict[str, Any]:
@@ -39,16 +40,14 @@ def _metadata(obj: Obj, mark: verbs.SliceMark | None) -> dict[str, Any]:
 def _deployment(obj: Obj, mark: verbs.SliceMark | None, profile: Obj | None) -> dict[str, Any]:
     strategy = raw.mapping(obj, "spec", "updateStrategy")
     spec: dict[str, Any] = {
-        "replicas": pinterestservice.count(obj),
+        "replicas": ask.count(obj),
         "revisionHistoryLimit": REVISIONS_KEPT,
         "selector": {"matchLabels": _selector(obj)},
         "strategy": {
             "type": "RollingUpdate",
             "rollingUpdate": {
                 "maxSurge": strategy.get("maxSurge", "25%"),
-                "maxUnavailable": strategy.get(
-                    "maxUnavailable", f"{pinterestservice.DEFAULT_MAX_UNAVAILABLE_PERCENT}%"
-                ),
+                "maxUnavailable": strategy.get("maxUnavailable", f"{ask.DEFAULT_MAX_UNAVAILABLE_PERCENT}%"),
             },
         },
         "template": parts.pod_template(obj, profile, _selector(obj), batch=False, config_hash=True),

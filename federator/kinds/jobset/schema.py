@@ -1,40 +1,17 @@
-"""PinterestJobSet: many equal, independent jobs, each taking one numbered shard of the work. Schema and verbs.
+"""Schema of PinterestJobSet: the models that its CRD is generated from and files are checked by."""
 
-Shards are given to clusters as ranges, and each range becomes one Indexed Job there: `model.shards.in_pieces` makes
-sure that a range which has a Job stays a range.
-"""
-
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from federator.api import raw
 from federator.api.common import SEQ_RULE, Amount, DnsLabel, IndexSet, Metadata, Model, rules
-from federator.api.raw import Obj
-from federator.kinds import verbs
-from federator.kinds.pods import podparts
-from federator.kinds.shared import workloads
 from federator.kinds.shared.workloadfields import NAME_RULE, ClusterRow, WorkloadSpec, WorkloadStatus, rows_of
-from federator.kinds.verbs import FoldFacts, SliceMark, WorkloadVerbs
-from federator.model import shards
-from federator.model.ask import Unit
-from federator.model.decision import Share
-from federator.model.observation import SliceObservation
-from federator.model.shards import Ranges
 
 KIND: Final = "PinterestJobSet"
 API_VERSION: Final = "pinterest.com/v1beta1"
 SELECTOR_LABEL: Final = "pinterest.com/jobset"
 """Label of its pods and Jobs, with the workload's name as value."""
-DEFAULTS: Final[dict[str, Any]] = {
-    "tier": "OnDemand",
-    "completion": "All",
-    "execution": "MayOverlap",
-    "backoffLimitPerShard": 3,
-}
 MAX_SHARDS: Final = 100_000
 """Above this, a Job with a limit per index needs other settings; one Job may hold all shards."""
 
@@ -157,105 +134,3 @@ class PinterestJobSet(Model):
     """What is asked for."""
     status: Status | None = None
     """What is reported."""
-
-
-def count(obj: Obj) -> int:
-    return max(raw.integer(obj, "spec", "shards", default=1), 0)
-
-
-def slots(obj: Obj) -> int:
-    wanted = raw.integer(obj, "spec", "parallelism", default=count(obj))
-    return min(max(wanted, 0), count(obj))
-
-
-def refused(obj: Obj) -> str:
-    """Why it cannot be placed at all, as a sentence; "" when it can. Old objects may hold what the schema now
-    refuses."""
-    return EXCLUSIVE if raw.text(obj, "spec", "execution") == "Exclusive" else ""
-
-
-def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
-    """The total number of shards stays; the cluster's ranges are those of the mark, else of the share."""
-    if not mark.ranges:
-        mark = replace(mark, ranges=share.ranges)
-    spec = workloads.slice_spec(obj, mark, DEFAULTS)
-    spec["shards"] = count(obj)
-    spec["parallelism"] = share.slots
-    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
-
-
-def observe(obj: Obj, cluster: str, known: bool) -> SliceObservation:
-    status = raw.mapping(obj, "status")
-    mark = workloads.read_mark(obj)
-    desired = shards.size(mark.ranges) if mark else 0
-    completed = workloads.indexes(status, "completedIndexes")
-    failed = workloads.indexes(status, "failedIndexes")
-    running = raw.figure(status, "running")
-    return SliceObservation(
-        **workloads.observed(obj, cluster, known, desired=desired),
-        actual=running,
-        active=running,
-        completed=completed,
-        failed=failed,
-        finished=desired > 0 and shards.size(shards.union(completed, failed)) >= desired,
-        unreadable=next((name for name in _INDEXES if workloads.is_no_set(status, name)), ""),
-    )
-
-
-def slice_status(seen: SliceObservation, conditions: Sequence[Obj]) -> dict[str, Any]:
-    done, failed = shards.size(seen.completed), shards.size(seen.failed)
-    status = workloads.base_slice_status(seen, conditions)
-    status |= {"shards": seen.desired, "running": seen.active, "done": done, "failed": failed}
-    status["summary"] = f"{done}/{seen.desired} done, {seen.active} running"
-    return status | _index_fields(seen.completed, seen.failed)
-
-
-def host_status(obj: Obj, fold: FoldFacts, conditions: Sequence[Obj], *, policy: str = "") -> dict[str, Any]:
-    rows = [
-        {"cluster": row.cluster, "shards": row.share, "slots": row.slots, "running": row.active}
-        | {"done": row.completed, "failed": row.failed}
-        | workloads.trouble(row)
-        for row in fold.rows
-    ]
-    status = workloads.base_host_status(fold, conditions, policy)
-    status |= {
-        "shards": fold.desired,
-        "running": fold.active,
-        "done": shards.size(fold.completed),
-        "failed": shards.size(fold.failed),
-        "unknown": fold.unknown,
-        "clusterStatuses": rows,
-    }
-    return status | _index_fields(fold.completed, fold.failed)
-
-
-_INDEXES = ("completedIndexes", "failedIndexes")
-
-
-def _index_fields(completed: Ranges, failed: Ranges) -> dict[str, str]:
-    return {"completedIndexes": workloads.index_text(completed), "failedIndexes": workloads.index_text(failed)}
-
-
-VERBS: Final = WorkloadVerbs(
-    unit=Unit.SHARDS,
-    carried=False,
-    whole=True,
-    count=count,
-    slots=slots,
-    pod_template=workloads.pod_template,
-    pods=podparts.of,
-    project=workloads.project,
-    tier=workloads.tier,
-    priority=workloads.priority,
-    placement=workloads.placement,
-    suspended=workloads.suspended,
-    profile=workloads.profile,
-    sidecars=workloads.sidecars,
-    max_unavailable=count,
-    render_slice=render_slice,
-    amount="parallelism",
-    read_mark=workloads.read_mark,
-    observe=observe,
-    slice_status=slice_status,
-    host_status=host_status,
-)

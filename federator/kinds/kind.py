@@ -1,0 +1,95 @@
+"""One row per kind the federation knows: names, scope, printer columns, model, and the verbs of a workload kind."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.common import Model
+from federator.kinds.verbs import WorkloadVerbs
+from federator.model.steps import ObjectRef
+
+CATEGORY: Final = "federator"
+WORKLOAD_GROUP: Final = "pinterest.com"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One printer column over a scalar; `wide` ones are shown with -o wide only."""
+
+    name: str
+    json_path: str
+    type: str = "string"
+    wide: bool = False
+    description: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind. `model` is None for kinds whose schema is not ours."""
+
+    kind: str
+    group: str
+    version: str
+    plural: str
+    singular: str
+    short_names: tuple[str, ...]
+    namespaced: bool
+    model: type[Model] | None = None
+    columns: tuple[Column, ...] = ()
+    has_status: bool = True
+    scale: bool = False
+    verbs: WorkloadVerbs | None = None
+    in_members: bool = False
+    """Whether members need its CRD."""
+    categories: tuple[str, ...] = (CATEGORY,)
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def qualified(self) -> str:
+        """`Deployment.apps`, as discovery facts name it."""
+        return f"{self.kind}.{self.group}"
+
+    def ref(self, namespace: str, name: str) -> ObjectRef:
+        return ObjectRef(self.api_version, self.plural, namespace if self.namespaced else "", name, self.kind)
+
+    def ref_of(self, obj: Mapping[str, Any]) -> ObjectRef:
+        return self.ref(raw.text(obj, "metadata", "namespace"), raw.text(obj, "metadata", "name"))
+
+
+AGE: Final = Column("Age", ".metadata.creationTimestamp", "date")
+STATUS: Final = Column("Status", ".status.summary", description="One line on how it stands.")
+WIDE: Final = (
+    Column("Policy", ".status.policy", wide=True, description="The placement policy in force."),
+    Column("Message", ".status.message", wide=True, description="Why it is not ready."),
+)
+
+
+def workload(
+    plural: str,
+    short: str,
+    model: type[Model],
+    verbs: WorkloadVerbs,
+    columns: tuple[Column, ...],
+    *,
+    scale: bool = False,
+) -> Kind:
+    """The row of a workload kind with a schema of ours. `scale`: it has a scale subresource over spec.replicas."""
+    name = model.__name__
+    return Kind(
+        name,
+        WORKLOAD_GROUP,
+        "v1beta1",
+        plural,
+        name.lower(),
+        (short,),
+        namespaced=True,
+        model=model,
+        columns=columns,
+        scale=scale,
+        verbs=verbs,
+        in_members=True,
+    )

@@ -1,0 +1,41 @@
+"""What a PinterestService asks of placement, and the slice of it that a cluster is given."""
+
+from typing import Any, Final
+
+from federator.api import raw
+from federator.api.raw import Obj
+from federator.kinds import verbs
+from federator.kinds.service.schema import API_VERSION, KIND
+from federator.kinds.shared import workloads
+from federator.kinds.verbs import SliceMark
+from federator.model.decision import Share
+
+DEFAULTS: Final[dict[str, Any]] = {"tier": "OnDemand"}
+DEFAULT_MAX_UNAVAILABLE_PERCENT: Final = 25
+
+
+def count(obj: Obj) -> int:
+    return max(raw.integer(obj, "spec", "replicas", default=1), 0)
+
+
+def max_unavailable(obj: Obj) -> int:
+    value = raw.at(obj, "spec", "updateStrategy", "maxUnavailable")
+    return verbs.share_of_copies(value, count(obj), default_percent=DEFAULT_MAX_UNAVAILABLE_PERCENT)
+
+
+def render_slice(obj: Obj, share: Share, mark: SliceMark) -> dict[str, Any]:
+    spec = workloads.slice_spec(obj, mark, DEFAULTS)
+    spec["replicas"] = share.count
+    if raw.items(spec, "service", "ports"):
+        spec["service"] = _with_protocols(spec["service"])
+    if raw.items(spec, "additionalServices"):
+        spec["additionalServices"] = [_with_protocols(one) for one in raw.objects(spec, "additionalServices")]
+    if raw.items(spec, "loadBalancers"):
+        doors = raw.objects(spec, "loadBalancers")
+        spec["loadBalancers"] = [{"protocol": "http", "path": "/", **door} for door in doors]
+    return {"apiVersion": API_VERSION, "kind": KIND, "metadata": verbs.slice_metadata(obj, mark), "spec": spec}
+
+
+def _with_protocols(service: Obj) -> dict[str, Any]:
+    """As an API server stores it: with the default that a list of ports is keyed by."""
+    return {**service, "ports": [{"protocol": "TCP", **port} for port in raw.objects(service, "ports")]}
