@@ -50,7 +50,7 @@ def explain(workload: str, name: str, cluster: str, at: str, output: str, namesp
     kind = views.kind_named(named)
     chosen = after if slash else name
     if kind.verbs is None:
-        common.fail(f"a {kind.kind} is not placed; explain a psvc, pjs or deploy")
+        common.fail(f"a {kind.kind} is not placed; explain a {views.WORKLOADS}")
     if not chosen:
         common.fail("name a workload, such as psvc/web")
     kubeconfig, context = given["kubeconfig"], given["context"]

@@ -13,6 +13,10 @@ from federator.kinds import registry
 from federator.kinds.kind import Column, Kind
 from federator.kube.client import Client
 
+_SHORT: Final = [kind.short_names[0] for kind in registry.WORKLOADS.values()]
+WORKLOADS: Final = f"{', '.join(_SHORT[:-1])} or {_SHORT[-1]}"
+"""The short names of the workload kinds, for sentences: `psvc, pjs or deploy`."""
+
 ALIASES: Mapping[str, str] = {
     name: kind.kind
     for kind in registry.KINDS.values()
@@ -34,7 +38,7 @@ def kind_named(text: str) -> Kind:
     """The kind people mean by a plural, singular or short name. Ends the command for one that is none."""
     found = ALIASES.get(text.lower())
     if found is None:
-        common.fail(f"there is no kind {text!r}; try psvc, pjs, clusters, decisions, policies, deploy or quotas")
+        common.fail(f"there is no kind {text!r}; try {WORKLOADS}, or clusters, decisions, policies or quotas")
     return registry.KINDS[found]
 
 

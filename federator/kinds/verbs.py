@@ -8,7 +8,7 @@ change their argument.
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -97,7 +97,7 @@ class WorkloadVerbs:
     priority: Callable[[Obj], int]
     placement: Callable[[Obj], Obj]
     """`{policyRef: name}` or the inline fields of a policy; {} when there are none."""
-    fields: Mapping[str, tuple[str, ...]]
+    fields: Mapping[str, tuple[str, ...]] = field(hash=False)
     """Where people set policyRef, priority and suspend: path in the object."""
     suspended: Callable[[Obj], bool]
     profile: Callable[[Obj], str]

@@ -63,6 +63,11 @@ class Asking:
     def title(self) -> str:
         return f"{self.kind.singular} {self.namespace}/{self.name}"
 
+    @property
+    def numbered(self) -> bool:
+        """Whether each of its pods runs a shard that has a number."""
+        return self.kind.verbs is not None and self.kind.verbs.lookup.shards is not None
+
     async def answer(
         self, question: str, parameters: Mapping[str, str | int | bool], *, again: bool = False
     ) -> dict[str, Any]:
@@ -192,7 +197,7 @@ def asking(workload: str, name: str, given: Mapping[str, Any]) -> Asking:
     kind = views.kind_named(named)
     chosen = after if slash else name
     if kind.verbs is None:
-        common.fail(f"a {kind.kind} has no pods; name a psvc, pjs or deploy")
+        common.fail(f"a {kind.kind} has no pods; name a {views.WORKLOADS}")
     if not chosen:
         common.fail("name a workload, such as psvc/web")
     namespace = given["namespace"] or common.default_namespace(given["kubeconfig"], given["context"])

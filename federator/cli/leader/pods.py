@@ -33,7 +33,7 @@ def pods(workload: str, name: str, output: str, shard: int | None, no_headers: b
         for row in rows:
             common.say(f"{cell(row, 'cluster')}/{cell(row, 'name')}")
     elif rows:
-        columns = [*COLUMNS, *(["shard"] if asked.kind.kind == "PinterestJobSet" else [])]
+        columns = [*COLUMNS, *(["shard"] if asked.numbered else [])]
         columns += WIDE if output == "wide" else ()
         cells = [[cell(row, column) for column in columns] for row in rows]
         common.show(common.table([column.upper() for column in columns], cells, no_headers=no_headers))

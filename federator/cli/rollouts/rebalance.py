@@ -32,7 +32,7 @@ def rebalance(target: str, namespace: str, kubeconfig: str, context: str) -> Non
     named, _, name = target.partition("/")
     kind = views.kind_named(named)
     if kind.verbs is None and kind.kind not in POLICIES:
-        common.fail(f"a {kind.kind} has no copies; rebalance a psvc, pjs, deploy, pp or cpp")
+        common.fail(f"a {kind.kind} has no copies; rebalance a {views.WORKLOADS}, or a pp or cpp")
     if not name:
         common.fail("name a workload or a policy, such as psvc/web or cpp/us-only")
     where = "" if kind.kind == "ClusterPlacementPolicy" else namespace or common.default_namespace(kubeconfig, context)

@@ -69,7 +69,7 @@ def targets(arguments: Sequence[str]) -> list[Target]:
     found = [Target(views.kind_named(kind), name) for kind, name in pairs]
     for target in found:
         if target.kind.verbs is None:
-            common.fail(f"a {target.kind.kind} is no workload; name a psvc, pjs or deploy")
+            common.fail(f"a {target.kind.kind} is no workload; name a {views.WORKLOADS}")
     return found
 
 
