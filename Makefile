@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo browser docs lock soak replay shrink test unit lint types house kube bench fuzz clean
+.PHONY: demo browser docs lock soak replay shrink test unit lint types house kube bench fuzz simulate clean
 
 LOCKS := deploy/locks
 PIP := $(BIN)/pip install -q --disable-pip-version-check
@@ -86,6 +86,13 @@ browser: $(STAMP)
 ## bench: our figure, the floor measured beside it, and the gate of every row; ONLY=S1,S4 for a part
 bench: $(STAMP) kube
 	$(BIN)/python -m tests.bench.run --only "$(ONLY)" $(ARGS)
+
+SCENARIO ?= simulations/lose-a-zone.yaml
+OUT ?= build/simulation
+
+## simulate: one scenario of simulations/, its report in build/simulation; SCENARIO=simulations/partition.yaml for another
+simulate: $(STAMP)
+	$(BIN)/federator simulate $(SCENARIO) --out $(OUT) $(ARGS)
 
 ## fuzz: hostile bytes for every parser of foreign bytes, MINUTES=30 in all; counts per target
 fuzz: $(STAMP)

@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "wait": ("federator.cli.rollouts.wait", "Wait until workloads are ready, rolled out, placed, complete or deleted."),
     "place": ("federator.cli.files.place", "The placement engine on files: test policies without a cluster."),
     "headroom": ("federator.cli.headroom", "How many more copies of a shape fit, where, and what binds first."),
+    "simulate": ("federator.cli.simulate", "What a fleet would do with a demand: a trace or a scenario, played fast."),
     "sweep": ("federator.cli.sweep", "Many simulations of one scenario: cost against waiting against moves."),
     "convert": ("federator.cli.files.convert", "Kubernetes manifests to Pinterest workloads."),
     "cluster": ("federator.cli.clusters.cluster", "Join, check, cordon and remove members."),

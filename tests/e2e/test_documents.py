@@ -127,7 +127,12 @@ AROUND = {
 ANOTHER = "it makes an installation of its own: tests/e2e/test_federation_commands.py, test_deployed.py"
 PROCESSES = "processes of a sandbox that serves nothing but APIs: tests/e2e/federations.py runs them so"
 NO_KUBELET = "there is no kubelet behind an embedded server: tests/e2e/test_query_port_processes.py"
+PLAYED = "it is played and compared by tests/e2e/test_simulations.py"
+REFERENCES = "DIR is a reader's own trace: tests/unit/cli/test_simulate.py runs reference policies on folders"
 NOT_RUN = {
+    "federator simulate simulations/lose-a-zone.yaml -q": PLAYED,
+    "federator simulate DIR --reference home-fifo -o json": REFERENCES,
+    "federator simulate DIR --reference fed-home-first --capacity 1/2 -o json": REFERENCES,
     "make demo": "it is what this test stands on",
     "make test": "it is the run that this test is part of",
     "federator crd install --context host && federator crd install --context m1": ANOTHER,

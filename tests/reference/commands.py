@@ -23,6 +23,7 @@ MORE: Final[Mapping[str, str]] = {
     "wait": "waiting.md",
     "place": "../using/place.md",
     "headroom": "../using/headroom.md",
+    "simulate": "../using/simulate.md",
     "sweep": "../using/sweep.md",
     "convert": "../using/convert.md",
     "cluster": "../operating/clusters.md",

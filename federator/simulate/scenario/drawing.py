@@ -39,7 +39,13 @@ def clusters(given: FleetGenerator, seed: int) -> list[Cluster]:
         node = given.node.model_copy(update={"count": size})
         made.append(
             Cluster.model_construct(
-                name=f"{zone}{suffix}", labels=labels, taints=[], usable=Fraction(1), nodes=[node], price=given.price
+                name=f"{zone}{suffix}",
+                labels=labels,
+                taints=[],
+                usable=Fraction(1),
+                nodes=[node],
+                packs=False,
+                price=given.price,
             )
         )
     return made

@@ -57,7 +57,10 @@ def assemble(given: Fleet, seed: int, path_of: Callable[[str], Path], objects: O
     named = {name for view in found.views.values() for row in _rows(view) for name in row.allocatable}
     found.recorded = frozenset(named)
     for name, view in found.views.items():
-        found.views[name] = scaled(view, given.capacity)
+        sized = scaled(view, given.capacity)
+        if given.packs and sized.capacity is not None:
+            sized = replace(sized, capacity=replace(sized.capacity, packs=True))
+        found.views[name] = sized
     found.views = dict(sorted(found.views.items()))
     return found
 
@@ -113,7 +116,7 @@ def view_of(given: Cluster, path: str) -> ClusterView:
         labels=dict(given.labels),
         taints=taints_of(given.taints),
         usable_permille=int(given.usable * 1000),
-        capacity=Capacity(rows=rows),
+        capacity=Capacity(rows=rows, packs=given.packs),
     )
 
 
@@ -133,7 +136,8 @@ def _rows(view: ClusterView) -> tuple[NodeRow, ...]:
 
 
 def _with(view: ClusterView, rows: Sequence[NodeRow]) -> ClusterView:
-    return replace(view, capacity=Capacity(rows=tuple(rows)))
+    packs = view.capacity is not None and view.capacity.packs
+    return replace(view, capacity=Capacity(rows=tuple(rows), packs=packs))
 
 
 def _all_free(view: ClusterView) -> ClusterView:

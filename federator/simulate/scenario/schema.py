@@ -60,6 +60,8 @@ class Cluster(Model):
     usable: Portion = Fraction(1)
     """How much of what its nodes offer may be filled."""
     nodes: Annotated[list[Nodes], Field(min_length=1)]
+    packs: bool = False
+    """Its scheduler fills nodes one after the other; the default one spreads over them."""
     price: Annotated[float, Field(ge=0)] | None = None
     """Of one node for an hour."""
 
@@ -126,6 +128,8 @@ class Fleet(Model):
     generate: FleetGenerator | None = None
     capacity: Portion = Fraction(1)
     """Every cluster has this part of its nodes, rounded down, at least one of each kind."""
+    packs: bool = False
+    """The schedulers of all clusters fill nodes one after the other; default ones spread."""
     aggregates: bool = False
     """Each cluster is one node of its totals: faster, and blind to fragmentation."""
     labels: dict[str, dict[str, str]] = Field(default_factory=dict)

@@ -225,6 +225,15 @@ def test_capacity_is_scaled_by_nodes_and_aggregated_to_totals(tmp_path: Path) ->
     assert any("fragmentation" in sentence for sentence in totals.assumptions)
 
 
+def test_schedulers_that_pack_are_told_for_one_cluster_or_for_all(tmp_path: Path) -> None:
+    for settings, expected in (
+        (("fleet.clusters[1].packs=true",), [False, True, False]),
+        (("fleet.packs=true", "fleet.capacity=1/2", "events=[]"), [True, True, True]),
+    ):
+        views = read(tmp_path, SMALL, *settings).clusters.values()
+        assert [view.capacity.packs for view in views if view.capacity] == expected
+
+
 TRACE = """
 fleet: {table: {path: clusters.csv}}
 demand: {trace: {path: "${DATA}/jobs.csv", columns: {id: id, submit: at, runtime: s, memory: mib, cpu: cpu}}}

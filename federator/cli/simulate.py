@@ -1,0 +1,141 @@
+"""`federator simulate PATH`: what a fleet would do with a demand, decided by the scheduling cycle of the hub.
+
+PATH is a scenario file, or a folder with clusters.csv and workloads.csv. No API server is asked. Exit 1: bad input,
+with nothing written to --out.
+"""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from federator.cli import common, simulating
+from federator.cli.simulating import Changes
+
+if TYPE_CHECKING:
+    from federator.simulate.report.measures import Measures
+    from federator.simulate.report.page import Provenance
+
+REFERENCES = ("home-fifo", "home-backfill", "fed-fifo", "fed-home-first")
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, path_type=Path))
+@click.option("--set", "settings", multiple=True, metavar="A.B=V", help="Set a field of the scenario.")
+@click.option("--lose", multiple=True, metavar="CLUSTER@TIME", help="A cluster, or label=value, is lost then.")
+@click.option("--add-nodes", multiple=True, metavar="CLUSTER=N[@TIME]", help="So many more nodes, or fewer.")
+@click.option("--scale-demand", default="", metavar="F", help="So much of the demand: 1.3, 1/2.")
+@click.option("--policy", type=click.Path(exists=True, dir_okay=False), help="These policies instead.")
+@click.option("--capacity", default="", metavar="F", help="This part of every cluster: 1/2.")
+@click.option("--compare", type=click.Path(exists=True, path_type=Path), help="What differs from this scenario.")
+@click.option("--reference", type=click.Choice(REFERENCES), help="Run a reference policy, not the hub's cycle.")
+@click.option("--out", type=click.Path(path_type=Path), help="Write report.html, report.json and CSV files there.")
+@click.option("--open", "opened", is_flag=True, help="Open the report in a browser.")
+@click.option("-o", "--output", default="table", type=click.Choice(["table", "json"]), help="Format.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress.")
+def simulate(
+    path: Path,
+    compare: Path | None,
+    reference: str | None,
+    out: Path | None,
+    output: str,
+    *,
+    opened: bool,
+    quiet: bool,
+    **changes: Any,
+) -> None:
+    """Plays a demand against a fleet and says what became of it: a verdict, tables, a report.
+
+    PATH is a scenario file, or a folder with clusters.csv and workloads.csv.
+    """
+    asked = Changes(**{name: value or "" for name, value in changes.items()})
+    with simulating.told(), simulating.many_objects():
+        if reference is not None:
+            others = [option for option in asked.given if option != "--capacity"]
+            if others or compare or out or opened:
+                common.fail("--reference goes with --capacity and -o only: reference policies know no scenario")
+            _referred(path, reference, asked.capacity, output)
+            return
+        if opened and out is None:
+            common.fail("--open needs --out: the folder for the report")
+        _simulated(path, asked, compare, out, output, quiet=quiet)
+        if opened and out is not None:
+            click.launch(str(out / "report.html"))
+
+
+def _simulated(path: Path, asked: Changes, compare: Path | None, out: Path | None, output: str, *, quiet: bool) -> None:
+    from federator.simulate.report import figures, forms
+
+    measures, source = _run(path, asked, quiet=quiet)
+    other = (compare.stem, _run(compare, simulating.NO_CHANGES, quiet=quiet)[0]) if compare is not None else None
+    if out is not None:
+        forms.write(out, forms.files(measures, source, other))
+    if output == "json":
+        common.data(json.dumps(forms.document(measures, source, other), indent=2, ensure_ascii=False) + "\n")
+        return
+    if other is not None:
+        _compared(other, (measures.outcome.name, measures))
+    common.say(figures.verdict(measures))
+    for headers, rows in forms.tables(measures):
+        common.say("")
+        common.show(common.table(headers, rows))
+    if out is not None:
+        common.say(f"report: {out / forms.PAGE}", err=True)
+
+
+def _run(path: Path, asked: Changes, *, quiet: bool) -> "tuple[Measures, Provenance]":
+    """The measures of one run, and where it comes from."""
+    import yaml
+
+    from federator import __version__
+    from federator.simulate.engine import run
+    from federator.simulate.report import measures, page
+
+    document = simulating.document(path, asked)
+    made = simulating.inputs(document, path)
+    with simulating.progress(made, quiet=quiet) as progress:
+        outcome = run.run(made, progress)
+    text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True)
+    return measures.measure(outcome), page.Provenance(__version__, str(path), text, asked.given)
+
+
+def _compared(old: "tuple[str, Measures]", new: "tuple[str, Measures]") -> None:
+    """Differences first."""
+    from federator.simulate.report import figures
+
+    names = (old[0], new[0] if new[0] != old[0] else f"{new[0]} as changed")
+    common.say(figures.comparison(old[1], new[1], names))
+    rows = [[one.name, one.before, one.after, one.change, one.verdict] for one in figures.differences(old[1], new[1])]
+    common.say("")
+    common.show(common.table(["FIGURE", names[0].upper(), names[1].upper(), "CHANGE", "VERDICT"], rows))
+    common.say("")
+
+
+def _referred(path: Path, policy: str, capacity: str, output: str) -> None:
+    from federator.model.errors import FieldError
+    from federator.simulate import reference
+    from federator.simulate.scenario import fields
+    from federator.simulate.traces import pools
+
+    try:
+        scale = fields.fraction(capacity or 1)
+        if not scale:
+            raise ValueError("must be more than 0")
+    except ValueError as bad:
+        raise FieldError("--capacity", str(bad)) from None
+    if path.suffix in (".yaml", ".yml"):
+        common.fail(f"{path}: a reference policy reads a folder with clusters.csv and workloads.csv, or an SWF trace")
+    found = pools.read(path)
+    for sentence in found.notes:
+        common.say(f"note: {sentence}", err=True)
+    result = reference.run(found.jobs, found.capacity, reference.ReferencePolicy(policy), scale).as_dict()
+    if output == "json":
+        common.data(json.dumps(result, indent=2) + "\n")
+        return
+    common.say(
+        f"{policy} on {result['capacity_units']:,} {found.unit}s: {result['waited']:,} of {result['started']:,} jobs "
+        f"waited, {result['wait_sum_s']:,} s in all, {result['wait_max_s']:,} s at most."
+    )
+    common.say("")
+    common.show(common.table(["FIGURE", "VALUE"], [[name, str(value)] for name, value in result.items()]))

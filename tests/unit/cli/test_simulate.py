@@ -1,0 +1,186 @@
+"""`federator simulate`: what a planner reads, what is written to --out, and how bad input is told."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from federator.cli import simulating
+from federator.simulate.scenario import loading
+from federator.simulate.scenario.loading import Document
+from tests import casetables
+from tests.house.sources import ROOT
+from tests.unit.cli.files import run
+
+SCENARIO = """
+name: two
+seed: 1
+fleet:
+  clusters:
+  - {name: a, nodes: [{count: 1, cpu: 8}]}
+  - {name: b, nodes: [{count: 1, cpu: 8}]}
+demand:
+  generate:
+  - {name: job, works: 30, over: 6h, tenants: {ads: 1}, shard: {cpu: 4}, runtime: {median: 40m, sigma: 1}}
+"""
+
+
+def scenario(tmp_path: Path, text: str = SCENARIO) -> str:
+    path = tmp_path / "two.yaml"
+    path.write_text(text)
+    return str(path)
+
+
+def test_the_verdict_comes_first_and_tables_follow(tmp_path: Path) -> None:
+    done = run("simulate", scenario(tmp_path), "-q")
+
+    assert done.exit_code == 0
+    assert done.stdout.startswith("All 30 works started; ")
+    assert "FIGURE" in done.stdout
+    assert done.stderr == ""
+
+
+def test_a_report_is_written_whole(tmp_path: Path) -> None:
+    done = run("simulate", scenario(tmp_path), "-q", "--out", str(tmp_path / "out"))
+
+    assert done.exit_code == 0
+    assert {path.name for path in (tmp_path / "out").iterdir()} >= {"report.html", "report.json", "works.csv"}
+    assert {path.name for path in tmp_path.iterdir()} == {"two.yaml", "out"}
+    assert "--set" not in (tmp_path / "out" / "report.json").read_text()
+
+
+def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
+    for out in ("one", "two"):
+        run("simulate", scenario(tmp_path), "-q", "--out", str(tmp_path / out))
+
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "two" / path.name).read_bytes(), path.name
+
+
+def test_losing_a_cluster_is_compared_with_not_losing_it(tmp_path: Path) -> None:
+    path = scenario(tmp_path)
+
+    done = run("simulate", path, "--lose", "a@1h", "--compare", path, "-q", "-o", "json")
+
+    report = json.loads(done.stdout)
+    assert done.exit_code == 0
+    assert report["comparedWith"]["name"] == "two"
+    table = run("simulate", path, "--lose", "a@1h", "--compare", path, "-q").stdout
+    assert table.startswith("two as changed against two: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["--set", "fleet.cluster=1"], "two.yaml: fleet.cluster: unknown field; is it 'clusters'?"),
+        (["--set", "seed"], "seed: a field and a value are expected"),
+        (["--lose", "c@1h"], "two.yaml: events[0].lost: there is no cluster 'c'; there are a, b"),
+        (["--lose", "a"], "--lose: 'a': CLUSTER@TIME is expected"),
+        (["--lose", "a@soon"], "--lose: 'soon' is no duration"),
+        (["--add-nodes", "a"], "--add-nodes: 'a': CLUSTER=N or CLUSTER=N@TIME is expected"),
+        (["--scale-demand", "much"], "--scale-demand: 'much' is no fraction"),
+        (["--capacity", "1/0"], "two.yaml: fleet.capacity: '1/0' is no fraction"),
+        (["--reference", "fed-fifo", "--lose", "a@1h"], "--reference goes with --capacity and -o only"),
+        (["--reference", "fed-fifo"], "two.yaml: a reference policy reads a folder"),
+    ],
+)
+def test_bad_input_is_told_with_its_field_and_nothing_is_written(
+    tmp_path: Path, arguments: list[str], expected: str
+) -> None:
+    out = [] if arguments == ["--reference", "fed-fifo"] else ["--out", str(tmp_path / "out")]
+    done = run("simulate", scenario(tmp_path), *arguments, *out)
+
+    assert done.exit_code == 1
+    assert done.stdout == ""
+    assert "Traceback" not in done.stderr
+    assert expected in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_bad_trace_is_told_with_file_row_and_field(tmp_path: Path) -> None:
+    (tmp_path / "clusters.csv").write_text("cluster,cpu_cores\na,8\n")
+    (tmp_path / "workloads.csv").write_text(
+        "name,kind,tenant,home_cluster,submit_s,runtime_s,shards,cpu_milli,memory_mib,gpu,gpu_models,priority\n"
+        "x,job,t,a,0,NaN,1,1000,,,,0\n"
+    )
+
+    done = run("simulate", str(tmp_path), "--out", str(tmp_path / "out"))
+
+    assert (done.exit_code, done.stdout, (tmp_path / "out").exists()) == (1, "", False)
+    assert "workloads.csv: 1 of 1 rows are bad" in done.stderr
+    assert "row 2: runtime_s: is not a finite number ('NaN')" in done.stderr
+
+
+def test_a_failure_while_writing_leaves_nothing_half_written(tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("a file")
+
+    done = run("simulate", scenario(tmp_path), "-q", "--out", str(tmp_path / "out"))
+
+    assert done.exit_code == 1
+    assert "is a file; --out names a folder" in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"two.yaml", "out"}
+
+
+def test_open_needs_a_folder(tmp_path: Path) -> None:
+    assert "--open needs --out" in run("simulate", scenario(tmp_path), "--open").stderr
+
+
+@pytest.mark.parametrize("name", ["philly-11-vcs", "lcg-20-sites-6h"])
+def test_a_reference_policy_prints_the_keys_of_the_published_results(name: str) -> None:
+    folder = casetables.data(name)
+    published = json.loads((folder / "reference.json").read_text())["results"]
+
+    done = run("simulate", str(folder), "--reference", "home-backfill", "-o", "json")
+
+    assert json.loads(done.stdout) in published
+    assert list(json.loads(done.stdout)) == list(published[0])
+
+
+def test_a_reference_policy_at_half_the_capacity(tmp_path: Path) -> None:
+    (tmp_path / "clusters.csv").write_text("cluster,cpu_cores\na,8\nb,3\n")
+    header = "name,kind,tenant,home_cluster,submit_s,runtime_s,shards,cpu_milli,memory_mib,gpu,gpu_models,priority\n"
+    jobs = "".join(f"j{at},job,t,a,{at},100,1,4000,,,,0\n" for at in range(3))
+    (tmp_path / "workloads.csv").write_text(header + jobs)
+
+    found = json.loads(
+        run("simulate", str(tmp_path), "--reference", "fed-fifo", "--capacity", "50%", "-o", "json").stdout
+    )
+
+    assert (found["capacity_scale"], found["capacity_units"], found["waited"], found["wait_sum_s"]) == (
+        "1/2",
+        5,
+        2,
+        297,
+    )
+
+
+def test_progress_is_a_line_every_ten_seconds_without_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: Document = yaml.safe_load(SCENARIO)
+    made = loading.inputs(given, tmp_path / "two.yaml", {})
+    monkeypatch.setattr(simulating, "LINE_EVERY_S", 0.0)
+
+    with simulating.progress(made, quiet=False) as progress:
+        progress(90_060, None, 12, 30)
+
+    told = capsys.readouterr().err
+    assert told.startswith("day 2 01:01, ")
+    assert told.endswith("times real time: 12 of 30 works submitted\n")
+
+
+def test_dates_are_those_of_the_trace_where_it_tells_any() -> None:
+    assert simulating.date(86_400, 1_506_988_800) == "2017-10-04 00:00"
+    assert simulating.date(86_400, 0) == "day 2 00:00"
+
+
+def test_the_scenarios_of_the_project_are_read() -> None:
+    found = sorted((ROOT / "simulations").glob("*.yaml"))
+    own = [path for path in found if "FEDERATOR_DATA" not in path.read_text()]
+
+    assert len(own) >= 5
+    for path in own:
+        made = loading.inputs(loading.document(path), path, {})
+        assert made.works
+        assert made.name == path.stem
