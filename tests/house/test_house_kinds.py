@@ -16,6 +16,7 @@ ALLOWED = {
     "federator/api/common.py": "what a cluster serves when nobody asked it: `api` lies below the kinds; compared below",
     "federator/api/placement/placementpolicy.py": "the kinds that a policy may name, in a published CRD",
     "federator/advice/facts.py": "advises people to use that kind",
+    "federator/advice/headroom.py": "asks for copies as a service of so many would",
     "federator/scheduling/refusals.py": "advises people to use that kind",
     "federator/convert/": "makes objects of exactly these kinds",
     "federator/simulate/": "takes the services and the jobs of a recorded demand for these kinds",
