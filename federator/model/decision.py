@@ -4,9 +4,10 @@ It is written to the host before any member is written, compared with what membe
 to people.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any, overload
 
 from federator.model.ask import Ask
 from federator.model.names import WorkloadKey
@@ -85,6 +86,96 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
+class Rejected:
+    """Clusters that were not chosen for the same reason."""
+
+    reason: Reason
+    clusters: tuple[str, ...]
+    """The first of them by name, as many as are shown."""
+    count: int
+    message: str
+    """What is said of the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Grouped:
+    """Verdicts as they are recorded: the chosen one by one, the others by reason."""
+
+    chosen: tuple[Verdict, ...]
+    rejected: tuple[Rejected, ...]
+
+
+NAMES_SHOWN = 3
+"""Clusters that are named of those that were rejected for one reason."""
+
+
+class Verdicts(Sequence[Verdict]):
+    """The verdicts of all clusters by name, worded when they are read. A decision over a thousand
+    clusters needs sentences only for the chosen and for one cluster of each rejected group."""
+
+    __slots__ = ("_every", "_grouped", "_made", "_size")
+
+    def __init__(self, size: int, every: Callable[[], tuple[Verdict, ...]], grouped: Callable[[], Grouped]) -> None:
+        self._size, self._every, self._grouped = size, every, grouped
+        self._made: tuple[Verdict, ...] | None = None
+
+    def grouped(self) -> Grouped:
+        return self._grouped()
+
+    def every(self) -> tuple[Verdict, ...]:
+        if self._made is None:
+            self._made = self._every()
+        return self._made
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.every())
+
+    @overload
+    def __getitem__(self, at: int) -> Verdict: ...
+    @overload
+    def __getitem__(self, at: slice) -> tuple[Verdict, ...]: ...
+    def __getitem__(self, at: int | slice) -> Verdict | tuple[Verdict, ...]:
+        return self.every()[at]
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Verdicts | tuple):
+            return self.every() == tuple(other)
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.every())
+
+    def __repr__(self) -> str:
+        return repr(self.every())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return tuple, (self.every(),)
+
+
+def grouped(verdicts: Sequence[Verdict]) -> Grouped:
+    """The chosen by name; the rejected by reason, the most frequent first."""
+    if isinstance(verdicts, Verdicts):
+        return verdicts.grouped()
+    in_order = sorted(verdicts, key=lambda verdict: verdict.cluster)
+    groups: dict[Reason, list[Verdict]] = {}
+    for verdict in in_order:
+        if not verdict.chosen:
+            groups.setdefault(verdict.reason, []).append(verdict)
+    rejected = [
+        Rejected(reason, tuple(one.cluster for one in members[:NAMES_SHOWN]), len(members), members[0].message)
+        for reason, members in groups.items()
+    ]
+    return Grouped(tuple(verdict for verdict in in_order if verdict.chosen), by_frequency(rejected))
+
+
+def by_frequency(rejected: Sequence[Rejected]) -> tuple[Rejected, ...]:
+    return tuple(sorted(rejected, key=lambda group: (-group.count, str(group.reason))))
+
+
+@dataclass(frozen=True, slots=True)
 class Decision:
     """Where one workload goes. Always: sum of counts + `shortfall` == `wanted` (once per cluster
     for Duplicate)."""
@@ -97,7 +188,7 @@ class Decision:
     reason: Reason
     """CHOSEN when nothing is missing; otherwise the binding constraint."""
     message: str
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
     as_of: float
     inputs_hash: str
     seq: int = 0

@@ -24,8 +24,9 @@ from federator.placement.division.division import DIVIDERS, Party
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.room.ledger import Ledger
-from federator.placement.selection import candidates, filters, leaving, seating
+from federator.placement.selection import candidates, crowd, filters, leaving, seating
 from federator.placement.selection.candidates import Candidate, Place
+from federator.placement.selection.crowd import Drawing
 
 
 @dataclass(slots=True)
@@ -85,18 +86,28 @@ def decide(
         again = functools.partial(decide, mark=mark, capped=capped, finished=finished, by_name=by_name, leave=leave)
         made = again(_bare(ask, held, finished), held, snapshot, ledger, seq=seq)
         return _obeyed(ask, made, problem, inputs.inputs_hash(ask, snapshot, ledger.memo))
-    hashed, eligible = inputs.inputs_hash(ask, snapshot, ledger.memo), candidates.places(ask, snapshot, ledger)
+    hashed, judged = inputs.inputs_hash(ask, snapshot, ledger.memo), candidates.places(ask, snapshot, ledger)
     over = shards.union(finished, _beyond(ask, held))
     mine = {holding.cluster: remaining(holding, over) for holding in held}
-    eligible = candidates.for_holders(ask, mine, eligible)
-    pool = candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
+    eligible = candidates.for_holders(ask, mine, judged)
+    leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
     unfinished = shards.size(shards.minus(_all_shards(ask), finished))
     wanted = _wanted(ask, unfinished)
-    _cap_by_shards(ask, pool, mine, unfinished)
     within = functools.partial(ledger.admission, ask, held=sum(map(copies_of, mine.values())))
-    admission = within(wanted * _times(ask, pool))
     fresh = ask.policy.division.fresh and not inputs.unchanged(previous_hash, hashed, ask, snapshot, ledger.memo)
-    leavers = leaving.leavers(ask, mine, eligible, by_name=by_name)
+    drawn = None
+    if (
+        eligible is judged
+        and not (problem or per_cluster or wanted <= 0 or _go_whole(ask, leavers))
+        and crowd.simple(ask)
+    ):
+        admission = within(wanted)
+        drawing = Drawing(ask, ledger, min(wanted, admission.copies), unfinished, by_name, fresh)
+        drawn = crowd.draw(drawing, mine, eligible, capped)
+    pool = drawn[0] if drawn else candidates.candidates(ask, mine, eligible, ledger, capped=capped, by_name=by_name)
+    candidates.cap_by_shards(ask, pool, mine, unfinished)
+    if drawn is None:
+        admission = within(wanted * _times(ask, pool))
     if ask.suspended or wanted <= 0:
         outcome = _nothing(ask, wanted, unfinished, admission)
     elif problem:
@@ -106,13 +117,19 @@ def decide(
         pool = _with(pool, [leaver for leaver in leavers if leaver.name in stays])
         outcome = _as_duplicated(ask, pool, stays, admission)
     else:
-        job = _Job(ask, eligible, admission, wanted * _times(ask, pool), fresh, leave, within)
-        outcome, pool = _placed(job, pool, leavers, lambda grown: _cap_by_shards(ask, grown, mine, unfinished))
+        beside = drawn[1].field.cells if drawn else ()
+        job = _Job(ask, eligible, admission, wanted * _times(ask, pool), fresh, leave, within, beside)
+        outcome, pool = _placed(
+            job, pool, leavers, lambda grown: candidates.cap_by_shards(ask, grown, mine, unfinished)
+        )
     shares = _shares(ask, outcome.got, mine, pool, finished=finished, seq=lambda name: seqs.above(mark(name), seq))
     _charge(ask, shares, pool, finished, ledger)
-    sentences = verdicts.verdicts(
-        ask, eligible, pool, outcome.got, outcome.left_out, outcome=_for_verdicts(ask, outcome)
-    )
+    facts = _for_verdicts(ask, outcome)
+    sentences: Sequence[Verdict]
+    if drawn:
+        sentences = verdicts.of_crowd(ask, drawn[1], pool, outcome.got, outcome=facts)
+    else:
+        sentences = verdicts.verdicts(ask, eligible, pool, outcome.got, outcome.left_out, outcome=facts)
     last = max((holding.seq for holding in held), default=seq) if _all_as_held(shares, mine) else seq
     per_cluster = _per_cluster(ask, per_cluster, kept=bool(problem or outcome.surplus or ask.suspended))
     record = _Record(shares, sentences, hashed, last, _tolerated(shares, snapshot), per_cluster)
@@ -207,17 +224,9 @@ def contradiction(ask: Ask) -> str:
     return ""
 
 
-def _cap_by_shards(ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
-    """Caps slots per cluster at the shards it can have: its own and the unassigned ones."""
-    if ask.unit is not Unit.SHARDS:
-        return
-    own = {candidate.name: held[candidate.name].count if candidate.name in held else 0 for candidate in pool}
-    loose = max(unfinished - sum(own.values()), 0)
-    for candidate in pool:
-        most = own[candidate.name] + loose
-        candidate.stays = min(candidate.stays, most)
-        if candidate.cap > most:
-            candidate.cap, candidate.limit = most, Reason.NOT_NEEDED
+def _go_whole(ask: Ask, leavers: Sequence[Candidate]) -> bool:
+    """Whether clusters leave as a whole: which of them stay decides how many shards are left."""
+    return ask.unit is Unit.SHARDS and bool(leavers)
 
 
 def _times(ask: Ask, pool: Sequence[Candidate]) -> int:
@@ -291,6 +300,8 @@ class _Job:
     leave: leaving.Leave | None
     within: Callable[[int], Admission]
     """copies -> how many of them quota admits."""
+    beside: tuple[tuple[str, ...], ...] = ()
+    """Domains of clusters that are no candidates but count (`crowd`)."""
 
     @property
     def total(self) -> int:
@@ -429,7 +440,7 @@ def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
             if candidate.cap > ask.count:
                 candidate.cap, candidate.limit = ask.count, Reason.NOT_NEEDED
     total = min(wanted, admission.copies)
-    seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted)
+    seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=total < wanted, beside=job.beside)
     parties, left_out = seated.parties, seated.left_out
     missing = _stay(pool, parties, seated.missing)
     placed = total - missing
@@ -447,7 +458,7 @@ def _divide(job: _Job, pool: list[Candidate]) -> _Outcome:
     )
     outcome.message = verdicts.sentence(ask, wanted, placed, outcome.why, {})
     if ask.policy.require_all and placed < wanted:
-        seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=True)
+        seated = seating.seat(ask, pool, total, fresh=job.fresh, sticky=True, beside=job.beside)
         parties = seated.parties
         for party, seats in zip(parties, seated.before, strict=True):
             party.seats = min(party.seats, seats)
@@ -536,7 +547,7 @@ class _Record:
     """What a decision records about how it was made."""
 
     shares: tuple[Share, ...]
-    verdicts: tuple[Verdict, ...]
+    verdicts: Sequence[Verdict]
     hashed: str
     seq: int
     tolerated: dict[str, tuple[str, ...]]

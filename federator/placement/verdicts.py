@@ -5,13 +5,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+import numpy as np
+
 from federator.model.ask import Ask, Policy, SpreadRule, Strategy, Unit
-from federator.model.decision import Reason, Verdict
+from federator.model.decision import NAMES_SHOWN, Grouped, Reason, Rejected, Verdict, Verdicts, by_frequency
 from federator.model.kubernetes import quantity
 from federator.placement.policy import enforcing
 from federator.placement.quota.quota import Admission
 from federator.placement.selection import admitting, filters
 from federator.placement.selection.candidates import Candidate, Place
+from federator.placement.selection.crowd import Crowd, scored
+from federator.placement.selection.scorers import Facts
 
 CAPPED: Final = "it could not schedule more lately"
 """Part of the verdict of a cluster that its own scheduler caps. Offline commands look for it in
@@ -49,6 +53,76 @@ def verdicts(
         else _of_refused(place)
         for name, place in eligible.items()
     )
+
+
+def of_crowd(
+    ask: Ask, crowd: Crowd, pool: Sequence[Candidate], got: Mapping[str, int], *, outcome: Outcome
+) -> Verdicts:
+    """As `verdicts`, for the candidates that were drawn from a crowd. Worded when they are read."""
+    worded = _Crowded(ask, crowd, {candidate.name: candidate for candidate in pool}, got, outcome)
+    return Verdicts(len(crowd.field.places), worded.every, worded.grouped)
+
+
+@dataclass(frozen=True, slots=True)
+class _Crowded:
+    """What the verdicts of a crowd are made of."""
+
+    ask: Ask
+    crowd: Crowd
+    pool: Mapping[str, Candidate]
+    got: Mapping[str, int]
+    outcome: Outcome
+
+    def every(self) -> tuple[Verdict, ...]:
+        places = self.crowd.field.places
+        rest = [at for at in np.flatnonzero(self.crowd.member).tolist() if places[at].view.name not in self.pool]
+        others = dict(zip(rest, self._candidates(rest), strict=True))
+        return tuple(self._verdict(at, others.get(at)) for at in range(len(places)))
+
+    def grouped(self) -> Grouped:
+        """The crowd is spared in groups of one reason each; the first of each group speaks for it."""
+        at_of, member = self.crowd.field.at, self.crowd.member
+        chosen = sorted(at_of[name] for name, copies in self.got.items() if copies > 0)
+        groups = [group.tolist() for group in self.crowd.alike(chosen)]
+        apart = [at for name in self.pool if not member[at := at_of[name]] and self.got.get(name, 0) <= 0]
+        groups += [[at] for at in apart]
+        closed = {at_of[name] for name in self.pool if not self.crowd.field.open[at_of[name]]}
+        for refused in self.crowd.field.refused.values():
+            groups.append([at for at in refused if at not in closed] if closed else refused)
+        heads = [self._verdict(group[0]) for group in groups if group]
+        by_reason: dict[Reason, list[tuple[list[int], Verdict]]] = {}
+        for group, head in zip((group for group in groups if group), heads, strict=True):
+            by_reason.setdefault(head.reason, []).append((group, head))
+        rejected = [self._rejected(reason, parts) for reason, parts in by_reason.items()]
+        return Grouped(tuple(self._verdict(at) for at in chosen), by_frequency(rejected))
+
+    def _rejected(self, reason: Reason, parts: Sequence[tuple[list[int], Verdict]]) -> Rejected:
+        first = min(parts, key=lambda part: part[0][0])[1]
+        shown = sorted(at for group, _ in parts for at in group[:NAMES_SHOWN])[:NAMES_SHOWN]
+        names = tuple(self.crowd.field.places[at].view.name for at in shown)
+        return Rejected(reason, names, sum(len(group) for group, _ in parts), first.message)
+
+    def _verdict(self, at: int, candidate: Candidate | None = None) -> Verdict:
+        place = self.crowd.field.places[at]
+        name = place.view.name
+        candidate = self.pool.get(name, candidate)
+        if candidate is None and not self.crowd.member[at]:
+            return _of_refused(place)
+        candidate = candidate or self._candidates([at])[0]
+        return _of_candidate(self.ask, candidate, self.got.get(name, 0), None, self.outcome)
+
+    def _candidates(self, chosen: Sequence[int]) -> list[Candidate]:
+        made = self.crowd.candidates(chosen)
+        scored(self.ask, made, self.most)
+        return made
+
+    @property
+    def most(self) -> Facts:
+        """The best of all candidates, against which scores are measured."""
+        best, own = self.crowd.most, self.pool.values()
+        room = max((candidate.held + candidate.room for candidate in own), default=0)
+        avoided = max((candidate.place.avoided for candidate in own), default=0)
+        return Facts(0, max(best.room, room), max(best.avoided, avoided))
 
 
 def _of_refused(place: Place) -> Verdict:

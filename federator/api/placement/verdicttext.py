@@ -10,12 +10,11 @@ from typing import Annotated, Any, Final
 from pydantic import Field
 
 from federator.api.common import ATOMIC, Amount, ClusterName, Int64, Model, Sentence, ShortText
-from federator.model import plaintext
-from federator.model.decision import Verdict
+from federator.model import decision, plaintext
+from federator.model.decision import NAMES_SHOWN, Rejected, Verdict
 
 MAX_BYTES: Final = 32 * 1024
 """Of the verdicts of one decision, as JSON."""
-NAMES_SHOWN: Final = 3
 
 
 class ChosenCluster(Model):
@@ -68,11 +67,13 @@ class Verdicts(Model):
 def summarise(verdicts: Sequence[Verdict]) -> dict[str, Any]:
     """At most 32 KiB as JSON: when there are too many chosen clusters, terms go first, then sentences, then the
     smallest."""
-    chosen = sorted((v for v in verdicts if v.chosen), key=lambda v: (-v.got, v.cluster))
-    rejected = _grouped([v for v in verdicts if not v.chosen])
+    groups = decision.grouped(verdicts)
+    chosen = sorted(groups.chosen, key=lambda v: (-v.got, v.cluster))
+    rejected = [_rejected(group) for group in groups.rejected]
+    body: dict[str, Any]
     for detail in (2, 1, 0):
         body = {"chosen": [_chosen(v, detail) for v in chosen], "rejected": rejected}
-        if _size(body) <= MAX_BYTES:
+        if _at_most(body) <= MAX_BYTES or _size(body) <= MAX_BYTES:
             return body
     rows = [_chosen(v, 0) for v in chosen]
     room = MAX_BYTES - _size({"chosen": [], "chosenNotShown": len(rows), "rejected": rejected})
@@ -92,18 +93,22 @@ def _chosen(verdict: Verdict, detail: int) -> dict[str, Any]:
     return row
 
 
-def _grouped(rejected: Sequence[Verdict]) -> list[dict[str, Any]]:
-    groups: dict[str, list[Verdict]] = {}
-    for verdict in sorted(rejected, key=lambda v: v.cluster):
-        groups.setdefault(str(verdict.reason), []).append(verdict)
-    rows: list[dict[str, Any]] = []
-    for reason, members in sorted(groups.items(), key=lambda group: (-len(group[1]), group[0])):
-        names = [verdict.cluster for verdict in members[:NAMES_SHOWN]]
-        row: dict[str, Any] = {"reason": reason, "count": len(members), "clusters": names}
-        if members[0].message:
-            row["message"] = plaintext.clipped(members[0].message)
-        rows.append(row)
-    return rows
+def _rejected(group: Rejected) -> dict[str, Any]:
+    row: dict[str, Any] = {"reason": str(group.reason), "count": group.count, "clusters": list(group.clusters)}
+    if group.message:
+        row["message"] = plaintext.clipped(group.message)
+    return row
+
+
+def _at_most(body: dict[str, Any]) -> int:
+    """An upper bound of `_size`, without writing it: six bytes per character, two in ASCII."""
+    characters = 0
+    for row in (*body["chosen"], *body["rejected"]):
+        message = row.get("message", "")
+        characters += (2 if message.isascii() else 6) * len(message)
+    names = sum(6 * len(row["cluster"]) for row in body["chosen"]) + 6 * 253 * NAMES_SHOWN * len(body["rejected"])
+    terms = sum(6 * len(name) + 32 for row in body["chosen"] for name in row.get("terms", ()))
+    return characters + names + terms + 200 * (len(body["chosen"]) + len(body["rejected"]) + 1)
 
 
 def _size(value: Any) -> int:

@@ -4,13 +4,13 @@ Eligibility depends on the snapshot alone and is cached in the ledger for equal 
 holdings are read for each ask.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Final
 
 from federator.model import names
-from federator.model.ask import Ask, Policy, Strategy
+from federator.model.ask import Ask, Policy, Strategy, Unit
 from federator.model.decision import Reason
 from federator.model.fleet import ClusterView, FleetSnapshot, Holding, copies_of
 from federator.placement.division import domains
@@ -23,7 +23,8 @@ from federator.placement.selection.filters import Refusal
 
 NOBODY: Final[Mapping[str, int]] = MappingProxyType({})
 """No cluster is capped by its scheduler."""
-_MIX: Final = 0x9E3779B97F4A7C15
+MIX: Final = 0x9E3779B97F4A7C15
+"""Spreads the bits of a tie-break."""
 _MASK: Final = (1 << 64) - 1
 
 
@@ -178,10 +179,23 @@ def candidates(
     return pool
 
 
+def cap_by_shards(ask: Ask, pool: Sequence[Candidate], held: Mapping[str, Holding], unfinished: int) -> None:
+    """Caps slots per cluster at the shards it can have: its own and the unassigned ones."""
+    if ask.unit is not Unit.SHARDS:
+        return
+    own = {candidate.name: held[candidate.name].count if candidate.name in held else 0 for candidate in pool}
+    loose = max(unfinished - sum(own.values()), 0)
+    for candidate in pool:
+        most = own[candidate.name] + loose
+        candidate.stays = min(candidate.stays, most)
+        if candidate.cap > most:
+            candidate.cap, candidate.limit = most, Reason.NOT_NEEDED
+
+
 def tie_break(place: Place, workload: int, *, by_name: bool) -> int:
     """The last tie-break between clusters for one workload (given its stable hash); favours no
     cluster name."""
-    return 0 if by_name else (place.mark ^ workload) * _MIX & _MASK
+    return 0 if by_name else (place.mark ^ workload) * MIX & _MASK
 
 
 def _keeps(refusal: Refusal) -> bool:

@@ -35,14 +35,23 @@ class Seating:
     """Domains of clusters that are left out but count."""
 
 
-def seat(ask: Ask, candidates: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool = False) -> Seating:
-    """Divides `total` copies over the best clusters. With `sticky`, no holder is dropped or gives
+def seat(
+    ask: Ask,
+    candidates: Sequence[Candidate],
+    total: int,
+    *,
+    fresh: bool,
+    sticky: bool = False,
+    beside: tuple[tuple[str, ...], ...] = (),
+) -> Seating:
+    """Divides `total` copies over the best clusters. `beside`: domains of clusters that are no
+    candidates, because others are better, but count. With `sticky`, no holder is dropped or gives
     seats up to place more. If copies are missing in the end, no holder does either: copies that
     leave need another place."""
-    seated = _seat(ask, candidates, total, fresh=fresh, sticky=sticky)
+    seated = _seat(ask, candidates, total, fresh=fresh, sticky=sticky, beside=beside)
     if sticky or seated.missing <= 0 or not _moved(candidates, seated):
         return seated
-    return _seat(ask, candidates, total, fresh=fresh, sticky=True)
+    return _seat(ask, candidates, total, fresh=fresh, sticky=True, beside=beside)
 
 
 def _moved(candidates: Sequence[Candidate], seated: Seating) -> int:
@@ -50,7 +59,15 @@ def _moved(candidates: Sequence[Candidate], seated: Seating) -> int:
     return sum(max(min(candidate.held, candidate.cap) - kept.get(candidate.name, 0), 0) for candidate in candidates)
 
 
-def _seat(ask: Ask, candidates: Sequence[Candidate], total: int, *, fresh: bool, sticky: bool) -> Seating:
+def _seat(
+    ask: Ask,
+    candidates: Sequence[Candidate],
+    total: int,
+    *,
+    fresh: bool,
+    sticky: bool,
+    beside: tuple[tuple[str, ...], ...],
+) -> Seating:
     policy = ask.policy
     strict = any(rule.hard for rule in policy.spread)
     fewest = DIVIDERS[policy.division.strategy].fewest
@@ -59,7 +76,7 @@ def _seat(ask: Ask, candidates: Sequence[Candidate], total: int, *, fresh: bool,
         left_out = choosing.choose(
             candidates, total, policy.division, fresh=fresh, strict=strict, beyond=beyond, sticky=sticky
         )
-        seated = _divided(ask, candidates, total, left_out, fresh=fresh, sticky=sticky)
+        seated = _divided(ask, candidates, total, left_out, fresh=fresh, sticky=sticky, beside=beside)
         if not strict or seated.missing <= 0 or not left_out:
             return seated
         if not (fewest and Reason.NOT_NEEDED in left_out.values()) or beyond >= len(candidates):
@@ -75,6 +92,7 @@ def _divided(
     *,
     fresh: bool,
     sticky: bool = False,
+    beside: tuple[tuple[str, ...], ...] = (),
 ) -> Seating:
     policy = ask.policy
     floor, fewest = policy.division.min_per_cluster, DIVIDERS[policy.division.strategy].fewest
@@ -88,7 +106,7 @@ def _divided(
         for candidate in candidates
         if candidate.name in left_out
     ]
-    around = domains.of_idle(idle) if policy.spread else ()
+    around = (*domains.of_idle(idle), *beside) if policy.spread else ()
     before = [party.seats for party in parties]
     if fewest and not any(rule.hard for rule in policy.spread) and sum(before) > total:
         division.consolidate(parties, total)

@@ -1,0 +1,290 @@
+"""The clusters that hold nothing of a workload, as columns, and the best of them as candidates.
+
+A decision over a thousand clusters gives copies to a few. Where neither hard spread rules nor bounds
+on clusters can make another one needed, `n` copies go to holders and to the n clusters that Webster's
+method prefers at 0 seats: a cluster behind n others gets its first seat after each of them has one.
+Only these become candidates; the rest counts in columns. C clusters, in the order of their names.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from federator.model import names
+from federator.model.ask import Ask, Strategy, Unit
+from federator.model.decision import Reason
+from federator.model.fleet import Holding
+from federator.model.resources import UNLIMITED
+from federator.placement.division import division, spread
+from federator.placement.division.division import DIVIDERS
+from federator.placement.policy import enforcing
+from federator.placement.room.binding import Ints
+from federator.placement.room.ledger import PENDING, Ledger
+from federator.placement.selection import candidates, scorers
+from federator.placement.selection.candidates import Candidate, Place
+from federator.placement.selection.scorers import Facts
+
+Bools = NDArray[np.bool_]
+_MIX: Final = np.uint64(candidates.MIX)
+
+
+class Field:
+    """All clusters under one policy: what does not depend on room or on the count."""
+
+    __slots__ = (
+        "at",
+        "avoided",
+        "cell",
+        "cells",
+        "level",
+        "levels",
+        "marks",
+        "most_avoided",
+        "open",
+        "places",
+        "refused",
+        "weights",
+    )
+
+    def __init__(self, ask: Ask, eligible: Mapping[str, Place]) -> None:
+        self.places = tuple(eligible.values())
+        self.at = {name: at for at, name in enumerate(eligible)}
+        self.open: Bools = np.array([place.refusal is None for place in self.places], dtype=np.bool_)
+        levels = [2 * place.level + bool(place.avoided) for place in self.places]
+        self.level: Ints = np.array(levels, dtype=np.int64)
+        """[C]: ordered group, and behind it the clusters with avoided taints."""
+        self.levels = sorted({level for level, place in zip(levels, self.places, strict=True) if place.refusal is None})
+        self.avoided: Ints = np.array([place.avoided for place in self.places], dtype=np.int64)
+        self.most_avoided = max((place.avoided for place in self.places if place.refusal is None), default=0)
+        self.marks = np.array([place.mark for place in self.places], dtype=np.uint64)
+        self.weights: Ints | None = None
+        """[C]: weights that do not depend on room; None for weight by room."""
+        weigh = DIVIDERS[ask.policy.division.strategy].weigh
+        if ask.policy.division.strategy is not Strategy.CAPACITY:
+            self.weights = np.array([weigh(ask.policy, place.view, 0, 0) for place in self.places], dtype=np.int64)
+        index_of: dict[tuple[str, ...], int] = {}
+        cell = [index_of.setdefault(place.domains, len(index_of)) for place in self.places]
+        self.cell: Ints = np.array(cell, dtype=np.int64)
+        """[C]: index of the cluster's domains under all spread rules."""
+        self.cells = self._counted(ask, tuple(index_of))
+        self.refused: dict[Reason, list[int]] = {}
+        for at, place in enumerate(self.places):
+            if place.refusal is not None:
+                self.refused.setdefault(place.refusal.reason, []).append(at)
+
+    def _counted(self, ask: Ask, cells: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
+        """The domains that open clusters make without copies."""
+        if ask.policy.division.max_per_cluster is not None and ask.policy.division.max_per_cluster <= 0:
+            return ()
+        weighty = (
+            self.open
+            if ask.policy.division.strategy is not Strategy.WEIGHTED or self.weights is None
+            else (self.open & (self.weights > 0))
+        )
+        return tuple(cells[index] for index in np.unique(self.cell[weighty]).tolist())
+
+
+def field_of(ask: Ask, eligible: Mapping[str, Place], ledger: Ledger) -> Field:
+    """The field of the ask's policy, made once per ledger."""
+    kept: dict[int, tuple[Mapping[str, Place], Field]] = ledger.memo.setdefault("fields", {})
+    found = kept.get(id(eligible))
+    if found is None:
+        found = kept[id(eligible)] = (eligible, Field(ask, eligible))
+    return found[1]
+
+
+def simple(ask: Ask) -> bool:
+    """Whether the best clusters are enough: no hard spread rule, no minimum per cluster, no most
+    clusters, and a strategy that neither wants few clusters nor all."""
+    bounds = ask.policy.division
+    divider = DIVIDERS[bounds.strategy]
+    return (
+        bounds.min_per_cluster <= 0
+        and bounds.max_clusters is None
+        and not divider.fewest
+        and not divider.everywhere
+        and not ask.suspended
+        and not any(rule.hard for rule in ask.policy.spread)
+    )
+
+
+@dataclass(slots=True)
+class Crowd:
+    """The open clusters that hold nothing and that no scheduler caps."""
+
+    ask: Ask
+    field: Field
+    member: Bools
+    """[C]: whether it belongs to the crowd."""
+    room: Ints
+    """[C]: further copies that fit, 0 where unknown."""
+    pending: Bools
+    cap: Ints
+    """[C]: the most copies that it may get."""
+    weight: Ints
+    able: Bools
+    """[C]: in the crowd, with cap and weight."""
+    order: NDArray[np.uint64]
+    """[C]: the last tie-break."""
+    most: Facts
+    """The best of the crowd, against which scores are measured."""
+    enforced: str
+
+    @classmethod
+    def of(
+        cls, ask: Ask, field: Field, ledger: Ledger, apart: Collection[str], *, by_name: bool, at_most: int
+    ) -> "Crowd":
+        """`apart`: clusters that are judged one by one. `at_most`: copies that one cluster can have
+        at all (shards that are not assigned yet)."""
+        rooms = ledger.rooms(ask.shape)
+        member = field.open
+        if apart:
+            member = member.copy()
+            member[[field.at[name] for name in apart if name in field.at]] = False
+        room = np.maximum(rooms, 0)
+        most = ask.policy.division.max_per_cluster
+        bound = min(at_most, max(most, 0)) if most is not None else at_most
+        cap = np.minimum(room, bound)
+        weight = room if field.weights is None else field.weights
+        able = member & (cap > 0) & (weight > 0)
+        order = (
+            np.zeros(room.size, dtype=np.uint64)
+            if by_name
+            else (field.marks ^ np.uint64(names.stable_order(ask.uid))) * _MIX
+        )
+        best = Facts(0, int(room.max(where=member, initial=0)), field.most_avoided)
+        demand = enforcing.bounding(ask.policy, "maxPerCluster")
+        enforced = demand.name if demand is not None else ""
+        return cls(ask, field, member, room, rooms == PENDING, cap, weight, able, order, best, enforced)
+
+    def reach(self, total: int) -> int:
+        """The most copies that the crowd can take, up to `total`."""
+        return min(int(np.minimum(self.cap, total).sum(where=self.able)), total)
+
+    def best(self, count: int, *, by_domain: bool) -> list[int]:
+        """The clusters that can be among the first `count` to get a seat; `by_domain`: among those
+        of one cell. By name."""
+        if not by_domain or len(self.field.cells) < 2:
+            chosen = self._first(self.able, count)
+        else:
+            cells = np.unique(self.field.cell[self.able]).tolist()
+            parts = [self._first(self.able & (self.field.cell == cell), count) for cell in cells]
+            chosen = np.sort(np.concatenate(parts)) if parts else np.zeros(0, dtype=np.int64)
+        found: list[int] = chosen.tolist()
+        return found
+
+    def _first(self, able: Bools, count: int) -> Ints:
+        """The first `count` by level, weight, order and name; rising."""
+        chosen = np.flatnonzero(able)
+        if chosen.size <= count or count <= 0:
+            return chosen[:count]
+        parts: list[Ints] = []
+        for level in self.field.levels:
+            here = chosen[self.field.level[chosen] == level] if len(self.field.levels) > 1 else chosen
+            if here.size > count:
+                weights = self.weight[here]
+                least = np.partition(weights, here.size - count)[here.size - count]
+                ahead, equal = here[weights > least], here[weights == least]
+                if ahead.size + equal.size > count:
+                    ranked = np.argsort(self.order[equal], kind="stable")
+                    equal = equal[ranked[: count - ahead.size]]
+                parts += [ahead, equal]
+                break
+            parts.append(here)
+            count -= here.size
+            if count <= 0:
+                break
+        return np.sort(np.concatenate(parts))
+
+    def candidates(self, chosen: Sequence[int]) -> list[Candidate]:
+        """These clusters as candidates, without their scores."""
+        places, counted = self.field.places, self.ask.policy.division.max_per_cluster
+        weighted = self.ask.policy.division.strategy is Strategy.WEIGHTED
+        columns = (self.room[chosen], self.cap[chosen], self.weight[chosen], self.order[chosen], self.pending[chosen])
+        made = []
+        for at, room, cap, weight, order, pending in zip(chosen, *(one.tolist() for one in columns), strict=True):
+            counts = (counted is None or counted > 0) and (not weighted or weight > 0)
+            candidate = Candidate(
+                places[at], 0, room, cap, self._limit(room, cap), weight, order, pending, counted=counts
+            )
+            candidate.enforced = self.enforced
+            made.append(candidate)
+        return made
+
+    def _limit(self, room: int, cap: int) -> Reason:
+        """What sets the cap: the shards that are left, else maxPerCluster, else room."""
+        most = self.ask.policy.division.max_per_cluster
+        by_policy = room if most is None else min(room, max(most, 0))
+        if cap < by_policy:
+            return Reason.NOT_NEEDED
+        return Reason.AT_MAXIMUM if by_policy < room else Reason.INSUFFICIENT_CAPACITY
+
+    def alike(self, but: Collection[int]) -> list[Ints]:
+        """The clusters of the crowd without those in `but`, in groups of which all are spared for
+        the same reason; each rising."""
+        rest = self.member.copy()
+        rest[list(but)] = False
+        groups = []
+        full = self.cap <= 0
+        # in the order in which `verdicts` judges
+        for test in (self.pending, full & (self.room <= 0), full, self.weight <= 0):
+            groups.append(np.flatnonzero(rest & test))
+            rest &= ~test
+        groups.append(np.flatnonzero(rest))
+        return [group for group in groups if group.size]
+
+
+def scored(ask: Ask, pool: Sequence[Candidate], most: Facts) -> None:
+    """Sets the scores of candidates as if the crowd, with its best, were among them."""
+    facts = [Facts(candidate.held, candidate.room, candidate.place.avoided) for candidate in pool]
+    for candidate, terms in zip(pool, scorers.score(ask, [*facts, most])[:-1], strict=True):
+        candidate.terms = terms
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """What is drawn for: `total` copies, `unfinished` shards."""
+
+    ask: Ask
+    ledger: Ledger
+    total: int
+    unfinished: int
+    by_name: bool
+    fresh: bool
+
+
+def draw(
+    job: Drawing, held: Mapping[str, Holding], eligible: Mapping[str, Place], capped: Mapping[str, int]
+) -> tuple[list[Candidate], Crowd] | None:
+    """The candidates of a simple ask, by name, and the crowd that they are the best of; None where
+    not everything finds room, so that every cluster must be looked at."""
+    ask, ledger, total = job.ask, job.ledger, job.total
+    apart = {name: eligible[name] for name in sorted({*held, *capped}) if name in eligible}
+    own = candidates.candidates(ask, held, apart, ledger, capped=capped, by_name=job.by_name) if apart else []
+    candidates.cap_by_shards(ask, own, held, job.unfinished)
+    mine = sum(held[candidate.name].count for candidate in own if candidate.name in held)
+    loose = max(job.unfinished - mine, 0) if ask.unit is Unit.SHARDS else UNLIMITED
+    crowd = Crowd.of(ask, field_of(ask, eligible, ledger), ledger, apart, by_name=job.by_name, at_most=loose)
+    if crowd.reach(total) + sum(min(one.held, one.cap) for one in own if one.weight > 0) < total:
+        return None
+    pool = _pooled(crowd, own, total, by_domain=False)
+    if ask.policy.spread and _breaks(pool, crowd, total, fresh=job.fresh):
+        pool = _pooled(crowd, own, total, by_domain=True)
+    scored(ask, pool, crowd.most)
+    return pool, crowd
+
+
+def _pooled(crowd: Crowd, own: Sequence[Candidate], total: int, *, by_domain: bool) -> list[Candidate]:
+    best = crowd.candidates(crowd.best(total, by_domain=by_domain))
+    return sorted([*own, *best], key=lambda candidate: candidate.name) if own else best
+
+
+def _breaks(pool: Sequence[Candidate], crowd: Crowd, total: int, *, fresh: bool) -> bool:
+    """Whether the division breaks a spread rule without looking at it: then another cluster of each
+    domain may be better than the best."""
+    parties = [candidate.party(0, fresh=fresh, holders_first=False) for candidate in pool]
+    division.divide(parties, total)
+    return bool(spread.violations(parties, crowd.ask.policy.spread, crowd.field.cells))

@@ -1,0 +1,180 @@
+"""The engine gives the decisions of the one that makes every cluster a candidate, to the last byte as recorded."""
+
+import pickle
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from federator.api.placement import placementdecision
+from federator.model import shards
+from federator.model.ask import Ask, Division, Group, PodShape, Policy, SpreadRule, Strategy, Tier, Unit, Weight
+from federator.model.decision import Decision
+from federator.model.fleet import (
+    Capacity,
+    ClusterView,
+    Commitment,
+    FleetSnapshot,
+    Holding,
+    NodeRow,
+    QuotaAccount,
+    TierQuota,
+)
+from federator.model.kubernetes.taints import Taint
+from federator.model.names import WorkloadKey
+from federator.model.resources import Resources
+from federator.model.shards import Ranges
+from federator.placement import engine
+from federator.placement.room.commitments import Commitments
+from tests.unit.placement import worlds
+from tests.unit.placement.oracle import engine as oracle
+from tests.unit.placement.oracle.plainledger import PlainLedger
+
+
+def same(made: Decision, measure: Decision, ask: Ask) -> None:
+    recorded = msgspec.json.encode(placementdecision.to_spec(made, ("created",), ask, ()))
+    assert recorded == msgspec.json.encode(placementdecision.to_spec(measure, ("created",), ask, ()))
+    assert tuple(made.verdicts) == tuple(measure.verdicts)
+    assert replace(made, verdicts=()) == replace(measure, verdicts=())
+    assert made == measure
+    assert len(made.verdicts) == len(measure.verdicts)
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> tuple[Ask, tuple[Holding, ...], Ranges]:
+    ask = draw(worlds.asks())
+    if draw(st.booleans()):  # most policies have bounds under which every cluster is looked at
+        division = replace(ask.policy.division, min_per_cluster=0, max_clusters=None, strategy=Strategy.CAPACITY)
+        spread = tuple(replace(rule, hard=False) for rule in ask.policy.spread)
+        ask = replace(ask, policy=replace(ask.policy, division=division, spread=spread))
+    done = shards.normal(draw(worlds.finished)) if ask.unit is Unit.SHARDS else ()
+    return ask, draw(worlds.holdings(ask)), done
+
+
+@given(worlds.snapshots(), st.lists(cases(), min_size=1, max_size=4), worlds.capped, st.booleans(), st.booleans())
+def test_decisions_are_those_of_the_oracle(
+    snapshot: FleetSnapshot,
+    given_: list[tuple[Ask, tuple[Holding, ...], Ranges]],
+    capped: Mapping[str, int],
+    by_name: bool,
+    rolled_back: bool,
+) -> None:
+    commitments = Commitments()
+    for at, (ask, held, _) in enumerate(given_):
+        mine = replace(ask, uid=f"uid-{at}")
+        if held:
+            commitments.record(
+                Commitment(mine.uid, mine.key, mine.project, mine.key.namespace, mine.tier, mine.shape, held)
+            )
+    ledger, plain = commitments.open(snapshot), PlainLedger(commitments, snapshot)
+    for at, (ask, held, done) in enumerate(given_):
+        mine, mark, plain_mark = replace(ask, uid=f"uid-{at}"), ledger.mark(), plain.mark()
+        made = engine.decide(mine, held, snapshot, ledger, seq=50 + at, capped=capped, finished=done, by_name=by_name)
+        measure = oracle.decide(mine, held, snapshot, plain, seq=50 + at, capped=capped, finished=done, by_name=by_name)
+        same(made, measure, mine)
+        if rolled_back and at == 0:
+            ledger.rollback(mark)
+            plain.rollback(plain_mark)
+
+
+def _view(rng: random.Random, at: int) -> ClusterView:
+    rows = []
+    for _ in range(rng.randint(1, 6)):
+        whole = Resources({"cpu": rng.randint(4, 64) * 1000, "memory": rng.randint(8, 256) << 30, "pods": 110})
+        free = Resources({name: amount * rng.randint(1, 10) // 10 for name, amount in whole.items()})
+        rows.append(NodeRow(rng.randint(1, 12), whole, free))
+    marks = [(), (), (), (), (), (Taint("t", "", "NoSchedule"),), (Taint("t", "", "PreferNoSchedule"),)]
+    return ClusterView(
+        f"c{at:03d}",
+        labels={"zone": f"z{rng.randint(0, 5)}", "tier": rng.choice(("gold", "silver"))},
+        taints=rng.choice(marks),
+        cordoned=rng.random() < 0.05,
+        ready=rng.random() > 0.05,
+        usable_permille=rng.choice((1000, 1000, 800)),
+        capacity=Capacity(rows=tuple(rows), packs=rng.random() < 0.1) if rng.random() > 0.05 else None,
+    )
+
+
+def _policy(rng: random.Random, count: int) -> Policy:
+    names = [f"c{at:03d}" for at in range(count)]
+    weights = tuple(Weight(rng.randint(0, 5), tuple(rng.sample(names, count // 2))) for _ in range(2))
+    groups = (Group("g", tuple(rng.sample(names, count // 3))), Group("h", tuple(rng.sample(names, count // 2))))
+    rules = (
+        SpreadRule("zone", rng.randint(1, 3), rng.choice((0, 1, 2)), rng.random() < 0.2),
+        SpreadRule("tier", 1, rng.choice((0, 3)), False),
+    )
+    division = Division(
+        rng.choice((Strategy.CAPACITY, Strategy.CAPACITY, Strategy.SPREAD, Strategy.WEIGHTED, Strategy.PACK)),
+        min_per_cluster=rng.choice((0, 0, 0, 0, 2)),
+        max_per_cluster=rng.choice((None, None, None, 1, 4)),
+        fresh=rng.random() < 0.2,
+        weights=weights if rng.random() < 0.5 else (),
+        groups=groups if rng.random() < 0.3 else (),
+        max_clusters=rng.choice((None, None, None, None, 3)),
+    )
+    spread = rules[: rng.choice((0, 0, 1, 2))]
+    return Policy(name=f"p{rng.random()}", spread=spread, division=division, require_all=rng.random() < 0.2)
+
+
+def _ask(rng: random.Random, at: int, policy: Policy) -> Ask:
+    shard = rng.random() < 0.25
+    count = rng.choice((1, 3, 8, 20, 60))
+    shape = PodShape(Resources({"cpu": rng.choice((100, 500, 2000)), "memory": rng.choice((1, 4)) << 30, "pods": 1}))
+    return Ask(
+        WorkloadKey("PinterestService", "n", f"w{at}"),
+        f"uid-{at}",
+        1,
+        Unit.SHARDS if shard else Unit.REPLICAS,
+        count,
+        max(count // 2, 1) if shard else count,
+        replace(shape, one_per_node=rng.random() < 0.1),
+        f"p{at % 3}",
+        policy=policy,
+        whole=shard,
+    )
+
+
+def _quotas() -> tuple[QuotaAccount, ...]:
+    limit = {Tier.ON_DEMAND: TierQuota(maximum=Resources({"cpu": 40_000}))}
+    return (QuotaAccount("q", projects=frozenset({"p1"}), tiers=limit),)
+
+
+@pytest.mark.parametrize(("seed", "clusters"), [(seed, size) for seed in range(3) for size in (7, 40, 130)])
+def test_a_batch_on_a_fleet_is_decided_as_by_the_oracle_also_when_edited(seed: int, clusters: int) -> None:
+    rng = random.Random(100 * seed + clusters)
+    snapshot = FleetSnapshot(0.0, {one.name: one for one in (_view(rng, at) for at in range(clusters))}, _quotas())
+    policies = [_policy(rng, clusters) for _ in range(12)]
+    commitments = Commitments()
+    asks = [_ask(rng, at, rng.choice(policies)) for at in range(60)]
+    held: dict[str, tuple[Holding, ...]] = {}
+    for turn in range(2):  # then each with what it holds, a quarter of them edited
+        ledger, plain = commitments.open(snapshot), PlainLedger(commitments, snapshot)
+        for at, ask in enumerate(asks):
+            now = ask
+            if turn and rng.random() < 0.25:
+                count = rng.choice((1, 5, 30))
+                now = replace(ask, count=count, slots=count, policy=rng.choice(policies))
+            mine, capped = held.get(ask.uid, ()), {f"c{rng.randrange(clusters):03d}": 2} if rng.random() < 0.2 else {}
+            made = engine.decide(now, mine, snapshot, ledger, seq=1000 * turn + at + 1, capped=capped)
+            same(made, oracle.decide(now, mine, snapshot, plain, seq=1000 * turn + at + 1, capped=capped), now)
+            held[ask.uid] = tuple(Holding(s.cluster, s.count, s.slots, s.seq, s.ranges) for s in made.shares)
+        for ask in asks:
+            one = Commitment(ask.uid, ask.key, ask.project, "n", ask.tier, ask.shape, held[ask.uid])
+            commitments.assume(one)
+
+
+def test_lazy_verdicts_are_a_sequence_like_any_other() -> None:
+    rng = random.Random(5)
+    snapshot = FleetSnapshot(0.0, {one.name: one for one in (_view(rng, at) for at in range(30))}, ())
+    ask = _ask(rng, 1, Policy())
+    made = engine.decide(ask, (), snapshot, Commitments().open(snapshot), seq=1)
+    every = tuple(made.verdicts)
+    assert made.verdicts == every
+    assert hash(made.verdicts) == hash(every)
+    assert pickle.loads(pickle.dumps(made.verdicts)) == every
+    assert (made.verdicts[0], made.verdicts[1:3], repr(made.verdicts)) == (every[0], every[1:3], repr(every))
+    assert made.verdicts != [*every]
