@@ -189,8 +189,15 @@ def _answer(question: _Question) -> PodShape:
     return interning.value(to_shape(question.shape))
 
 
+@lru_cache(maxsize=1024)
+def _rendered(shape: PodShape) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Its id, and its requests as quantities: every decision records them."""
+    return shape.id, tuple(quantity.render(shape.requests).items())
+
+
 def from_shape(shape: PodShape) -> dict[str, Any]:
-    body: dict[str, Any] = {"id": shape.id, "requests": quantity.render(shape.requests)}
+    name, requests = _rendered(shape)
+    body: dict[str, Any] = {"id": name, "requests": dict(requests)}
     if shape.node_selector:
         body["selector"] = shape.node_selector
     if shape.tolerations:

@@ -12,9 +12,10 @@ when they change.
 
 import bisect
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from federator.model.ask import PodShape, Tier
-from federator.model.fleet import Capacity, Commitment, FleetSnapshot, copies_of
+from federator.model.fleet import Capacity, ClusterView, Commitment, FleetSnapshot, copies_of
 from federator.model.resources import ZERO, Resources
 from federator.model.shards import Ranges
 from federator.placement.room.ledger import Ledger
@@ -28,6 +29,8 @@ _Seen = tuple[Capacity | None, int, int]
 """Of a cluster: its summary (None: none to rely on), spec.usable in thousandths, changes so far."""
 _Place = tuple[int, str]
 """(seq, uid) of a step."""
+_MEMO = 1 << 16
+"""Clusters x policies that are remembered from one ledger to the next, about 10 MB."""
 _LAST = "\U0010ffff"
 """Sorts after every uid."""
 
@@ -55,6 +58,8 @@ class Commitments:
         """cluster -> number of changes to what is charged there."""
         self._world: tuple[World, dict[str, _Seen]] | None = None
         """The room of all clusters as last asked for, and what it was made of."""
+        self._judged: tuple[Mapping[str, ClusterView], dict[Any, Any]] = ({}, {})
+        """The clusters that the last ledger read, and what it worked out of them alone."""
         self.version = 0
         """Rises with every change."""
 
@@ -188,7 +193,11 @@ class Commitments:
 
     def open(self, snapshot: FleetSnapshot) -> Ledger:
         """A ledger for one cycle, above the commitments as they are now."""
-        return Ledger(self, snapshot)
+        views, memo = self._judged
+        if not _identical(views, snapshot.clusters) or len(memo) * len(views) > _MEMO:
+            memo = {}
+        self._judged = (dict(snapshot.clusters), memo)
+        return Ledger(self, snapshot, memo)
 
     def base(self, cluster: str, capacity: Capacity) -> Base:
         """The room of a cluster by this summary, computed once per summary."""
@@ -353,3 +362,8 @@ def _beyond(trail: _Trail, includes_seq: int) -> dict[PodShape, int]:
 
 def _same(one: _Seen, other: _Seen) -> bool:
     return one[0] is other[0] and one[1:] == other[1:]
+
+
+def _identical(before: Mapping[str, ClusterView], now: Mapping[str, ClusterView]) -> bool:
+    """Whether both are the same objects under the same names."""
+    return len(before) == len(now) and all(before.get(name) is view for name, view in now.items())

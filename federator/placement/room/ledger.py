@@ -34,13 +34,13 @@ class Committed(Protocol):
 class Ledger:
     """Mutable; for one batch in one thread."""
 
-    def __init__(self, commitments: Committed, snapshot: FleetSnapshot) -> None:
+    def __init__(self, commitments: Committed, snapshot: FleetSnapshot, memo: dict[Any, Any] | None = None) -> None:
         self._below = commitments
         self._version = commitments.version
         self.snapshot = snapshot
-        self.memo: dict[Any, Any] = {}
-        """Cache of what depends on the snapshot alone and is read again and again (eligibility
-        under a policy)."""
+        self.memo: dict[Any, Any] = {} if memo is None else memo
+        """Cache of what depends on the clusters of the snapshot alone and is read again and again
+        (eligibility under a policy); kept from ledger to ledger while these are the same."""
         self._world: World | None = None
         """The commitments' own until the first charge, then a copy."""
         self._copied = False

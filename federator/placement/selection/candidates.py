@@ -95,16 +95,26 @@ class Candidate:
 
 
 def places(ask: Ask, snapshot: FleetSnapshot, ledger: Ledger) -> Mapping[str, Place]:
-    """Every cluster judged by the filters, by name; the same for all asks of one policy, project,
-    tier and kind. For a project claim without a binding the refusal names the namespace, so it is
-    part of the key."""
-    unbound = "" if ask.project_bound else ask.key.namespace
-    key = ("places", ask.policy, ask.project, ask.tier, ask.key.kind, unbound)
+    """Every cluster judged by the filters, by name; the same for all asks of one policy, tier and
+    kind, and of one project where a cluster is not open to all. For a project claim without a
+    binding the refusal names the namespace, so it is part of the key."""
+    claim: tuple[str, str] | None = None
+    if _closed_to_some(snapshot, ledger):
+        claim = (ask.project, "" if ask.project_bound else ask.key.namespace)
+    key = ("places", ask.policy, claim, ask.tier, ask.key.kind)
     by_cluster: Mapping[str, Place] | None = ledger.memo.get(key)
     if by_cluster is None:
         by_cluster = {name: _place(ask, snapshot.clusters[name]) for name in sorted(snapshot.clusters)}
         ledger.memo[key] = by_cluster
     return by_cluster
+
+
+def _closed_to_some(snapshot: FleetSnapshot, ledger: Ledger) -> bool:
+    """Whether some cluster is open to some projects only."""
+    found: bool | None = ledger.memo.get("closed to some")
+    if found is None:
+        found = ledger.memo["closed to some"] = any(view.projects is not None for view in snapshot.clusters.values())
+    return found
 
 
 def nodes_with_room(ask: Ask, ledger: Ledger) -> int:

@@ -13,6 +13,7 @@ from federator.model.names import WorkloadKey
 from federator.model.resources import Resources
 from federator.placement.room.commitments import Commitments
 from federator.placement.room.ledger import Ledger
+from federator.placement.selection.candidates import places
 from tests.unit.placement import worlds
 from tests.unit.placement.fleets import POD, cluster, commitment, fleet, held, service
 from tests.unit.placement.oracle.plainledger import PlainLedger
@@ -142,3 +143,30 @@ def test_a_ledger_that_charges_leaves_the_kept_world_as_it_is() -> None:
     ledger.charge("a", POD, 4)
     assert ledger.rooms(POD).tolist() == [6, 10]
     assert commitments.open(snapshot).rooms(POD).tolist() == [10, 10]
+
+
+def test_what_was_judged_of_clusters_is_kept_while_they_are_the_same_objects() -> None:
+    commitments, snapshot = Commitments(), fleet(cluster("a", 10), cluster("b", 10))
+    first = commitments.open(snapshot)
+    first.memo["found"] = 1
+    assert commitments.open(fleet(*snapshot.clusters.values())).memo is first.memo
+    cordoned = fleet(cluster("a", 10, cordoned=True), snapshot.clusters["b"])
+    assert "found" not in commitments.open(cordoned).memo
+    clusters = dict(cordoned.clusters)
+    turned = FleetSnapshot(0.0, clusters, ())
+    before = commitments.open(turned).memo
+    clusters["b"] = cluster("b", 3)  # by whoever owns the mapping
+    assert commitments.open(turned).memo is not before
+    assert "found" not in Commitments().open(snapshot).memo
+
+
+def test_a_project_of_its_own_is_judged_apart_where_a_cluster_is_closed_to_some() -> None:
+    closed = fleet(cluster("a", 10, projects=frozenset({"ads"})), cluster("b", 10))
+    ledger = Commitments().open(closed)
+    open_to = {
+        project: [
+            name for name, place in places(service(1, project=project), closed, ledger).items() if place.refusal is None
+        ]
+        for project in ("ads", "feed")
+    }
+    assert open_to == {"ads": ["a", "b"], "feed": ["b"]}
