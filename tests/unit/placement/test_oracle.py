@@ -177,4 +177,3 @@ def test_lazy_verdicts_are_a_sequence_like_any_other() -> None:
     assert hash(made.verdicts) == hash(every)
     assert pickle.loads(pickle.dumps(made.verdicts)) == every
     assert (made.verdicts[0], made.verdicts[1:3], repr(made.verdicts)) == (every[0], every[1:3], repr(every))
-    assert made.verdicts != [*every]
